@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from sonde.experiments.provenance import hardware
+from sonde.experiments.provenance import describe_hardware
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("sonde", "torch", "transformers", "tokenizers", "polars", "numpy", "scikit-learn")
@@ -48,7 +48,7 @@ BENCHMARKS = (
 
 def machine() -> dict[str, Any]:
     """What figures depend on beside the code."""
-    held = hardware()
+    held = describe_hardware()
     return {
         "processor": held["processor"],
         "cores": held["cores"],

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sonde.capture.windows import compose, pad
+from sonde.capture.windows import batch_by_length, pad_rows
 from sonde.experiments.observe import observe_job
 from sonde.experiments.plan import ObserveJob
 from sonde.languages import LANGUAGES
@@ -25,7 +25,7 @@ _MORE_THAN_KEPT = 1_000_000
 
 def batched(rows: Sequence[np.ndarray], keys: Sequence[str], budget: int = BUDGET) -> list[list[np.ndarray]]:
     """Inputs in the batches that capture would make of them."""
-    return [[rows[at] for at in batch] for batch in compose([len(row) for row in rows], keys, budget)]
+    return [[rows[at] for at in batch] for batch in batch_by_length([len(row) for row in rows], keys, budget)]
 
 
 def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
@@ -51,7 +51,7 @@ def forward(model: Any, batches: Sequence[Sequence[np.ndarray]]) -> None:
     """One forward a batch; what comes out, logits included, is dropped."""
     device = next(model.parameters()).device
     for batch in batches:
-        mask = torch.from_numpy(pad([np.ones(len(row), dtype=np.int64) for row in batch], 0))
-        _ = model(input_ids=torch.from_numpy(pad(batch, 0)).to(device), attention_mask=mask.to(device))
+        mask = torch.from_numpy(pad_rows([np.ones(len(row), dtype=np.int64) for row in batch], 0))
+        _ = model(input_ids=torch.from_numpy(pad_rows(batch, 0)).to(device), attention_mask=mask.to(device))
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -28,8 +28,8 @@ from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import asked_of, items_of, observe_pool
-from sonde.experiments.plan import JobPool, ObserveJob, pools
+from sonde.experiments.observe import build_requests, observe_batch, read_job_items
+from sonde.experiments.plan import JobBatch, ObserveJob, batch_jobs
 from sonde.experiments.run import run as carry_out
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
 from sonde.training.pretrain.blocks import BlockDataset
@@ -196,9 +196,10 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
     """Jobs against the bare forward: capture alone, items being aligned, and everything a job does."""
     loaded = load_model(jobs[0].model)
     bare_of = loaded.model if lens == "surprisal" else loaded.model.base_model
-    together = pools(jobs)
+    together = batch_jobs(jobs)
     prepared = [
-        (pool, [one for job in pool.jobs for one in prepare(loaded, items_of(job))]) for pool in together
+        (pool, [one for job in pool.jobs for one in prepare(loaded, read_job_items(job))])
+        for pool in together
     ]
     rows = [_ids(one, loaded) for _, items in prepared for one in items]
     batches = batched(rows, [str(at) for at in range(len(rows))], _BUDGET)
@@ -211,7 +212,7 @@ def _compared(name: str, lens: str, jobs: list[ObserveJob]) -> Iterator[Row]:
         steps: dict[str, Callable[[], Any]] = {
             "bare": lambda: forward(bare_of, batches),
             "capture": lambda: [_captured(loaded, pool, items) for pool, items in prepared],
-            "job": lambda: [observe_pool(pool) for pool in together],
+            "job": lambda: [observe_batch(pool) for pool in together],
         }
         for step, work in steps.items():
             begun = time.perf_counter()
@@ -236,10 +237,10 @@ def _ids(prepared: Prepared, loaded: LoadedModel) -> np.ndarray:
     return np.array([*special.prefix, *own, *special.suffix], dtype=np.int64)
 
 
-def _captured(loaded: LoadedModel, pool: JobPool, prepared: list[Prepared]) -> None:
+def _captured(loaded: LoadedModel, pool: JobBatch, prepared: list[Prepared]) -> None:
     first = pool.jobs[0]
     together = dataclasses.replace(first, item_ids=tuple(one.item.item_id for one in prepared))
-    _, passes = asked_of(together, first.parts, prepared)
+    _, passes = build_requests(together, first.parts, prepared)
     for _ in observe_lenses(loaded, prepared, passes):
         pass
 

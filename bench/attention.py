@@ -24,19 +24,25 @@ from bench._paired import BUDGET, batched, forward, paired
 from sonde.capture.attention import pick_rows
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import RankRules, WordLookups, WordRanks
-from sonde.capture.windows import compose
+from sonde.capture.windows import batch_by_length
 from sonde.capture.word_attention import RowWords, rank_words
-from sonde.corpora import Intake, Item, Selection, read_items
+from sonde.corpora import Item, Selection, SkipCounter, read_items
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import items_of
+from sonde.experiments.observe import read_job_items
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.relations import Relations
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.baselines import PICKS, clamped
-from sonde.lenses.attention.edges import read_item, subwords_of
-from sonde.lenses.attention.head_selection import collect, combined, hits_by_k, keywords, offsets
+from sonde.lenses.attention.baselines import PICKS, clamp_ranks
+from sonde.lenses.attention.edges import find_word_subwords, read_item
+from sonde.lenses.attention.head_selection import (
+    collect_hits,
+    hits_by_k,
+    predict_keywords,
+    predict_offsets,
+    select_better_predictor,
+)
 from sonde.lenses.attention.observe import OBSERVATIONS, side_rows
 from sonde.models import ModelSpec, load_model, load_tokenizer
 from sonde.tasks.engine.task import TASKS
@@ -100,7 +106,7 @@ def _ratio(model: str, items: int, folder: Path) -> float:
 
 def _paired(job: ObserveJob, folder: Path) -> float:
     loaded = load_model(job.model)
-    prepared = prepare(loaded, items_of(job))
+    prepared = prepare(loaded, read_job_items(job))
     special = loaded.special
     rows = [np.array([*special.prefix, *one.alignment.subwords.ids, *special.suffix]) for one in prepared]
     keys = [one.item.item_id for one in prepared]
@@ -111,7 +117,7 @@ def _paired(job: ObserveJob, folder: Path) -> float:
 
 
 def _functions(limit: int) -> list[Item]:
-    return list(itertools.islice(read_items("stdlib", Intake(), languages=("python",)), limit))
+    return list(itertools.islice(read_items("stdlib", SkipCounter(), languages=("python",)), limit))
 
 
 def _against_loops() -> list[dict[str, Any]]:
@@ -126,11 +132,16 @@ def _against_loops() -> list[dict[str, Any]]:
         size = len(one.alignment.subwords)
         if len(rows) >= _EDGES and size <= loaded.capabilities.context:
             words, edges = read_item(one.item, rows, LensSettings())
-            spans = subwords_of(words, one.alignment.subwords)
-            asked.append((size, WordLookups(*spans, words.candidate, edges.ahead, edges.behind)))
+            spans = find_word_subwords(words, one.alignment.subwords)
+            asked.append(
+                (
+                    size,
+                    WordLookups(*spans, words.candidate, edges.bidirectional_lookups, edges.causal_lookups),
+                )
+            )
     ways = {_LISTS: _by_sorted_lists, "numpy's argsort, as published": _by_argsort}
     ours, theirs = 0.0, dict.fromkeys(ways, 0.0)
-    for batch in compose([size for size, _ in asked], [str(at) for at in range(len(asked))], BUDGET):
+    for batch in batch_by_length([size for size, _ in asked], [str(at) for at in range(len(asked))], BUDGET):
         width = max(asked[at][0] for at in batch)
         layers = torch.rand((12, len(batch), 12, width, width)).softmax(-1)
         begun = time.process_time()
@@ -157,7 +168,7 @@ def _ranked(layers: torch.Tensor, lookups: list[WordLookups]) -> None:
         "encoder", asked, RankRules(), False, lambda columns: (pick_rows(layer, columns) for layer in layers)
     ):
         assert found is not None
-        hits_by_k(clamped(found))
+        hits_by_k(clamp_ranks(found))
 
 
 def _by_argsort(words: np.ndarray) -> list[list[int]]:
@@ -228,7 +239,7 @@ def _baselines() -> list[dict[str, Any]]:
     """Offsets, keywords and their combination on many functions, from their labels on."""
     items = _functions(_MANY)
     labels = TASKS.load("syntax_relations").label(items, {})
-    settings, facet = LensSettings(), facet_of("python", "relations", Relations)
+    settings, facet = LensSettings(), get_facet("python", "relations", Relations)
     begun = time.perf_counter()
     rows: list[dict[str, object]] = []
     edges_in_all = 0
@@ -244,9 +255,9 @@ def _baselines() -> list[dict[str, Any]]:
         rows += [{**start, **row} for row in side_rows("encoder", nothing, blind, words, edges, "python")]
     table = pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
     splits = {item.item_id: "test" if place % 3 else "valid" for place, item in enumerate(items)}
-    for relation in collect(table.lazy(), splits, {}).values():
-        by_offset = offsets(relation, settings)
-        by_keyword = keywords(relation, facet.keywords, settings)
-        combined(by_offset, by_keyword, ("offset", "keyword"))
+    for relation in collect_hits(table.lazy(), splits, {}).values():
+        by_offset = predict_offsets(relation, settings)
+        by_keyword = predict_keywords(relation, facet.keywords, settings)
+        select_better_predictor(by_offset, by_keyword, ("offset", "keyword"))
     seconds = time.perf_counter() - begun
     return [_row(f"baselines, {len(items):,} functions, {edges_in_all:,} edges", seconds, "s", 180)]

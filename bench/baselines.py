@@ -16,13 +16,13 @@ import numpy as np
 import polars as pl
 
 from sonde.base.errors import SondeError
-from sonde.corpora import Intake, Item, Selection, read_files, select
-from sonde.executors import EXECUTORS, cores
-from sonde.stats.estimate import Estimates, ratios, sums_of
-from sonde.tasks import PICKED, Dataset, Repository, build, importing, needs_imports, repositories
+from sonde.corpora import Item, Selection, SkipCounter, read_files, select
+from sonde.executors import EXECUTORS, count_cores
+from sonde.stats.estimate import Estimates, cluster_sums, estimate_ratios
+from sonde.tasks import PICKED, Dataset, Repository, build, index_imports, needs_imports, repositories
 from sonde.tasks.engine.surface import surface_predictions
 from sonde.tasks.engine.task import TASKS
-from sonde.training.probes.splits import grouped_folds
+from sonde.training.probes.splits import make_grouped_folds
 
 CORPUS, LANGUAGE = "stdlib", "python"
 FUNCTIONS = 3_000
@@ -80,7 +80,7 @@ def run() -> Iterator[dict[str, str | float | None]]:
     tasks = {name: TASKS.load(name) for name in TASKS.names()}
     # A task without labels of its own takes those of a user's table.
     names = [name for name, task in tasks.items() if task.target in (*PICKED, "mutation") and task.labels]
-    for name, one in EXECUTORS.load("local").map(_baselines, names, workers=cores()):
+    for name, one in EXECUTORS.load("local").map(_baselines, names, workers=count_cores()):
         if isinstance(one, str):
             refused.append(one)
             continue
@@ -100,8 +100,8 @@ def _items() -> tuple[Item, ...]:
 @functools.cache
 def _around(kind: str) -> Mapping[str, Repository]:
     """What tasks may know of the files around."""
-    files = read_files(CORPUS, (LANGUAGE,), Intake())
-    return repositories(files) if kind == "repositories" else importing(files) if kind else {}
+    files = read_files(CORPUS, (LANGUAGE,), SkipCounter())
+    return repositories(files) if kind == "repositories" else index_imports(files) if kind else {}
 
 
 def _baselines(name: str) -> Found | str:
@@ -113,7 +113,7 @@ def _baselines(name: str) -> Found | str:
         frame = data.examples
         labels = np.unique(frame["label"].to_numpy(), return_inverse=True)[1]
         clusters = np.unique(frame["cluster"].to_numpy(), return_inverse=True)[1]
-        folds = [(one.train, one.valid, one.test) for one in grouped_folds(labels, clusters, FOLDS, 0)]
+        folds = [(one.train, one.valid, one.test) for one in make_grouped_folds(labels, clusters, FOLDS, 0)]
     except SondeError as error:
         return str(error)
     table = surface_predictions(Dataset(name, task.version, frame, data.inputs), _items(), folds)
@@ -130,7 +130,7 @@ def estimate(rows: pl.DataFrame, cluster: Mapping[str, int]) -> Estimates:
     """Estimate how often the predictions of a table are right, by cluster of each example."""
     right = rows["correct"].to_numpy().astype(np.float64)
     places = np.array([cluster[example] for example in rows["example_id"]])
-    return ratios(sums_of(right[None, :], places), "proportion")
+    return estimate_ratios(cluster_sums(right[None, :], places), "proportion")
 
 
 def _page(found: Sequence[Found], refused: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.capture.forward import observe
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.windows import compose, pad
+from sonde.capture.windows import batch_by_length, pad_rows
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
@@ -84,7 +84,9 @@ def _ratio(loaded: LoadedModel, items: int) -> float:
     rows = [np.concatenate([[0], one.alignment.subwords.ids[:-1]]) for one in prepared]
     batches = [
         _tensors([rows[index] for index in batch])
-        for batch in compose([len(row) for row in rows], [one.item.item_id for one in prepared], _BUDGET)
+        for batch in batch_by_length(
+            [len(row) for row in rows], [one.item.item_id for one in prepared], _BUDGET
+        )
     ]
     passes = [Pass(Plain(), (TokenScores(),))]
     settings = CaptureSettings(token_budget=_BUDGET)
@@ -108,8 +110,8 @@ def _bare(loaded: LoadedModel, batches: list[tuple[torch.Tensor, torch.Tensor]])
 
 
 def _tensors(rows: list[np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
-    mask = pad([np.ones(len(row), dtype=np.int64) for row in rows], 0)
-    return torch.from_numpy(pad(rows, 0)), torch.from_numpy(mask)
+    mask = pad_rows([np.ones(len(row), dtype=np.int64) for row in rows], 0)
+    return torch.from_numpy(pad_rows(rows, 0)), torch.from_numpy(mask)
 
 
 def _items(count: int, vocab: int) -> list[Prepared]:

@@ -18,11 +18,11 @@ import numpy as np
 import transformers
 
 from sonde.capture.forward import observe
-from sonde.capture.hooks import Hooks
+from sonde.capture.hooks import ModelHooks
 from sonde.capture.interventions import Affine, Change
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Changed, HiddenStates, Pass, Plain, Prepared
-from sonde.corpora import Intake, read_items
+from sonde.corpora import SkipCounter, read_items
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
 
 _BUNDLED = "sonde/mini-decoder"
@@ -49,7 +49,9 @@ def _large(folder: Path) -> Path:
 
 def _prepared(loaded: LoadedModel, count: int) -> list[Prepared]:
     some = (
-        item for item in read_items("stdlib", Intake(), languages=("python",)) if 200 < len(item.text) < 800
+        item
+        for item in read_items("stdlib", SkipCounter(), languages=("python",))
+        if 200 < len(item.text) < 800
     )
     return prepare(loaded, [item for item, _ in zip(some, range(count), strict=False)])
 
@@ -93,7 +95,7 @@ class _Counted:
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
-        self._modules = Hooks(loaded).projections("")
+        self._modules = ModelHooks(loaded).projections("")
         self._hooks: list[Any] = []
         self.rows = 0
 

@@ -16,14 +16,14 @@ import torch
 import transformers
 from jaxtyping import Int
 
-from sonde.alignment import align, encode, surfaces
+from sonde.alignment import align, encode, get_surfaces
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.windows import compose, pad
+from sonde.capture.windows import batch_by_length, pad_rows
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.lenses import Captured, LensSettings, reading_lens
+from sonde.lenses import CapturedItem, LensSettings, load_reading_lens
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models.engine.family import FAMILIES
 from sonde.tasks import Dataset
@@ -128,7 +128,7 @@ def _whole_over_narrowed() -> float:
     """The body is left out: what is projected is all that differs."""
     model = _encoder()
     _, head = FAMILIES.load("roberta").body_and_head(model)
-    narrow = head.narrowed(torch.randperm(model.config.vocab_size)[:_SHARED].sort().values)
+    narrow = head.restrict_to_ids(torch.randperm(model.config.vocab_size)[:_SHARED].sort().values)
     states = torch.randn(_BATCH, model.config.hidden_size)
     return _ratio(lambda: head(states).log_softmax(-1), lambda: narrow(states).log_softmax(-1))
 
@@ -136,10 +136,10 @@ def _whole_over_narrowed() -> float:
 def _whole_over_shared() -> float:
     data = _data_set(objective="candidates", candidates=_CANDIDATES)
     loaded = load_model(ModelSpec(name="sonde/mini-decoder", device="cpu"))
-    lens, settings = reading_lens("cloze"), LensSettings(options={"objective": "candidates"})
+    lens, settings = load_reading_lens("cloze"), LensSettings(options={"objective": "candidates"})
     labels = {"api_cloze": data.examples}
     prepared = _prepared(loaded, lens.inputs(data.inputs, labels, settings)[:_STATEMENTS])
-    passes = {"cloze": lens.passes(prepared, labels, settings)}
+    passes = {"cloze": lens.input_requests(prepared, labels, settings)}
 
     def observed(*, share: bool) -> None:
         for _ in observe_lenses(loaded, prepared, passes, settings=CaptureSettings(share=share)):
@@ -153,7 +153,7 @@ def _unsorted_over_sorted(loaded: LoadedModel, prepared: Sequence[Prepared]) -> 
     rows = [np.asarray(one.alignment.subwords.ids, np.int64) for one in prepared]
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     budget = _BATCH * int(np.mean([len(row) for row in rows]))
-    by_length = compose([len(row) for row in rows], [one.item.item_id for one in prepared], budget)
+    by_length = batch_by_length([len(row) for row in rows], [one.item.item_id for one in prepared], budget)
     shuffled = [order[at : at + _BATCH] for at in range(0, len(order), _BATCH)]
     body, _ = FAMILIES.load(loaded.family).body_and_head(loaded.model)
 
@@ -170,8 +170,8 @@ def _unsorted_over_sorted(loaded: LoadedModel, prepared: Sequence[Prepared]) -> 
 
 
 def _tensors(rows: Sequence[Int[np.ndarray, " token"]]) -> tuple[torch.Tensor, torch.Tensor]:
-    mask = pad([np.ones(len(row), dtype=np.int64) for row in rows], 0)
-    return torch.from_numpy(pad(rows, 0)), torch.from_numpy(mask)
+    mask = pad_rows([np.ones(len(row), dtype=np.int64) for row in rows], 0)
+    return torch.from_numpy(pad_rows(rows, 0)), torch.from_numpy(mask)
 
 
 def _ratio(first: Callable[[], None], second: Callable[[], None]) -> float:
@@ -188,14 +188,15 @@ def _ratio(first: Callable[[], None], second: Callable[[], None]) -> float:
 
 
 def _rate(loaded: LoadedModel, prepared: Sequence[Prepared], data: Dataset) -> float:
-    lens, settings, labels = reading_lens("cloze"), LensSettings(), {"api_cloze": data.examples}
-    names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    lens, settings, labels = load_reading_lens("cloze"), LensSettings(), {"api_cloze": data.examples}
+    names = get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
     taken: list[float] = []
     for _ in range(2):
         begun = time.process_time()
-        passes = {"cloze": lens.passes(prepared, labels, settings)}
+        passes = {"cloze": lens.input_requests(prepared, labels, settings)}
         observed = [
-            Captured(one.prepared, one.captures["cloze"]) for one in observe_lenses(loaded, prepared, passes)
+            CapturedItem(one.prepared, one.captures["cloze"])
+            for one in observe_lenses(loaded, prepared, passes)
         ]
         lens.observe(observed, labels, settings, names)
         taken.append(time.process_time() - begun)

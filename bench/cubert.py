@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from itertools import islice
 
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Intake, Item, read_items
-from sonde.corpora.engine.parallel import Spread
-from sonde.languages import facet_of
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
+from sonde.corpora import Item, SkipCounter, read_items
+from sonde.corpora.engine.parallel import ParallelMap
+from sonde.languages import get_facet
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.languages.engine.program_tokens import ProgramLexer, tokenize, untokenize
 from sonde.tasks import build
-from sonde.tasks.engine.bugs import BugTask, choice_of
-from sonde.tasks.engine.sampling import pool_of
+from sonde.tasks.engine.bugs import BugTask, make_choice
+from sonde.tasks.engine.sampling import build_pool
 from sonde.tasks.engine.task import TASKS
 
 _TASKS = (
@@ -35,7 +35,7 @@ def run() -> Iterable[dict[str, str | float | None]]:
         task = TASKS.load(name)
         if isinstance(task, BugTask) and name != "function_docstring":
             yield _row(f"{name}, one process", len(sample) / _variants(task, sample), "functions/s")
-    program = facet_of("python", "program", Program)
+    program = get_facet("python", "program", ProgramLexer)
     begun = time.perf_counter()
     pieces = [tokenize(program, item.text) for item in sample]
     yield _row("program tokens", sum(map(len, pieces)) / (time.perf_counter() - begun), "pieces/s")
@@ -44,24 +44,24 @@ def run() -> Iterable[dict[str, str | float | None]]:
         untokenize(program, one)
     yield _row("programs of tokens", sum(map(len, pieces)) / (time.perf_counter() - begun), "pieces/s")
     begun = time.perf_counter()
-    pool_of(items, "python", 0)
+    build_pool(items, "python", 0)
     for name in _TASKS:
-        build(name, items, size=2 * len(items), language="python", spread=Spread(workers=_WORKERS))
+        build(name, items, size=2 * len(items), language="python", spread=ParallelMap(workers=_WORKERS))
     name = f"six data sets of {len(items):,} functions, {_WORKERS} processes"
     yield {**_row(name, time.perf_counter() - begun, "s"), "target": "< 180"}
 
 
 def _items() -> list[Item]:
     """Functions spread over the packages by hash."""
-    every = read_items("environment", Intake(), languages=("python",))
+    every = read_items("environment", SkipCounter(), languages=("python",))
     return list(islice((item for item in every if unit_hash("bench", item.path) < _SHARE), _FUNCTIONS))
 
 
 def _variants(task: BugTask, items: list[Item]) -> float:
-    bugs = facet_of("python", "bugs", Bugs)
+    bugs = get_facet("python", "bugs", BugSites)
     begun = time.perf_counter()
     for item in items:
-        task.variants(item.text, bugs, choice_of(0, item))
+        task.variants(item.text, bugs, make_choice(0, item))
     return time.perf_counter() - begun
 
 

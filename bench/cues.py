@@ -15,14 +15,14 @@ import numpy as np
 
 from bench.baselines import FOLDS, estimate
 from sonde.base.errors import SondeError
-from sonde.corpora import Intake, Item, Selection, read_files, select
-from sonde.executors import EXECUTORS, cores
-from sonde.languages import LANGUAGES, corpora_of, has_facet
-from sonde.tasks import Dataset, Repository, Task, build, importing, needs_imports, repositories
+from sonde.corpora import Item, Selection, SkipCounter, read_files, select
+from sonde.executors import EXECUTORS, count_cores
+from sonde.languages import LANGUAGES, has_facet, list_corpora
+from sonde.tasks import Dataset, Repository, Task, build, index_imports, needs_imports, repositories
 from sonde.tasks.engine.surface import predict_local_cues
 from sonde.tasks.engine.task import TASKS
-from sonde.tasks.engine.user_labels import OwnLabels
-from sonde.training.probes.splits import grouped_folds
+from sonde.tasks.engine.user_labels import UserLabels
+from sonde.training.probes.splits import make_grouped_folds
 
 FUNCTIONS = 3_000
 SIZE = 500
@@ -36,7 +36,7 @@ def run() -> Iterator[dict[str, str | float | None]]:
     """Fit local cues and write what was measured; a row a language and task: its accuracy above chance."""
     names = [name for name in LANGUAGES.names() if has_facet(name, "tokens")]
     measured: list[Cell] = []
-    for cells in dict(EXECUTORS.load("local").map(_measure_language, names, workers=cores())).values():
+    for cells in dict(EXECUTORS.load("local").map(_measure_language, names, workers=count_cores())).values():
         measured += cells
         for cell in cells:
             if not cell["why"]:
@@ -53,15 +53,15 @@ def _measure_language(language: str) -> list[Cell]:
     """Measure every task about tokens in a language; runs in any process."""
     tasks = {name: TASKS.load(name) for name in TASKS.names()}
     tasks = {name: task for name, task in tasks.items() if task.target in TARGETS and is_labelled(task)}
-    corpus = corpora_of(language)[0]
+    corpus = list_corpora(language)[0]
     shown = {"language": language, "corpus": corpus}
     try:
         selection = Selection(languages=(language,), per_cluster=0, limit=FUNCTIONS)
         items = select(corpus, selection).items
-        files = list(read_files(corpus, (language,), Intake()))
+        files = list(read_files(corpus, (language,), SkipCounter()))
     except SondeError as error:
         return [{"task": name, **shown, "why": str(error)} for name in tasks]
-    around = {"repositories": repositories(files), "imports": importing(files), "": {}}
+    around = {"repositories": repositories(files), "imports": index_imports(files), "": {}}
     cells: list[Cell] = []
     for name, task in tasks.items():
         kind = "repositories" if task.needs_repository else "imports" if needs_imports(task) else ""
@@ -71,7 +71,7 @@ def _measure_language(language: str) -> list[Cell]:
 
 def is_labelled(task: Task) -> bool:
     """Whether a task labels code by itself, in two classes or more."""
-    return not isinstance(task, OwnLabels) and len(task.labels) != 1
+    return not isinstance(task, UserLabels) and len(task.labels) != 1
 
 
 def _measure(
@@ -82,7 +82,7 @@ def _measure(
         frame = data.examples
         labels = np.unique(frame["label"].to_numpy(), return_inverse=True)[1]
         clusters = np.unique(frame["cluster"].to_numpy(), return_inverse=True)[1]
-        folds = [(one.train, one.valid, one.test) for one in grouped_folds(labels, clusters, FOLDS, 0)]
+        folds = [(one.train, one.valid, one.test) for one in make_grouped_folds(labels, clusters, FOLDS, 0)]
     except SondeError as error:
         return {"why": str(error)}
     table = predict_local_cues(Dataset(name, task.version, frame, data.inputs), items, folds)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Building, Intake, read_files
-from sonde.corpora.engine.build import ReadCorpora, examine_all, survivors
+from sonde.corpora import BuildOptions, SkipCounter, read_files
+from sonde.corpora.engine.build import ReadCorpora, inspect_files, select_survivors
 from sonde.corpora.engine.minhash import EXACT, METHODS
 from sonde.corpora.engine.staging import Candidate, LineFile
 
@@ -26,7 +26,7 @@ def run() -> Iterable[dict[str, str | float | None]]:
     with tempfile.TemporaryDirectory() as folder:
         spooled = Path(folder) / "files"
         with LineFile(spooled) as lines:
-            gathered = ReadCorpora(Building(corpora=corpora, written=False))
+            gathered = ReadCorpora(BuildOptions(corpora=corpora, written=False))
             begun = time.perf_counter()
             files = sum(len(gathered.take(name, lines).hashes) for name in corpora)
             yield _row("read, hashed and written down", files / (time.perf_counter() - begun), "files/s")
@@ -36,9 +36,11 @@ def run() -> Iterable[dict[str, str | float | None]]:
         yield _row("of", characters, "MB")
         kept: dict[str, set[str]] = {}
         for method in METHODS:
-            wanted = Building(corpora=corpora, method=method, parses=False)
+            wanted = BuildOptions(corpora=corpora, method=method, parses=False)
             begun, used = time.perf_counter(), _processor()
-            found = survivors(_again(wanted, gathered, chosen), spooled, workers=_WORKERS, report=_silent)
+            found = select_survivors(
+                _again(wanted, gathered, chosen), spooled, workers=_WORKERS, report=_silent
+            )
             taken, used = time.perf_counter() - begun, _processor() - used
             kept[method] = {one.content for one in found}
             name = f"near-duplicates out, {method}, {_WORKERS} processes"
@@ -49,18 +51,18 @@ def run() -> Iterable[dict[str, str | float | None]]:
         yield _row("files about which the two differ", differ, "files")
         places = [one.place for one in chosen]
         begun = time.perf_counter()
-        examine_all(spooled, places, [True] * len(places), EXACT, workers=_WORKERS)
+        inspect_files(spooled, places, [True] * len(places), EXACT, workers=_WORKERS)
         yield _row(f"parsed and read for tokens, {_WORKERS} processes", time.perf_counter() - begun, "s")
 
 
-def _again(wanted: Building, gathered: ReadCorpora, chosen: list[Candidate]) -> ReadCorpora:
+def _again(wanted: BuildOptions, gathered: ReadCorpora, chosen: list[Candidate]) -> ReadCorpora:
     """The same candidates for another method."""
     return ReadCorpora(wanted, read=gathered.read, candidates=chosen)
 
 
 def _is_there(corpus: str) -> bool:
     try:
-        return next(read_files(corpus, (), Intake()), None) is not None
+        return next(read_files(corpus, (), SkipCounter()), None) is not None
     except InputError:
         return False
 

@@ -16,14 +16,14 @@ from torch import Tensor, nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from sonde.models import ModelSpec
-from sonde.training.finetune.batches import Batch, Portions, collate, order
-from sonde.training.finetune.data import Data, Encoded, Sample
-from sonde.training.finetune.model import HeadedModel, headed, load_for_training
-from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.batches import Batch, MicroBatches, collate, order_batches
+from sonde.training.finetune.data import EncodedExample, Sample, TaskData
+from sonde.training.finetune.model import HeadedModel, build_headed_model, load_for_training
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.tune import fit
-from sonde.training.precision import in_bfloat16
+from sonde.training.precision import uses_bfloat16
 
-_RECIPE = FineTuning(length=128, epochs=1, batch=16)
+_RECIPE = FinetuneRecipe(length=128, epochs=1, batch=16)
 _STEPS, _WARM = 8, 2
 _ROUNDS = 5
 _TENSORS = ("ids", "part", "target", "candidates", "location", "repairs")
@@ -35,9 +35,9 @@ def run() -> Iterable[dict[str, Any]]:
     loaded = load_for_training(spec)
     encoded = _examples(loaded.capabilities.vocab, _RECIPE.batch * _STEPS)
     samples = [Sample(str(row), "", one.target) for row, one in enumerate(encoded)]
-    data = Data(("no", "yes"), samples, samples, samples)
-    model = headed(loaded, data, _RECIPE)
-    compiled = headed(load_for_training(spec), data, dataclasses.replace(_RECIPE, compile=True))
+    data = TaskData(("no", "yes"), samples, samples, samples)
+    model = build_headed_model(loaded, data, _RECIPE)
+    compiled = build_headed_model(load_for_training(spec), data, dataclasses.replace(_RECIPE, compile=True))
     start = {name: weight.detach().clone() for name, weight in model.state_dict().items()}
     pad = loaded.special.pad
     # Compiled here, for batches of any length.
@@ -60,22 +60,22 @@ def run() -> Iterable[dict[str, Any]]:
     yield _row("compiled, of the speed without", statistics.median(fused), "x", "> 1")
 
 
-def _examples(vocabulary: int, size: int) -> list[Encoded]:
+def _examples(vocabulary: int, size: int) -> list[EncodedExample]:
     rng = np.random.default_rng(0)
-    found: list[Encoded] = []
+    found: list[EncodedExample] = []
     for width in rng.integers(32, _RECIPE.length + 1, size).tolist():
         ids = rng.integers(10, vocabulary, width)
-        found.append(Encoded(ids, np.ones(width, np.int64), int(rng.integers(2))))
+        found.append(EncodedExample(ids, np.ones(width, np.int64), int(rng.integers(2))))
     return found
 
 
-def _subwords(encoded: Sequence[Encoded]) -> int:
+def _subwords(encoded: Sequence[EncodedExample]) -> int:
     """Subwords of the timed updates."""
-    batches = order(encoded, _RECIPE.batch, _RECIPE.seed, 0)[_WARM:]
+    batches = order_batches(encoded, _RECIPE.batch, _RECIPE.seed, 0)[_WARM:]
     return sum(len(encoded[row].ids) for rows in batches for row in rows)
 
 
-def _ours(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> float:
+def _ours(model: HeadedModel, encoded: Sequence[EncodedExample], pad: int) -> float:
     """Seconds of the updates after the first few."""
     times: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -87,7 +87,7 @@ def _ours(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> float:
             rate=1e-4,
             pad=pad,
             folder=Path(folder),
-            portions=Portions(torch.device("cpu")),
+            portions=MicroBatches(torch.device("cpu")),
             on_step=lambda _: times.append(_now()),
         )
     return times[-1] - times[_WARM - 1]
@@ -117,7 +117,7 @@ class _Clock(TrainerCallback):
         self.times.append(_now())
 
 
-def _bare(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> float:
+def _bare(model: HeadedModel, encoded: Sequence[EncodedExample], pad: int) -> float:
     """Seconds of the same updates by the Trainer."""
     clock = _Clock()
     cpu = torch.device("cpu")
@@ -136,14 +136,14 @@ def _bare(model: HeadedModel, encoded: Sequence[Encoded], pad: int) -> float:
             weight_decay=_RECIPE.decay,
             max_grad_norm=_RECIPE.clip,
             use_cpu=device == cpu,
-            bf16=in_bfloat16(_RECIPE.precision, device),
+            bf16=uses_bfloat16(_RECIPE.precision, device),
             save_strategy="no",
             logging_strategy="no",
             report_to=[],
             disable_tqdm=True,
             remove_unused_columns=False,
         )
-        batches = order(encoded, _RECIPE.batch, _RECIPE.seed, 0)
+        batches = order_batches(encoded, _RECIPE.batch, _RECIPE.seed, 0)
         shown: Any = batches
         trainer = Trainer(_Lossy(model), arguments, tensors, shown, callbacks=[clock])
         trainer.remove_callback(PrinterCallback)

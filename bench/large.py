@@ -25,7 +25,7 @@ from sonde.capture.preparing import prepare
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item, Selection
 from sonde.corpora.engine.select import select
-from sonde.models import LoadedModel, full_name, load_model, load_tokenizer, spec_of
+from sonde.models import LoadedModel, full_name, load_model, load_tokenizer, parse_spec
 
 PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 BEGIN, END = "<!-- begin: python -m bench large -->", "<!-- end -->"
@@ -88,14 +88,14 @@ def _cases(folder: Path) -> Iterator[tuple[str, str, str, str, str]]:
     wide = folder / "wide"
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
-        vocab_size=len(load_tokenizer(spec_of(_DECODER))),
+        vocab_size=len(load_tokenizer(parse_spec(_DECODER))),
         hidden_size=256,
         intermediate_size=768,
         num_hidden_layers=4,
         num_attention_heads=4,
     )
     transformers.LlamaForCausalLM(config).save_pretrained(wide)
-    load_tokenizer(spec_of(_DECODER)).save_pretrained(wide)
+    load_tokenizer(parse_spec(_DECODER)).save_pretrained(wide)
     random = "4 x 256, random weights"
     for title, name in ((_DECODER, _DECODER), (_ENCODER, _ENCODER), (random, str(wide))):
         for kind in ("8bit", "4bit"):
@@ -122,8 +122,10 @@ def _adapted(base: Path, folder: Path) -> tuple[Path, Path]:
 
 
 def _line(model: str, read: str, base: str, name: str, device_map: str) -> Line:
-    whole = _numbers(load_model(spec_of(base, device="cpu")))
-    found = _numbers(load_model(spec_of(name, device="auto" if device_map else "cpu", device_map=device_map)))
+    whole = _numbers(load_model(parse_spec(base, device="cpu")))
+    found = _numbers(
+        load_model(parse_spec(name, device="auto" if device_map else "cpu", device_map=device_map))
+    )
     nats = np.abs(found.nats - whole.nats)
     pairs = list(zip(found.rows, whole.rows, strict=True))
     scales = [np.abs(one).max(axis=1, keepdims=True) for one in whole.states]

@@ -15,13 +15,13 @@ import transformers
 
 from bench._paired import batched, forward, paired
 from sonde.capture import CaptureSettings
-from sonde.capture.merge_requests import Input, MergedRequests, Shape
+from sonde.capture.merge_requests import InputShape, InputVariant, MergedRequests
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Prepared
 from sonde.capture.windows import Row, RowCutter
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.observe import items_of
+from sonde.experiments.observe import read_job_items
 from sonde.experiments.plan import ObserveJob
 from sonde.experiments.run import run as carry_out
 from sonde.lenses.surprisal import TOP_K
@@ -59,7 +59,7 @@ def _ratio(model: str, items: int, folder: Path) -> float:
 
 def _paired(job: ObserveJob, folder: Path) -> float:
     loaded = load_model(job.model)
-    prepared = prepare(loaded, items_of(job))
+    prepared = prepare(loaded, read_job_items(job))
     rows = [row for source in range(len(prepared)) for row in _windows(source, prepared[source], loaded)]
     keys = [f"{prepared[row.source].item.item_id} {row.origin}" for row in rows]
     batches = batched([row.tokens for row in rows], keys)
@@ -68,5 +68,5 @@ def _paired(job: ObserveJob, folder: Path) -> float:
 
 def _windows(source: int, prepared: Prepared, loaded: LoadedModel) -> list[Row]:
     """The windows that capture cuts an item into."""
-    asked = Input(source, Shape(), MergedRequests(top_k=TOP_K))
+    asked = InputVariant(source, InputShape(), MergedRequests(top_k=TOP_K))
     return RowCutter(loaded, CaptureSettings()).rows(source, asked, prepared)

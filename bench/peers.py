@@ -53,7 +53,7 @@ class Peer:
     lens: str
     model: str
     what: str
-    most: int = 100_000
+    maximum: int = 100_000
 
     @property
     def name(self) -> str:
@@ -75,7 +75,7 @@ PEERS = (
         lens="surprisal",
         model="sonde/mini-decoder",
         what="mean loss of each kind of subword",
-        most=1_000,
+        maximum=1_000,
     ),
     Peer(
         package="interpkit==0.7.0",
@@ -83,7 +83,7 @@ PEERS = (
         lens="attention",
         model="sonde/mini-decoder",
         what="attention of every head",
-        most=1_000,
+        maximum=1_000,
     ),
 )
 
@@ -96,7 +96,7 @@ def run() -> Iterator[dict[str, Any]]:
         except subprocess.CalledProcessError as error:
             print(f"  {peer.package} does not install: {error.stderr.decode()[-300:]}", file=sys.stderr)
             continue
-        for size in (size for size in SIZES if size <= peer.most):
+        for size in (size for size in SIZES if size <= peer.maximum):
             yield from _compared(peer, python, size)
 
 

@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from multiprocessing import get_context
 
-from sonde.base.child_process import safe_children
-from sonde.capture.preparing import prepare_with
-from sonde.capture.windows import compose
+from sonde.base.child_process import safe_path_environment
+from sonde.capture.preparing import prepare_items
+from sonde.capture.windows import batch_by_length
 from sonde.corpora import Item, Selection
 from sonde.corpora.engine.select import select
-from sonde.experiments.plan import chunks
+from sonde.experiments.plan import cut_chunks
 from sonde.models import ModelSpec, load_tokenizer
 
 Row = dict[str, str | float | None]
@@ -26,13 +26,13 @@ _MODEL = ModelSpec(name="sonde/mini-decoder")
 
 def run() -> Iterator[Row]:
     """Measure everything; rows of name, value, unit, target."""
-    jobs = list(chunks(select("stdlib", Selection(limit=2000, languages=("python",))).items))
+    jobs = list(cut_chunks(select("stdlib", Selection(limit=2000, languages=("python",))).items))
     tokenizer = load_tokenizer(_MODEL)
     items = list(chain(*jobs))
-    prepare_with(tokenizer, items[:8])
+    prepare_items(tokenizer, items[:8])
     begun = time.process_time()
     lengths = [
-        [min(len(one.alignment.subwords) + 1, _CONTEXT) for one in prepare_with(tokenizer, job)]
+        [min(len(one.alignment.subwords) + 1, _CONTEXT) for one in prepare_items(tokenizer, job)]
         for job in jobs
     ]
     spent = 1e3 * (time.process_time() - begun) / len(items)
@@ -55,7 +55,7 @@ def _batches(lengths: list[list[int]], together: int, fill: float) -> Iterator[R
     real = padded = number = 0
     for at in range(0, len(lengths), together):
         mine = list(chain(*lengths[at : at + together]))
-        for batch in compose(mine, [str(row) for row in range(len(mine))], _BUDGET, fill):
+        for batch in batch_by_length(mine, [str(row) for row in range(len(mine))], _BUDGET, fill):
             real += sum(mine[row] for row in batch)
             padded += len(batch) * max(mine[row] for row in batch)
             number += 1
@@ -66,7 +66,7 @@ def _batches(lengths: list[list[int]], together: int, fill: float) -> Iterator[R
 
 def _pace(work: Callable[[list[Item]], int], parts: list[list[Item]], processes: int) -> float:
     """Functions a second, by processes that are up and have read the tokenizer."""
-    with safe_children(), ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with safe_path_environment(), ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         list(pool.map(_prepared, [parts[0][:8]] * 4 * processes))
         begun = time.perf_counter()
         done = sum(pool.map(work, parts))
@@ -74,7 +74,7 @@ def _pace(work: Callable[[list[Item]], int], parts: list[list[Item]], processes:
 
 
 def _prepared(items: list[Item]) -> int:
-    return len(prepare_with(load_tokenizer(_MODEL), items))
+    return len(prepare_items(load_tokenizer(_MODEL), items))
 
 
 def _looped(items: list[Item]) -> int:

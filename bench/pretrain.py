@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from sonde.models.engine.silence import quiet
-from sonde.training.precision import in_bfloat16
-from sonde.training.pretrain.blocks import BlockDataset, DocumentLines, PairDataset, all_pairs
-from sonde.training.pretrain.initial_weights import fresh_model
+from sonde.models.engine.silence import silence_libraries
+from sonde.training.precision import uses_bfloat16
+from sonde.training.pretrain.blocks import BlockDataset, DocumentLines, PairDataset, build_all_pairs
+from sonde.training.pretrain.initial_weights import init_model
 from sonde.training.pretrain.loop import train
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 
@@ -103,7 +103,7 @@ def _round(recipe: Recipe, folder: Path) -> tuple[float, float]:
     """Seconds of a training by recipe and by the bare trainer, each with the checkpoint at its end."""
     samples = _samples(recipe)
     own = train(recipe, samples, folder / "run", resume=False, report=lambda _: None).seconds
-    with quiet():
+    with silence_libraries():
         return own, _bare(recipe, _Listed(samples, recipe), folder)
 
 
@@ -114,7 +114,7 @@ def _samples(recipe: Recipe) -> BlockDataset | PairDataset:
         return BlockDataset(stream, recipe)
     edges = np.arange(0, _SUBWORDS, _LINE)
     files = np.arange(0, len(edges), _FILE // _LINE)
-    return PairDataset(stream, all_pairs(DocumentLines(edges, files), 128, recipe.pairs, 0), recipe)
+    return PairDataset(stream, build_all_pairs(DocumentLines(edges, files), 128, recipe.pairs, 0), recipe)
 
 
 class _Listed(Dataset[dict[str, Tensor]]):
@@ -136,11 +136,11 @@ class _Listed(Dataset[dict[str, Tensor]]):
 class _Stopwatch(TrainerCallback):
     """When training began, the model and the trainer being there."""
 
-    begun = 0.0
+    start = 0.0
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
         """Start."""
-        self.begun = time.perf_counter()
+        self.start = time.perf_counter()
 
 
 def _bare(recipe: Recipe, samples: _Listed, folder: Path) -> float:
@@ -153,14 +153,14 @@ def _bare(recipe: Recipe, samples: _Listed, folder: Path) -> float:
         per_device_train_batch_size=training.blocks_at_once,
         learning_rate=5e-4,
         use_cpu=not cuda,
-        bf16=in_bfloat16(training.precision, torch.device("cuda" if cuda else "cpu")),
+        bf16=uses_bfloat16(training.precision, torch.device("cuda" if cuda else "cpu")),
         logging_steps=training.log_every,
         save_steps=training.steps,
         train_sampling_strategy="sequential",
         report_to=[],
         disable_tqdm=True,
     )
-    trainer = Trainer(model=fresh_model(recipe), args=arguments, train_dataset=samples, callbacks=[watch])
+    trainer = Trainer(model=init_model(recipe), args=arguments, train_dataset=samples, callbacks=[watch])
     trainer.remove_callback(PrinterCallback)
     trainer.train()
-    return time.perf_counter() - watch.begun
+    return time.perf_counter() - watch.start

@@ -14,7 +14,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 
 from sonde.training.probes.linear import L2, probe_layers
-from sonde.training.probes.splits import Parts
+from sonde.training.probes.splits import Splits
 
 _LAYERS, _ITEMS, _WIDTH, _CLASSES = 13, 10_000, 768, 10
 _REPEATS = 3
@@ -60,7 +60,7 @@ def _row(name: str, value: float, unit: str, target: float | None) -> dict[str, 
     return {"name": name, "value": value, "unit": unit, "target": target}
 
 
-def data() -> tuple[np.ndarray, np.ndarray, Parts]:
+def data() -> tuple[np.ndarray, np.ndarray, Splits]:
     """States of the published size, their classes and the parts of the data."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, _CLASSES, _ITEMS)
@@ -73,10 +73,10 @@ def data() -> tuple[np.ndarray, np.ndarray, Parts]:
         strength = 0.25 * layer / (_LAYERS - 1)
         noise = rng.standard_normal((_ITEMS, _WIDTH), dtype=np.float32) * spectrum
         states[layer] = (noise + strength * direction[labels]) @ turn
-    return states, labels, Parts.of(split.tolist())
+    return states, labels, Splits.from_names(split.tolist())
 
 
-def one_after_another(states: np.ndarray, labels: np.ndarray, parts: Parts) -> float:
+def one_after_another(states: np.ndarray, labels: np.ndarray, parts: Splits) -> float:
     """One layer with scikit-learn: a fit a penalty, the best on validation; its test accuracy."""
     mean, deviation = states[parts.train].mean(0), states[parts.train].std(0)
     scaled = (states - mean) / deviation
@@ -91,7 +91,7 @@ def one_after_another(states: np.ndarray, labels: np.ndarray, parts: Parts) -> f
     return float(chosen.score(scaled[parts.test], labels[parts.test]))
 
 
-def _adam_seconds(states: np.ndarray, labels: np.ndarray, parts: Parts) -> float:
+def _adam_seconds(states: np.ndarray, labels: np.ndarray, parts: Splits) -> float:
     """Seconds for one layer of 20 epochs at batch 1, from a timed part of the first."""
     torch.manual_seed(0)
     probe = torch.nn.Linear(_WIDTH, _CLASSES)

@@ -22,7 +22,7 @@ import polars as pl
 from bench._commands import Took, took
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.edges import TASK, read_item
-from sonde.lenses.engine.item_tables import items_from
+from sonde.lenses.engine.item_tables import frame_to_items
 from sonde.models.engine.model_names import bundled_folder
 from sonde.tasks.engine.task import TASKS
 
@@ -146,7 +146,7 @@ def _functions(run: Path, target: Path) -> None:
 
 def _edges(run: Path, target: Path) -> None:
     """Words and edges of each function that has some."""
-    items, settings = items_from(pl.read_parquet(run / "items.parquet")), LensSettings()
+    items, settings = frame_to_items(pl.read_parquet(run / "items.parquet")), LensSettings()
     labels = TASKS.load(TASK).label(items, {})
     rows: list[dict[str, Any]] = []
     for item in items:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.base.option_types import Values
-from sonde.base.options import Described, described_fields
+from sonde.base.option_types import AllowedValues
+from sonde.base.options import OptionDescription, describe_fields
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments.catalogue import lens_options
@@ -37,15 +37,15 @@ def build_schema() -> dict[str, Any]:
     """
     lenses = {header.name: header.summary for header in LENSES.headers()}
     known = {"enum": list(lenses)}
-    top = _table_schema((one for one in described_fields(Experiment) if one.name != _OPTIONS), commas=False)
+    top = _table_schema((one for one in describe_fields(Experiment) if one.name != _OPTIONS), commas=False)
     top["properties"]["lenses"]["items"] = {"anyOf": [known, {"type": "string"}]}
     top["properties"]["selection"] = {
         "description": "how items are chosen from each corpus",
-        **_table_schema(described_fields(Selection), commas=False),
+        **_table_schema(describe_fields(Selection), commas=False),
     }
     top["properties"]["capture"] = {
         "description": "how models read, for all lenses",
-        **_table_schema(described_fields(CaptureOptions), commas=False),
+        **_table_schema(describe_fields(CaptureOptions), commas=False),
     }
     top["properties"][_OPTIONS] = {
         "description": "options of the lenses, a table each",
@@ -68,7 +68,7 @@ def build_schema() -> dict[str, Any]:
     }
 
 
-def _table_schema(options: Iterable[Described], *, commas: bool) -> dict[str, Any]:
+def _table_schema(options: Iterable[OptionDescription], *, commas: bool) -> dict[str, Any]:
     """The schema of a table of options, which holds no other.
 
     Args:
@@ -79,7 +79,7 @@ def _table_schema(options: Iterable[Described], *, commas: bool) -> dict[str, An
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _option(option: Described, *, commas: bool) -> dict[str, Any]:
+def _option(option: OptionDescription, *, commas: bool) -> dict[str, Any]:
     values = option.values
     schema: dict[str, Any] = {"description": option.line}
     if not values.several:
@@ -98,7 +98,7 @@ def _option(option: Described, *, commas: bool) -> dict[str, Any]:
     return schema
 
 
-def _single(values: Values) -> dict[str, Any]:
+def _single(values: AllowedValues) -> dict[str, Any]:
     if values.names:
         return {"enum": list(values.names)}
     schema: dict[str, Any] = {"type": _TYPES[values.kind]}
@@ -109,7 +109,7 @@ def _single(values: Values) -> dict[str, Any]:
     return schema
 
 
-def _listed(values: Values, *, empty: bool) -> str:
+def _listed(values: AllowedValues, *, empty: bool) -> str:
     """What a text of several values matches, or of none; ranges of numbers are checked when they are read."""
     if values.names:
         one = f"(?:{'|'.join(map(re.escape, values.names))})"
@@ -120,7 +120,7 @@ def _listed(values: Values, *, empty: bool) -> str:
     return rf"^\s*(?:{several})?\s*$" if empty else rf"^\s*{several}\s*$"
 
 
-def _plain(default: object, values: Values, *, commas: bool) -> object:
+def _plain(default: object, values: AllowedValues, *, commas: bool) -> object:
     if isinstance(default, tuple):
-        return values.spelled(default) if commas else list(default)
+        return values.format_value(default) if commas else list(default)
     return default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.markdown import format_table
-from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without
+from sonde.languages import LANGUAGES, get_facet, get_unsupported_tasks, has_facet
 from sonde.languages.engine.relations import Relations
 from sonde.lenses import LENSES
 from sonde.tasks import CorpusTask, DrawingTask, Task
@@ -55,7 +55,7 @@ def _tasks(names: Sequence[str]) -> str:
         task = TASKS.load(name)
         if task.name.startswith("labelled"):
             continue
-        cells = [_cell(reasons_without(language).get(name), reasons) for language in names]
+        cells = [_cell(get_unsupported_tasks(language).get(name), reasons) for language in names]
         rows.append([f"`{name}`", known[name], ", ".join(_asked_by(task)), *cells])
     listed = [f"{number}. {reason[0].upper()}{reason[1:]}." for reason, number in reasons.items()]
     return "\n".join([format_table(["task", "question", "who asks", *names], rows), "", *listed, ""])
@@ -70,11 +70,11 @@ def _asked_by(task: Task | CorpusTask) -> list[str]:
     """Lenses that read a task: of their own, or because a user names it."""
     named = not isinstance(task, CorpusTask) or isinstance(task, DrawingTask)
     lenses = map(LENSES.load, LENSES.names())
-    return [one.name for one in lenses if task.name in one.tasks or (named and task.target in one.takes)]
+    return [one.name for one in lenses if task.name in one.tasks or (named and task.target in one.targets)]
 
 
 def _relations(names: Sequence[str]) -> str:
-    has = {name: frozenset(facet_of(name, "relations", Relations).relation_types) for name in names}
+    has = {name: frozenset(get_facet(name, "relations", Relations).relation_types) for name in names}
     rows = (
         [f"`{relation}`", *(_DOT if relation in has[name] else "" for name in names)]
         for relation in sorted(frozenset[str]().union(*has.values()))

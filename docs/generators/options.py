@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from generators.markdown import format_table
-from sonde.base.options import Described, described_fields, table_of
+from sonde.base.options import OptionDescription, build_option_table, describe_fields
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments.catalogue import lens_options
@@ -34,18 +34,18 @@ def render_page() -> str:
     """Return the page in Markdown."""
     parts = [
         _HEAD,
-        _section("An experiment", "Keys of an experiment file.", described_fields(Experiment)),
-        _section("`[selection]`", "How items are chosen from each corpus.", described_fields(Selection)),
-        _section("`[capture]`", "How models read, for all lenses.", described_fields(CaptureOptions)),
-        _section("Execution", "On the command line alone.", described_fields(Execution)),
+        _section("An experiment", "Keys of an experiment file.", describe_fields(Experiment)),
+        _section("`[selection]`", "How items are chosen from each corpus.", describe_fields(Selection)),
+        _section("`[capture]`", "How models read, for all lenses.", describe_fields(CaptureOptions)),
+        _section("Execution", "On the command line alone.", describe_fields(Execution)),
     ]
     known = {header.name: f"{header.summary}." for header in LENSES.headers()}
     parts += [_section(f"`[options.{name}]`", line, lens_options(name)) for name, line in known.items()]
     return "\n".join(parts)
 
 
-def _section(title: str, line: str, options: Sequence[Described]) -> str:
-    titles, rows = table_of(options)
+def _section(title: str, line: str, options: Sequence[OptionDescription]) -> str:
+    titles, rows = build_option_table(options)
     table = format_table(titles, ([_code(row[0]), *row[1:]] for row in rows)) if rows else "No options."
     return "\n".join([f"## {title}", "", line, "", table, ""])
 

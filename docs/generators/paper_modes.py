@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sonde.papers.quirks import declared, quirks
+from sonde.papers.quirks import iterate_declarations, list_quirks
 
 FED = "what a model is fed"
 CHANGES: Mapping[str, str] = {
@@ -43,9 +43,9 @@ it, or of the data set, since nothing that is done afterwards could give what th
 def render_page() -> str:
     """Return the page in Markdown."""
     rows = "\n".join(f"| {name} | {meaning} |" for name, meaning in CHANGES.items())
-    switches = ", ".join(f"`{one['name']}`" for one in quirks() if one["changes"] == FED)
+    switches = ", ".join(f"`{one['name']}`" for one in list_quirks() if one["changes"] == FED)
     parts = [_HEAD.format(changes=rows, switches=switches)]
-    for _, section in declared():
+    for _, section in iterate_declarations():
         parts.append(f"## {section['title']}\n")
         for part in section["parts"]:
             parts += [f"### {part['title']}\n"] if "title" in part else []

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sonde.languages import corpora_of
+from sonde.languages import list_corpora
 
 DOCS = Path(__file__).parents[1]
 
@@ -29,7 +29,7 @@ def render_page() -> str:
     places = {
         "size": f"{measured['size']:,}",
         "functions": f"{measured['functions']:,}",
-        "corpora": "; ".join(f"{name}: {_corpus(corpora_of(name)[0])}" for name in languages),
+        "corpora": "; ".join(f"{name}: {_corpus(list_corpora(name)[0])}" for name in languages),
         "table": "\n".join([*table, *(["", "Without a data set there:", "", *refused] if refused else [])]),
     }
     return "\n\n".join(one.rstrip("\n") for one in (page, artefacts, text.format(**places))) + "\n"

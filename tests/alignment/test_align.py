@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from sonde.alignment import align, align_table, encode, surfaces
-from sonde.alignment.align import check, joined
+from sonde.alignment import align, align_table, encode, get_surfaces
+from sonde.alignment.align import check_alignment, join_tags
 from sonde.base.errors import CaptureError, InputError
 from sonde.languages import LANGUAGES, TOKEN_KINDS
-from sonde.languages.engine.text import blank
+from sonde.languages.engine.text import whitespace_mask
 
 from .conftest import CODE, KINDS, TEXTS
 
@@ -35,7 +35,7 @@ def tag_of(tree, row):
 
 def reference(subwords, tree, tokens):
     """One row a piece: tokens held, kind, tag, node."""
-    hidden = blank(subwords.text).tolist()
+    hidden = whitespace_mask(subwords.text).tolist()
     owner = {}
     for index in range(len(tokens)):
         for place in range(int(tokens.start[index]), int(tokens.end[index])):
@@ -52,7 +52,7 @@ def reference(subwords, tree, tokens):
         else:
             paths = [[node, *tree.ancestors(node)] for node in nodes]
             common = next(node for node in paths[0] if all(node in path for path in paths))
-            rows.append((tuple(held), "merged", joined([tag_of(tree, node) for node in nodes]), common))
+            rows.append((tuple(held), "merged", join_tags([tag_of(tree, node) for node in nodes]), common))
     return rows
 
 
@@ -118,7 +118,7 @@ def test_merged_pieces_say_so(tokenizers):
 
 
 def test_joined_spells_out_three():
-    assert joined(["a", "b", "c", "d", "e"]) == "a + b + c + 2 more"
+    assert join_tags(["a", "b", "c", "d", "e"]) == "a + b + c + 2 more"
 
 
 def test_non_ascii_does_not_shift_tags(tokenizers):
@@ -154,7 +154,7 @@ def test_broken_spans_are_refused(field, value, tokenizers):
     assert len(got.subwords) == 3
     getattr(got.subwords, field)[:] = value
     with pytest.raises(CaptureError, match="item here"):
-        check(got, "here")
+        check_alignment(got, "here")
 
 
 def test_a_tokenizer_without_offsets_is_refused():
@@ -167,15 +167,15 @@ def test_a_tokenizer_without_offsets_is_refused():
 
 def test_surfaces_reach_the_models_vocabulary(tokenizers):
     tokenizer = tokenizers("byte_level")
-    known = surfaces(tokenizer)
+    known = get_surfaces(tokenizer)
     assert len(known) == len(tokenizer)
-    assert surfaces(tokenizer, len(known) + 2)[-1] == f"<unused {len(known) + 1}>"
+    assert get_surfaces(tokenizer, len(known) + 2)[-1] == f"<unused {len(known) + 1}>"
 
 
 def test_table_and_merged_table(tokenizers):
     text = "def something(é):\n    return 1\n"
     table = align_table(tokenizers("byte_level"), text, "python")
-    merged = align_table(tokenizers("byte_level"), text, "python", merged=True)
+    merged = align_table(tokenizers("byte_level"), text, "python", merge_leaves=True)
     assert table["bytes"].sum() == len(text.encode())
     assert merged["subwords"].sum() == len(table) and merged["bytes"].sum() == table["bytes"].sum()
     name = merged.filter(merged["token"] == "something")

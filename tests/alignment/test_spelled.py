@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.alignment.server_tokens import place_pieces
+from sonde.alignment.server_tokens import locate_pieces
 from sonde.base.errors import InputError
 
 
 def spans(text: str, pieces: list[str]) -> list[tuple[int, int]]:
-    found, _ = place_pieces(text, pieces)
+    found, _ = locate_pieces(text, pieces)
     assert int(found.bytes.sum()) <= len(text.encode())
     return list(zip(found.start.tolist(), found.end.tolist(), strict=True))
 
@@ -39,13 +39,13 @@ def test_pieces_of_servers(text: str, pieces: list[str], expected: list[tuple[in
 
 
 def test_surfaces_and_numbers() -> None:
-    found, places = place_pieces("x🙂 x", ["<s>", "x", "<0xF0>", "bytes:\\x9f\\x99\\x82", "▁x"])
+    found, places = locate_pieces("x🙂 x", ["<s>", "x", "<0xF0>", "bytes:\\x9f\\x99\\x82", "▁x"])
     assert found.surface == ("x", "<0xF0>", "<0x9F><0x99><0x82>", " x")
     assert places.tolist() == [1, 2, 3, 4]
     assert found.bytes.tolist() == [1, 1, 3, 2]
-    again, _ = place_pieces("x", ["x"])
+    again, _ = locate_pieces("x", ["x"])
     assert again.ids[0] == found.ids[0] != found.ids[-1]
-    named, _ = place_pieces("x x", ["x", " x"], [7, 9])
+    named, _ = locate_pieces("x x", ["x", " x"], [7, 9])
     assert named.ids.tolist() == [7, 9]
 
 
@@ -59,12 +59,12 @@ def test_surfaces_and_numbers() -> None:
 )
 def test_pieces_that_are_not_those_of_the_text(text: str, pieces: list[str], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        place_pieces(text, pieces)
+        locate_pieces(text, pieces)
 
 
 @given(st.lists(st.text(min_size=1), max_size=12), st.booleans())
 def test_whole_pieces_cover_the_text(pieces: list[str], start: bool) -> None:
     text = "".join(pieces)
-    found, places = place_pieces(text, ["<|start|>"] * (start and not text.startswith("<|")) + pieces)
+    found, places = locate_pieces(text, ["<|start|>"] * (start and not text.startswith("<|")) + pieces)
     assert "".join(text[a:b] for a, b in zip(found.start, found.end, strict=True)) == text
     assert len(places) == len(pieces) and int(found.bytes.sum()) == len(text.encode("utf-8", "replace"))

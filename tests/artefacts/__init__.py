@@ -15,11 +15,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sonde.base.errors import SondeError
 from sonde.corpora import Item, Selection, select
-from sonde.stats.estimate import ratios, sums_of
-from sonde.tasks import build, languages_of
-from sonde.tasks.engine.surface import RULES, artefact_features, code_of
+from sonde.stats.estimate import cluster_sums, estimate_ratios
+from sonde.tasks import build, get_languages
+from sonde.tasks.engine.surface import RULES, artefact_features, extract_code
 from sonde.tasks.engine.task import TASKS
-from sonde.training.probes.splits import grouped_folds
+from sonde.training.probes.splits import make_grouped_folds
 from tests.artefacts.parsers import refused
 
 LANGUAGES = ("python", "java", "go", "javascript", "php", "ruby")
@@ -84,11 +84,11 @@ def measure(task: str, language: str, items: Sequence[Item], size: int) -> Itera
     texts = {item.item_id: item for item in (*items, *data.inputs)}
     names = [*RULES, OWN_PARSER]
     paired = all(row["other_start"] is not None for row in rows)
-    codes = [code_of(row, texts[row["item_id"]].text, paired=paired) for row in rows]
+    codes = [extract_code(row, texts[row["item_id"]].text, paired=paired) for row in rows]
     features = np.column_stack([np.array(artefact_features(rows, texts)), refused(codes, language)])
     labels = np.unique(data.examples["label"].to_numpy(), return_inverse=True)[1]
     clusters = np.unique(data.examples["cluster"].to_numpy(), return_inverse=True)[1]
-    folds = grouped_folds(labels, clusters, FOLDS, 0)
+    folds = make_grouped_folds(labels, clusters, FOLDS, 0)
     chance = float(np.bincount(labels).max() / len(labels))
     for rule, columns in [(TREE, features), *((name, features[:, [at]]) for at, name in enumerate(names))]:
         right, tested = list[np.ndarray](), list[np.ndarray]()
@@ -99,7 +99,7 @@ def measure(task: str, language: str, items: Sequence[Item], size: int) -> Itera
             right.append(model.predict(columns[fold.test]) == labels[fold.test])
             tested.append(fold.test)
         hits = np.concatenate(right).astype(np.float64)
-        one = ratios(sums_of(hits[None, :], clusters[np.concatenate(tested)]), "proportion")
+        one = estimate_ratios(cluster_sums(hits[None, :], clusters[np.concatenate(tested)]), "proportion")
         bounds = (float(one.value[0]), float(one.low[0]), float(one.high[0]))
         yield Measured(task, language, rule, len(rows), *bounds, chance)
 
@@ -109,7 +109,7 @@ def measure_all(
 ) -> Iterator[list[Measured] | str]:
     """Yield the rules of each task of a language, or why it has no data set here."""
     for task in tasks:
-        if language in languages_of(TASKS.load(task)):
+        if language in get_languages(TASKS.load(task)):
             try:
                 yield list(measure(task, language, items, size))
             except SondeError as error:

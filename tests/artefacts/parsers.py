@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits
 
 _AROUND = {
@@ -92,7 +92,7 @@ def has_parser(language: str) -> bool:
 def refused(codes: Sequence[str], language: str) -> np.ndarray:
     """Return for each code whether the language's own parser refuses it, 1 for what it does."""
     if not has_parser(language):
-        edits = facet_of(language, "edits", Edits)
+        edits = get_facet(language, "edits", Edits)
         return np.array([not edits.parses(code) for code in codes], np.float64)
     if language == "python":
         return np.array([_python(code) for code in codes], np.float64)

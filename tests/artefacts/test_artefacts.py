@@ -11,12 +11,19 @@ import pytest
 
 from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ItemChunk
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.data_flow import Flow
-from sonde.languages.engine.edits import LOOSE, REFUSED, TWICE, UNDECLARED, UNREACHED, Edits
-from sonde.tasks import build, languages_of
+from sonde.languages.engine.edits import (
+    DUPLICATE_NAME,
+    LOOSE_JUMP,
+    REFUSED_TEXT,
+    UNDECLARED_NAME,
+    UNREACHABLE_CODE,
+    Edits,
+)
+from sonde.tasks import build, get_languages
 from sonde.tasks.bugs.function_docstring import BLANK
-from sonde.tasks.engine.faults import Mutation, _examples, _Rule
+from sonde.tasks.engine.faults import Mutation, _examples, _FaultRule
 from sonde.tasks.engine.surface import RULES, artefact_features
 from sonde.tasks.engine.task import TASKS
 from tests.artefacts import LANGUAGES, TREE, Measured, draw_items, measure
@@ -47,13 +54,13 @@ def pool(language: str) -> dict[str, tuple[Item, dict[str, str]]]:
 @functools.cache
 def faulty(name: str, language: str) -> list[tuple[str, str, dict[str, str]]]:
     """The functions that get a fault, each with it and with the function's names."""
-    task, edits = TASKS.load(name), facet_of(language, "edits", Edits)
+    task, edits = TASKS.load(name), get_facet(language, "edits", Edits)
     assert isinstance(task, Mutation)
     items = [item for item, _ in pool(language).values()]
     survey = task.survey([item.text for item in items], edits)
     splits = {item.cluster: "train" for item in items}
     tokens = {item.item_id: 80 for item in items}
-    rule = _Rule(name, language, "corrected", frozenset(), survey, splits, tokens, seed=0)
+    rule = _FaultRule(name, language, "corrected", frozenset(), survey, splits, tokens, seed=0)
     found = [one[1] for one in _examples(ItemChunk(0, rule, tuple(items))) if one is not None]
     made = [one for one in found if one.item is not one.source]
     assert len(made) >= 10
@@ -62,7 +69,7 @@ def faulty(name: str, language: str) -> list[tuple[str, str, dict[str, str]]]:
 
 def test_every_language_has_the_tasks() -> None:
     assert len(compiled_tasks()) >= 8
-    assert all(set(LANGUAGES) <= set(languages_of(TASKS.load(task))) for task in compiled_tasks())
+    assert all(set(LANGUAGES) <= set(get_languages(TASKS.load(task))) for task in compiled_tasks())
 
 
 @pytest.mark.parametrize(("task", "language"), STATEMENTS)
@@ -138,7 +145,7 @@ def test_marks_stand_on_declarations(task: str, language: str) -> None:
     item = Item("id", text, language, "function", "path", "f", 0, "cluster", "repository")
     table = TASKS.load(task).label([item], {})["id"]
     assert [table.row(0, named=True)[name] for name in ("start", "other_start")] == sorted(declared.values())
-    for variable in facet_of(language, "flow", Flow).variables(text):
+    for variable in get_facet(language, "flow", Flow).variables(text):
         assert variable.declaration.start == declared[variable.name]
 
 
@@ -155,39 +162,39 @@ def test_no_summary_names_its_function(language: str) -> None:
 
 PLANTED = {
     "python": [
-        (REFUSED, "def f(a):\n    if a:\n        break\n"),
-        (TWICE, "def f(a, a):\n    return a\n"),
-        (UNDECLARED, "def f(a):\n    return [e for e in a], e\n"),
-        (UNREACHED, "def f(a):\n    return a\n    b = 1\n"),
+        (REFUSED_TEXT, "def f(a):\n    if a:\n        break\n"),
+        (DUPLICATE_NAME, "def f(a, a):\n    return a\n"),
+        (UNDECLARED_NAME, "def f(a):\n    return [e for e in a], e\n"),
+        (UNREACHABLE_CODE, "def f(a):\n    return a\n    b = 1\n"),
     ],
     "java": [
-        (LOOSE, "int f(int a) { if (a > 1) { break; } return 1; }"),
-        (TWICE, "int f(int a) { int b = 1; for (;;) { int b = 2; } }"),
-        (UNDECLARED, "int f(int a) { b = a; int b = 1; return b; }"),
-        (UNREACHED, "int f(int a) { return a; b(); }"),
+        (LOOSE_JUMP, "int f(int a) { if (a > 1) { break; } return 1; }"),
+        (DUPLICATE_NAME, "int f(int a) { int b = 1; for (;;) { int b = 2; } }"),
+        (UNDECLARED_NAME, "int f(int a) { b = a; int b = 1; return b; }"),
+        (UNREACHABLE_CODE, "int f(int a) { return a; b(); }"),
     ],
     "go": [
-        (LOOSE, "func f(a int) { if a > 1 { continue } }"),
-        (TWICE, "func f(a int, a int) int { return a }"),
-        (UNDECLARED, "func f(a int) { for i := 0; i < a; i++ { b() }; c(i) }"),
-        (UNREACHED, "func f(a int) { panic(a)\n b() }"),
+        (LOOSE_JUMP, "func f(a int) { if a > 1 { continue } }"),
+        (DUPLICATE_NAME, "func f(a int, a int) int { return a }"),
+        (UNDECLARED_NAME, "func f(a int) { for i := 0; i < a; i++ { b() }; c(i) }"),
+        (UNREACHABLE_CODE, "func f(a int) { panic(a)\n b() }"),
     ],
     "javascript": [
-        (LOOSE, "function f(a) { if (a) break }"),
-        (TWICE, "function f(a) { let b = 1; let b = 2 }"),
-        (UNDECLARED, "function f(a) { { let b = 1 } return b }"),
-        (UNREACHED, "function f(a) { throw a; b() }"),
+        (LOOSE_JUMP, "function f(a) { if (a) break }"),
+        (DUPLICATE_NAME, "function f(a) { let b = 1; let b = 2 }"),
+        (UNDECLARED_NAME, "function f(a) { { let b = 1 } return b }"),
+        (UNREACHABLE_CODE, "function f(a) { throw a; b() }"),
     ],
     "php": [
-        (LOOSE, "function f($a) { if ($a) { break; } }"),
-        (TWICE, "function f($a, $a) { return $a; }"),
-        (UNREACHED, "function f($a) { throw new X(); $b = 1; }"),
+        (LOOSE_JUMP, "function f($a) { if ($a) { break; } }"),
+        (DUPLICATE_NAME, "function f($a, $a) { return $a; }"),
+        (UNREACHABLE_CODE, "function f($a) { throw new X(); $b = 1; }"),
     ],
     "ruby": [
-        (LOOSE, "def f(a)\n  retry\nend"),
-        (TWICE, "def f(a, a)\n  a\nend"),
-        (UNDECLARED, "def f(a)\n  a.each { |b| b }\n  b\nend"),
-        (UNREACHED, "def f(a)\n  raise a\n  b\nend"),
+        (LOOSE_JUMP, "def f(a)\n  retry\nend"),
+        (DUPLICATE_NAME, "def f(a, a)\n  a\nend"),
+        (UNDECLARED_NAME, "def f(a)\n  a.each { |b| b }\n  b\nend"),
+        (UNREACHABLE_CODE, "def f(a)\n  raise a\n  b\nend"),
     ],
 }
 """Texts that the grammar takes, each with what a compiler says against it."""
@@ -195,12 +202,12 @@ PLANTED = {
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_a_compiler_says_is_found(language: str) -> None:
-    edits = facet_of(language, "edits", Edits)
+    edits = get_facet(language, "edits", Edits)
     for kind, text in PLANTED[language]:
         assert edits.parses(text)
-        assert kind in {one for one, _ in edits.objections(text)}, text
+        assert kind in {one for one, _ in edits.count_objections(text)}, text
     for item, _ in pool(language).values():
-        assert not edits.objections(item.text), item.text
+        assert not edits.count_objections(item.text), item.text
 
 
 REFUSED_WORDS = {
@@ -218,7 +225,7 @@ _AROUND = {"ruby": "def f\n  {}\nend", "go": "func f() {{\n\t{}\n}}", "javascrip
 
 @pytest.mark.parametrize("language", REFUSED_WORDS)
 def test_what_the_grammar_takes_and_the_language_does_not_is_refused(language: str) -> None:
-    parses = facet_of(language, "edits", Edits).parses
+    parses = get_facet(language, "edits", Edits).parses
     for statements, expected in ((REFUSED_WORDS[language], False), (TAKEN_WORDS[language], True)):
         texts = [_AROUND[language].format(statement) for statement in statements]
         assert [parses(text) for text in texts] == [expected] * len(texts), texts

@@ -1,6 +1,6 @@
 import pytest
 
-from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError, not_finite
+from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError, explain_nan
 
 
 def test_exit_codes_follow_the_contract() -> None:
@@ -14,7 +14,7 @@ def test_exit_codes_follow_the_contract() -> None:
 def test_unknown_name_names_thing_value_and_nearest() -> None:
     error = UnknownNameError("lens", "suprisal", ["surprisal", "probe"])
     assert str(error) == "unknown lens 'suprisal'; did you mean 'surprisal'?"
-    assert error.nearest == "surprisal"
+    assert error.suggestion == "surprisal"
 
 
 def test_unknown_name_without_a_near_one_lists_what_there_is() -> None:
@@ -24,6 +24,6 @@ def test_unknown_name_without_a_near_one_lists_what_there_is() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_who_ran_in_float32_is_not_told_to_run_in_float32(dtype: str) -> None:
-    said = not_finite(dtype)
+    said = explain_nan(dtype)
     assert dtype in said and "--dtype" not in said and "damaged" in said
-    assert "--dtype float32" in not_finite("torch.float16")
+    assert "--dtype float32" in explain_nan("torch.float16")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.files import cache_root, expand_home, write_atomic
+from sonde.base.files import expand_home, get_cache_root, write_atomic
 
 
 def test_content_is_replaced_whole(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_user_without_a_home_folder_is_told_what_to_set(
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("os.path.expanduser", unknown)
     with pytest.raises(UsageError, match=r"no home folder.*; set HOME to a folder"):
-        cache_root()
+        get_cache_root()
     assert expand_home("~/code") == Path("~/code")
     monkeypatch.setenv("SONDE_CACHE", str(tmp_path))
-    assert cache_root() == tmp_path
+    assert get_cache_root() == tmp_path

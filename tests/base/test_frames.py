@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from sonde.base import frames
-from sonde.base.frames import compact, one_below_another, parquet_of
+from sonde.base.frames import compact_table, concatenate_tables, to_parquet
 
 ROWS = pl.DataFrame(
     {
@@ -25,20 +25,20 @@ MANY = [ROWS, ROWS.head(0), ROWS.reverse(), ROWS.head(1)]
 def test_they_are_what_polars_makes_of_them(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "_TOGETHER", together)
     expected = pl.concat(MANY)
-    for found in (one_below_another(MANY), pl.read_parquet(io.BytesIO(parquet_of(iter(MANY))))):
+    for found in (concatenate_tables(MANY), pl.read_parquet(io.BytesIO(to_parquet(iter(MANY))))):
         assert found.equals(expected) and found.schema == expected.schema
 
 
 def test_a_compact_table_takes_what_its_own_rows_take() -> None:
     long = pl.DataFrame({"name": ["x" * 1_000 for _ in range(1_000)]})
-    few = compact(long.filter(pl.int_range(pl.len()) < 2))
-    assert few.equals(long.head(2)) and compact(long.head(0)).schema == long.schema
-    assert compact(few).to_arrow().nbytes < 5_000
+    few = compact_table(long.filter(pl.int_range(pl.len()) < 2))
+    assert few.equals(long.head(2)) and compact_table(long.head(0)).schema == long.schema
+    assert compact_table(few).to_arrow().nbytes < 5_000
 
 
 def test_few_tables_are_held_while_a_file_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "_TOGETHER", 3)
     from pyarrow import parquet
 
-    written = parquet.ParquetFile(io.BytesIO(parquet_of(ROWS for _ in range(7))))
+    written = parquet.ParquetFile(io.BytesIO(to_parquet(ROWS for _ in range(7))))
     assert [written.metadata.row_group(at).num_rows for at in range(written.num_row_groups)] == [9, 9, 3]

@@ -10,7 +10,7 @@ from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.option_types import Count, OneOf, Positive, Share
-from sonde.base.options import Options, guessed, option
+from sonde.base.options import Options, option, parse_value
 
 
 class Chosen(Options):
@@ -90,4 +90,4 @@ def test_what_is_written_on_a_command_line_has_the_type_of_the_option() -> None:
     assert Chosen.written("text", "007") == "007"
     assert Chosen.written("count", "007") == 7
     assert Chosen.written("several", "1,2") == "1,2"
-    assert [guessed(text) for text in ("50", "1e-3", "True", "50%")] == [50, 0.001, True, "50%"]
+    assert [parse_value(text) for text in ("50", "1e-3", "True", "50%")] == [50, 0.001, True, "50%"]

@@ -1,7 +1,7 @@
 import pytest
 
 from sonde.base.errors import UsageError
-from sonde.base.option_types import seconds_of
+from sonde.base.option_types import parse_duration
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,10 @@ from sonde.base.option_types import seconds_of
     ],
 )
 def test_a_time_is_read_as_it_is_written(text: str, seconds: float) -> None:
-    assert seconds_of(text, "--budget") == seconds
+    assert parse_duration(text, "--budget") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2", "-2h", "0h", "0s", "30m1h", "2h later", "1e9h"])
 def test_anything_else_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(UsageError, match=r"is no time; write it as 2h, 90m, 1h30m or 3600s$"):
-        seconds_of(text, "--budget")
+        parse_duration(text, "--budget")

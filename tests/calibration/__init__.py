@@ -22,12 +22,12 @@ class Bound(NamedTuple):
     """Between what a count must lie, both ends included."""
 
     least: float = 0.0
-    most: float = math.inf
+    maximum: float = math.inf
 
     def __str__(self) -> str:
-        if self.most == math.inf:
+        if self.maximum == math.inf:
             return f"at least {self.least:g}"
-        return f"{self.least:g} to {self.most:g}" if self.least else f"at most {self.most:g}"
+        return f"{self.least:g} to {self.maximum:g}" if self.least else f"at most {self.maximum:g}"
 
 
 class Row(NamedTuple):
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether the count lies within its bound."""
-        return self.bound.least <= self.count <= self.bound.most
+        return self.bound.least <= self.count <= self.bound.maximum
 
 
 class Calibration(NamedTuple):

@@ -20,9 +20,9 @@ import sonde
 from sonde.capture import prepare
 from sonde.capture.requests import Prepared
 from sonde.corpora import Selection, select
-from sonde.lenses.causal.findings import erased_of
+from sonde.lenses.causal.findings import collect_erasures
 from sonde.models import LoadedModel
-from sonde.results.scores import scores_frame
+from sonde.results.scores import scores_to_frame
 from tests.calibration import Row, at_least, at_most_by_chance
 from tests.lenses.planted import (
     HELD,
@@ -95,7 +95,9 @@ def _kinds(
     """What is said of each property; those that were left out are not there."""
     with tempfile.TemporaryDirectory() as folder:
         ran = run_lens(loaded, [*items], labels, options, Path(folder), seed)
-    return {one.task: one.kind for _, _, held in erased_of(scores_frame(ran.scores)) for one in held}
+    return {
+        one.task: one.kind for _, _, held in collect_erasures(scores_to_frame(ran.scores)) for one in held
+    }
 
 
 def _coins(items: Sequence[Prepared], seed: int) -> Labels:

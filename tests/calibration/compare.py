@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sonde.comparison.differences import Difference, compared
+from sonde.comparison.differences import Difference, compute_differences
 from sonde.results.scores import Score
 from sonde.stats.estimate import Contributions
 from sonde.stats.intervals import Kind
@@ -72,7 +72,7 @@ def _compared(sides: Sides, planted: float = 0.0) -> list[Difference]:
     first, second, size = sides
     second = second.copy()
     second[0] += planted * size[0]
-    return compared(
+    return compute_differences(
         [
             (_score("a", place, base, weight), _score("b", place, own, weight), "")
             for place, (base, own, weight) in enumerate(zip(first, second, size, strict=True))

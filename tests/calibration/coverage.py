@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from sonde.stats.estimate import ClusterSums, Estimates, differences, ratios
+from sonde.stats.estimate import ClusterSums, Estimates, estimate_differences, estimate_ratios
 from tests.calibration import Bound, Row
 
 DRAWS, SHORT = 10_000, 400
@@ -144,12 +144,12 @@ def _estimated(
 
     found: Estimates
     if number == "mean":
-        found = ratios(sums(loss, np.ones(len(owner))), "nonnegative")
+        found = estimate_ratios(sums(loss, np.ones(len(owner))), "nonnegative")
     elif number == "paired difference":
         one = np.ones(len(owner))
-        found = differences(sums(other, one), sums(loss, one), "real")
+        found = estimate_differences(sums(other, one), sums(loss, one), "real")
     elif number == "ratio":
-        found = ratios(sums(loss * size / 4, size), "nonnegative")
+        found = estimate_ratios(sums(loss * size / 4, size), "nonnegative")
     else:
         # A third of the items are of the first construct, the others of the second.
         first = rng.random(len(owner)) < 1 / 3
@@ -157,7 +157,7 @@ def _estimated(
             sums(value * size / 4 * part, size * part)
             for value, part in ((loss * _HIGHER, first), (loss, ~first))
         )
-        found = differences(one, two, "real")
+        found = estimate_differences(one, two, "real")
     return found.value, found.low, found.high, found.error, found.df
 
 

@@ -18,14 +18,14 @@ import numpy as np
 import polars as pl
 
 import sonde
-from sonde.lenses.engine.lens import LensSettings, Scoring
+from sonde.lenses.engine.lens import LensSettings, ScoringContext
 from sonde.lenses.probe.options import read_options
 from sonde.lenses.probe.score import score_task
-from sonde.report.controls import ABOVE, BELOW, SLIGHT, compared
+from sonde.report.controls import ABOVE, BELOW, SLIGHT, compare_with_controls
 from sonde.report.sections.probe import title
 from sonde.results import Score
-from sonde.results.layers import Status, account_layers
-from sonde.results.scores import scores_frame
+from sonde.results.layers import Status, summarise_layers
+from sonde.results.scores import scores_to_frame
 from tests.calibration import Row, at_most_by_chance
 
 DRAWS, SHORT = 100, 5
@@ -59,7 +59,7 @@ def run(draws: int, seed: int) -> list[Row]:
 
 
 @contextmanager
-def _observed() -> Iterator[Scoring]:
+def _observed() -> Iterator[ScoringContext]:
     """What a run over real functions holds, to be scored with other labels."""
     with tempfile.TemporaryDirectory() as folder:
         run = sonde.run(
@@ -74,13 +74,13 @@ def _observed() -> Iterator[Scoring]:
         yield _scoring(run.directory)
 
 
-def _scoring(root: Path) -> Scoring:
+def _scoring(root: Path) -> ScoringContext:
     labels = next(path for path in root.glob(f"labels/task={_TASK}/*.parquet") if ".inputs" not in path.name)
     items = pl.read_parquet(root / "items.parquet")
     template = Score(
         model="sonde/mini-encoder", lens="probe", language="python", metric="", value=0, n=0, n_clusters=0
     )
-    return Scoring(
+    return ScoringContext(
         observations=pl.scan_parquet(sorted(root.glob("observations/**/*.parquet"))),
         items=items,
         template=template,
@@ -102,12 +102,12 @@ def _tertiles(table: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
     return kept.with_columns(label=third.cast(pl.String), value=None)
 
 
-def _verdicts(scoring: Scoring, table: pl.DataFrame, seed: int) -> tuple[str, Status]:
+def _verdicts(scoring: ScoringContext, table: pl.DataFrame, seed: int) -> tuple[str, Status]:
     """What the page's first screen says of the probe of these labels, and what the account of its layers."""
     own = replace(scoring, labels={_TASK: table}, template=replace(scoring.template, seed=seed), answers=[])
     rows = list(score_task(own, _TASK, read_options(scoring.settings)))
-    scores = scores_frame(rows)
-    held = compared(scores.filter(title.question.where).to_dicts(), title.question)
+    scores = scores_to_frame(rows)
+    held = compare_with_controls(scores.filter(title.question.where).to_dicts(), title.question)
     assert held is not None and held.gain is not None
-    (account,) = account_layers(scores)
+    (account,) = summarise_layers(scores)
     return held.kind, account.status

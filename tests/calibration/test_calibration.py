@@ -38,5 +38,5 @@ def test_a_broken_bound_is_named_and_ends_with_1(
 
 
 def test_what_a_valid_test_stays_within() -> None:
-    assert [calibration.at_most_by_chance(draws).most for draws in (20, 100, 200)] == [3, 9, 15]
+    assert [calibration.at_most_by_chance(draws).maximum for draws in (20, 100, 200)] == [3, 9, 15]
     assert calibration.at_least(0.9, 20).least == 18

@@ -10,12 +10,12 @@ import pytest
 import torch
 from tests.denoisers import save_bart, save_t5
 
-from sonde.alignment import align, encode, surfaces
-from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
+from sonde.alignment import align, encode, get_surfaces
+from sonde.alignment.vocabulary import Vocabulary, get_vocabulary
 from sonde.base.errors import InputError
 from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Prepared, ScoredAnswers, TokenScores
-from sonde.capture.scoring import AnswerBoard, Right
+from sonde.capture.scoring import AnswerBoard, GoldAnswer
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.models import LoadedModel, ModelSpec, load_model
@@ -40,14 +40,14 @@ def slowly(vocabulary: Vocabulary, logits: list[float], answer: Answer, among: f
 
 def test_texts_are_counted_once() -> None:
     names = ("rand", " rand", "  rand", "x", " x", "y", "", " ", "zz", " rand", "q")
-    vocabulary = vocabulary_of(names)
+    vocabulary = get_vocabulary(names)
     generator = torch.Generator().manual_seed(0)
     among = frozenset({"rand", "y", "q"})
     board = AnswerBoard(vocabulary, among, CPU)
     asked = [Answer("rand", start, True) for start in (True, False)] + [Answer("x", True, True)]
     for _ in range(50):
         logits = torch.randint(-3, 4, (3, len(names)), generator=generator).float()
-        right = Right(*map(torch.from_numpy, board.right(asked, [0, 0, 3])))
+        right = GoldAnswer(*map(torch.from_numpy, board.right(asked, [0, 0, 3])))
         ranked = board.rank(logits, logits.logsumexp(1), right)
         for at, answer in enumerate(asked):
             row = logits[at].tolist()
@@ -59,8 +59,8 @@ def test_texts_are_counted_once() -> None:
 
 
 def test_what_no_id_spells_is_ranked_by_its_own_id() -> None:
-    board = AnswerBoard(vocabulary_of(("a", " a", "b")), frozenset({"a"}), CPU)
-    right = Right(*map(torch.from_numpy, board.right([Answer("z", True, True), None], [2, 1])))
+    board = AnswerBoard(get_vocabulary(("a", " a", "b")), frozenset({"a"}), CPU)
+    right = GoldAnswer(*map(torch.from_numpy, board.right([Answer("z", True, True), None], [2, 1])))
     assert right.ids.tolist() == [[2], [1]]
     assert right.shared.tolist() == [False, False]
 
@@ -102,7 +102,7 @@ def answers_of(found: Any) -> ScoredAnswers:
 
 def test_both_rankings_equal_a_slow_count(loaded: LoadedModel) -> None:
     one = prepared(loaded)
-    vocabulary = vocabulary_of(surfaces(loaded.tokenizer, loaded.capabilities.vocab))
+    vocabulary = get_vocabulary(get_surfaces(loaded.tokenizer, loaded.capabilities.vocab))
     asked = whole_words(one)
     assert asked
     among = frozenset(list(vocabulary.ids)[::3]) | {next(iter(asked.values())).text}

@@ -11,7 +11,7 @@ import torch
 from sonde.base.errors import CaptureError
 from sonde.capture import attention
 from sonde.capture.attention import FUSED, OUTPUTS, OWN
-from sonde.capture.attention_backend import how_read
+from sonde.capture.attention_backend import describe_backend
 from sonde.capture.forward import observe
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
@@ -57,7 +57,7 @@ def test_rows_equal_eager_attention(name: str, way: str, pad: bool, tiny: Tiny, 
     before = loaded.model.config._attn_implementation
     captures = list(observe(loaded, items, [Pass(Plain(), (AttentionRows(rows),))]))
     assert loaded.model.config._attn_implementation == before
-    trial = how_read(loaded)
+    trial = describe_backend(loaded)
     assert trial["attention"] == way and float(trial["difference"]) < 1e-5
     for item, capture in zip(items, captures, strict=True):
         expected = eager(loaded, item.alignment.subwords.ids)[:, :, rows[item.item.item_id]]

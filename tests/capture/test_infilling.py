@@ -12,14 +12,14 @@ import pytest
 import torch
 from tests.models.conftest import VOCAB, build, tiny_tokenizer
 
-from sonde.alignment import align, encode, surfaces
+from sonde.alignment import align, encode, get_surfaces
 from sonde.base.errors import InputError
 from sonde.capture import Affine, Change, Changed, Pass, Plain, TokenScores, observe
 from sonde.capture.requests import HiddenStates, Masked, Prepared, Request
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Captured, LensSettings
-from sonde.models import Infill, LoadedModel, ModelSpec, describe, describe_special, load_model
+from sonde.lenses import LENSES, CapturedItem, LensSettings
+from sonde.models import Infill, LoadedModel, ModelSpec, describe_model, describe_special, load_model
 from sonde.tasks import repositories
 from sonde.tasks.engine.pairs import PAIRED_SCHEMA
 from sonde.tasks.engine.task import TASKS
@@ -95,7 +95,7 @@ def test_tokens_are_found_by_their_names(family: str, saved: Callable[..., Path]
     assert describe_special(spec).infill == Infill(
         before=FIRST, behind=FIRST + 1, write=None if reversed_ else FIRST + 2, reversed=reversed_
     )
-    assert describe(spec).masks
+    assert describe_model(spec).masks
 
 
 def test_without_all_of_them_or_beyond_the_vocabulary_there_are_none(saved: Callable[..., Path]) -> None:
@@ -103,7 +103,7 @@ def test_without_all_of_them_or_beyond_the_vocabulary_there_are_none(saved: Call
     for signs in ((), SIGNS["qwen"][:2], [*many, *SIGNS["starcoder"]]):
         folder = saved(*signs)
         assert describe_special(ModelSpec(name=str(folder))).infill is None
-        assert not describe(ModelSpec(name=str(folder))).masks
+        assert not describe_model(ModelSpec(name=str(folder))).masks
 
 
 def test_gaps_are_scored_as_plain_forwards_score_them(model: LoadedModel) -> None:
@@ -163,15 +163,15 @@ def test_nothing_is_changed_in_what_is_filled_in(model: LoadedModel) -> None:
 
 def test_the_lens_leaves_out_each_code_token_once(model: LoadedModel) -> None:
     prepared = ready(model, CODE)
-    (asked,) = LENS.passes([prepared], {}, INFILL)
-    captured = [Captured(prepared, tuple(observe(model, [prepared], [asked])))]
+    (asked,) = LENS.input_requests([prepared], {}, INFILL)
+    captured = [CapturedItem(prepared, tuple(observe(model, [prepared], [asked])))]
     one = prepared.item
     known = repositories([SourceFile(one.path, one.text, "python", one.cluster, one.repository)])
     labels = {
         task: TASKS.load(task).label([one], known)["item"].with_columns(item_id=pl.lit("item"))
         for task in LENS.tasks
     }
-    rows = LENS.observe(captured, labels, INFILL, surfaces(model.tokenizer, model.capabilities.vocab))
+    rows = LENS.observe(captured, labels, INFILL, get_surfaces(model.tokenizer, model.capabilities.vocab))
     expected: list[float] = []
     for word in ["def", " ", "go", "(", "a", ",", " ", "b", ")", ":", *"\n    ", "return", " ", "a"]:
         expected += by_hand(model, CODE, len(expected), len(expected) + len(word))
@@ -190,9 +190,9 @@ def test_pairs_are_told_by_the_place_alone(model: LoadedModel) -> None:
     labels = {"variable_misuse": pl.DataFrame(rows, schema=dict(PAIRED_SCHEMA))}
     settings = dataclasses.replace(INFILL, options={**INFILL.options, "pairs": ("variable_misuse",)})
     prepared = [ready(model, text, name) for name, text in texts.items()]
-    (asked,) = LENS.passes(prepared, labels, settings)
-    captured = [Captured(one, tuple(observe(model, [one], [asked]))) for one in prepared]
-    found = LENS.observe(captured, labels, settings, surfaces(model.tokenizer, model.capabilities.vocab))
+    (asked,) = LENS.input_requests(prepared, labels, settings)
+    captured = [CapturedItem(one, tuple(observe(model, [one], [asked]))) for one in prepared]
+    found = LENS.observe(captured, labels, settings, get_surfaces(model.tokenizer, model.capabilities.vocab))
     for row in found.iter_rows(named=True):
         expected = by_hand(model, texts[row["item_id"]], *places[row["item_id"]])
         assert row["nats"] == row["place_nats"] == pytest.approx(sum(expected), abs=1e-4)
@@ -200,15 +200,15 @@ def test_pairs_are_told_by_the_place_alone(model: LoadedModel) -> None:
 
 
 def test_models_are_asked_by_what_they_can() -> None:
-    llama = describe(ModelSpec(name="sonde/mini-decoder"))
+    llama = describe_model(ModelSpec(name="sonde/mini-decoder"))
     able = dataclasses.replace(llama, masks=True)
     t5 = dataclasses.replace(able, kind="encoder-decoder")
     infill = {"objective": "infill"}
-    assert LENS.options_for({"able": able}, {}) == {}
-    assert LENS.options_for({"t5": t5}, {}) == infill
-    assert LENS.leaves_out({"able": able, "t5": t5}, infill) == {}
-    (why,) = LENS.leaves_out({"able": able, "plain": llama}, infill).values()
+    assert LENS.resolve_options({"able": able}, {}) == {}
+    assert LENS.resolve_options({"t5": t5}, {}) == infill
+    assert LENS.excluded_models({"able": able, "t5": t5}, infill) == {}
+    (why,) = LENS.excluded_models({"able": able, "plain": llama}, infill).values()
     assert "tokens for it" in why and "surprisal.objective=infill" in why
-    (why,) = LENS.leaves_out({"able": able, "t5": t5}, {}).values()
+    (why,) = LENS.excluded_models({"able": able, "t5": t5}, {}).values()
     assert "asks this encoder-decoder by infill" in why
-    assert LENS.passes([], {}, LensSettings())[0].variant == Plain()
+    assert LENS.input_requests([], {}, LensSettings())[0].variant == Plain()

@@ -22,7 +22,7 @@ from sonde.capture.requests import (
     TokenScores,
 )
 from sonde.corpora import Item
-from sonde.lenses import Captured, LensDefaults, LensSettings, ReadingLens, Scoring
+from sonde.lenses import CapturedItem, LensDefaults, LensSettings, ReadingLens, ScoringContext
 from sonde.models import Capabilities, LoadedModel
 from sonde.results.scores import Score
 
@@ -39,13 +39,13 @@ class SmallLens(LensDefaults):
     options: Mapping[str, str] = {}
     tasks: tuple[str, ...] = ()
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         return None
 
     def asks(self, items: Sequence[Item]) -> tuple[Pass, ...]:
         raise NotImplementedError
 
-    def passes(
+    def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         return self.asks([one.item for one in prepared])
@@ -55,7 +55,7 @@ class SmallLens(LensDefaults):
 
     def observe(
         self,
-        observed: Sequence[Captured],
+        observed: Sequence[CapturedItem],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -68,7 +68,7 @@ class SmallLens(LensDefaults):
             ]
         )
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         return []
 
 
@@ -104,7 +104,7 @@ def test_three_lenses_share_the_forward_of_equal_inputs(tiny: Tiny, prepare: Pre
     lenses = {"pools": Pools(), "reads": Reads(), "masks": Masks()}
     assert all(isinstance(lens, ReadingLens) for lens in lenses.values())
     settings = LensSettings()
-    passes = {name: lens.passes(items, {}, settings) for name, lens in lenses.items()}
+    passes = {name: lens.input_requests(items, {}, settings) for name, lens in lenses.items()}
     forwarded: list[int] = []
     hook = loaded.model.base_model.register_forward_pre_hook(
         lambda module, args, kwargs: forwarded.append(len(kwargs["input_ids"])), with_kwargs=True
@@ -120,8 +120,10 @@ def test_three_lenses_share_the_forward_of_equal_inputs(tiny: Tiny, prepare: Pre
         per_item = len(alone) // len(items)
         for place, observed in enumerate(together):
             own = alone[place * per_item : (place + 1) * per_item]
-            shared = lens.observe([Captured(observed.prepared, observed.captures[name])], {}, settings, ())
-            separate = lens.observe([Captured(observed.prepared, tuple(own))], {}, settings, ())
+            shared = lens.observe(
+                [CapturedItem(observed.prepared, observed.captures[name])], {}, settings, ()
+            )
+            separate = lens.observe([CapturedItem(observed.prepared, tuple(own))], {}, settings, ())
             assert shared["variant"].to_list() == ([1, 2] if name == "masks" else [0])
             for column in shared.columns:
                 if shared[column].dtype == pl.Float64:

@@ -12,12 +12,12 @@ import torch
 from tests.capture.conftest import MAKERS
 
 from sonde.capture.attention import attention_rows
-from sonde.capture.attention_backend import how_read, in_float32, recording
+from sonde.capture.attention_backend import describe_backend, use_float32, use_readable_attention
 from sonde.capture.forward import observe
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.models import LoadedModel
 from sonde.models.engine import lm_head as heads
-from sonde.models.engine.trial_batches import forward_rows, some_rows
+from sonde.models.engine.trial_batches import forward_rows, make_rows
 
 Tiny = Callable[[str], LoadedModel]
 Prepare = Callable[[str], Prepared]
@@ -58,8 +58,8 @@ def test_ranks_are_those_of_a_projection_in_float32(
 
 
 def test_a_head_in_float32_stays_as_it_is(tiny: Tiny) -> None:
-    head = heads.head_of(tiny("llama").model, "model")
-    assert head.widened() is head
+    head = heads.build_head(tiny("llama").model, "model")
+    assert head.to_float32() is head
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -76,9 +76,9 @@ def test_rows_in_half_precision_neither_tie_nor_overflow(dtype: torch.dtype) -> 
 def test_a_model_in_half_precision_is_read_and_says_so(tiny: Tiny) -> None:
     loaded = tiny("gpt_oss")
     loaded.model.to(torch.bfloat16)
-    with recording(loaded):
+    with use_readable_attention(loaded):
         pass
-    found = how_read(loaded)
+    found = describe_backend(loaded)
     assert (found["weights"], found["attention"]) == ("bfloat16", "own")
     assert 0 < float(found["difference"]) < 0.05
 
@@ -92,8 +92,8 @@ def test_a_model_is_widened_for_a_while_and_is_afterwards_what_it_was(
     loaded.model.to(dtype)
     before = {key: value.clone() for key, value in loaded.model.state_dict().items()}
     wide = dataclasses.replace(loaded, model=copy.deepcopy(loaded.model).float())
-    rows = some_rows(loaded, (24,))
-    with torch.inference_mode(), in_float32(loaded.model):
+    rows = make_rows(loaded, (24,))
+    with torch.inference_mode(), use_float32(loaded.model):
         states = [one.last_hidden_state for one in forward_rows(loaded, rows)]
         expected = [one.last_hidden_state for one in forward_rows(wide, rows)]
     for one, other in zip(states, expected, strict=True):
@@ -113,8 +113,8 @@ def test_a_deep_model_in_half_precision_is_read_though_rounding_moves_its_rows(t
             if "q_proj" in name or "k_proj" in name:
                 weight.mul_(40)
     loaded.model.to(torch.bfloat16)
-    with recording(loaded):
+    with use_readable_attention(loaded):
         pass
-    found = how_read(loaded)
+    found = describe_backend(loaded)
     assert float(found["difference"]) < 1e-3
     assert float(found["rounding"]) > 0.05

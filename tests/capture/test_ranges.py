@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.capture.tensors import Upload
-from sonde.capture.word_attention import Ranges
+from sonde.capture.word_attention import SegmentSums
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 70), st.integers(1, 40), st.booleans())
@@ -17,7 +17,7 @@ def test_sums_equal_slices(banded: bool, seed: int, count: int, size: int, mean:
     start = rng.integers(0, size, (2, count))
     stop = np.minimum(start + rng.integers(-1, 4, (2, count)), size)
     upload = Upload(torch.device("cpu"))
-    ranges, turned = (Ranges(start, stop, upload, mean=mean) for _ in range(2))
+    ranges, turned = (SegmentSums(start, stop, upload, mean=mean) for _ in range(2))
     upload.send()
     # What an accelerator does is a product that a processor can do too.
     ranges._banded = turned._banded = banded

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.special import log_softmax
 
-from sonde.capture.scoring import pool, score_logits, score_positions, top
+from sonde.capture.scoring import pool_states, score_logits, score_positions, top_logits
 
 
 @pytest.mark.parametrize("vocab", [3, 64, 777, 5000])
@@ -58,7 +58,7 @@ def test_chunks_do_not_change_scores(chunk: int) -> None:
 def test_the_largest_are_found_in_the_last_odd_block() -> None:
     logits = torch.zeros(1, 64 * 20 + 3)
     logits[0, -1], logits[0, 5] = 2.0, 1.0
-    values, ids = top(logits, 2)
+    values, ids = top_logits(logits, 2)
     assert values.tolist() == [[2.0, 1.0]]
     assert ids.tolist() == [[64 * 20 + 2, 5]]
 
@@ -66,4 +66,4 @@ def test_the_largest_are_found_in_the_last_odd_block() -> None:
 def test_pooling_leaves_out_what_is_not_finite_outside_the_segments() -> None:
     states = torch.tensor([[[1.0], [2.0], [torch.inf]]])
     weights = torch.tensor([[[True, True, False], [False, True, False]]])
-    assert pool(states, weights).tolist() == [[[3.0], [2.0]]]
+    assert pool_states(states, weights).tolist() == [[[3.0], [2.0]]]

@@ -12,7 +12,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.capture.caches import shared_batches, shares
+from sonde.capture.caches import can_share_prefixes, shared_batches
 from sonde.capture.forward import observe
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared, TokenScores
 from sonde.capture.settings import CaptureSettings
@@ -41,7 +41,7 @@ def row(tokens: list[int]) -> Row:
 @pytest.mark.parametrize("budget", [0, 40])
 def test_scores_equal_a_plain_forward(name: str, budget: int, tiny: Tiny, prepare: Prepare) -> None:
     loaded = tiny(name)
-    assert shares(loaded, loaded.model.base_model)
+    assert can_share_prefixes(loaded, loaded.model.base_model)
     items = [prepare(text) for text in TEXTS]
     found = observe(loaded, items, SCORES, settings=CaptureSettings(token_budget=budget, chunk=7))
     for item, capture in zip(items, found, strict=True):
@@ -68,7 +68,7 @@ def test_beginnings_are_read_once(tiny: Tiny, prepare: Prepare, monkeypatch: pyt
         return forward(*args, **kwargs)
 
     items = [prepare(f"import numpy as np\nnp.{name}(") for name in ("zeros", "ones", "eye", "dot")]
-    assert shares(loaded, loaded.model.base_model)
+    assert can_share_prefixes(loaded, loaded.model.base_model)
     monkeypatch.setattr(loaded.model.base_model, "forward", counted)
     list(observe(loaded, items, SCORES))
     prefix = 1 + len("import numpy as np\nnp.")
@@ -82,7 +82,7 @@ def test_beginnings_are_read_once(tiny: Tiny, prepare: Prepare, monkeypatch: pyt
 @pytest.mark.parametrize("name", ["mistral", "bert", "t5"])
 def test_other_models_read_whole_texts(name: str, tiny: Tiny) -> None:
     loaded = tiny(name)
-    assert not shares(loaded, loaded.model.base_model)
+    assert not can_share_prefixes(loaded, loaded.model.base_model)
 
 
 def test_recurrent_models_read_whole_texts(tiny: Tiny, prepare: Prepare) -> None:
@@ -94,7 +94,7 @@ def test_recurrent_models_read_whole_texts(tiny: Tiny, prepare: Prepare) -> None
     )
     model = transformers.MambaForCausalLM(config).eval()
     loaded = replace(tiny("llama"), model=model, family="decoder")
-    assert not shares(loaded, model.base_model)
+    assert not can_share_prefixes(loaded, model.base_model)
     items = [prepare(text) for text in TEXTS[:4]]
     for item, capture in zip(items, observe(loaded, items, SCORES), strict=True):
         ids = torch.tensor([BOS, *item.alignment.subwords.ids])

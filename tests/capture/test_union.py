@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.capture.merge_requests import unite
+from sonde.capture.merge_requests import merge_passes
 from sonde.capture.requests import AttentionRows, HiddenStates, ItemCapture, Masked, Pass, Plain, TokenScores
 
 
 def test_equal_inputs_are_forwarded_once() -> None:
-    union = unite(
+    union = merge_passes(
         {
             "a": [Pass(Plain(), (TokenScores(3),))],
             "b": [Pass(Plain(), (TokenScores(7), HiddenStates((1,))))],
@@ -27,7 +27,7 @@ def test_equal_inputs_are_forwarded_once() -> None:
 
 
 def test_each_lens_gets_its_layers_spans_and_rows_in_its_own_order() -> None:
-    union = unite(
+    union = merge_passes(
         {
             "a": [
                 Pass(Plain(), (HiddenStates((3, 1), ("spans",), {"x": ((4, 5), (0, 2))}),)),
@@ -51,7 +51,7 @@ def test_each_lens_gets_its_layers_spans_and_rows_in_its_own_order() -> None:
         np.arange(3)[:, None, None, None] * 10 + np.array(wanted.rows)[None, None, :, None], (3, 2, 3, 6)
     )
     capture = ItemCapture("x", 0, None, {"spans": layers * 10 + spans, "mean": layers[:, 0] * 10}, rows)
-    back = union.hand_back(0, {0: capture})
+    back = union.split_by_lens(0, {0: capture})
     assert back["a"][0].states["spans"][..., 0].tolist() == [[34, 30], [14, 10]]
     assert back["b"][0].states["spans"][..., 0].tolist() == [[20]]
     assert back["b"][0].states["mean"].tolist() == [[20]]
@@ -63,9 +63,9 @@ def test_each_lens_gets_its_layers_spans_and_rows_in_its_own_order() -> None:
 
 
 def test_nothing_asked_is_nothing_forwarded() -> None:
-    assert unite({"a": [Pass(Plain(), (AttentionRows({"x": ()}),))]}, ["x"]).inputs == ()
+    assert merge_passes({"a": [Pass(Plain(), (AttentionRows({"x": ()}),))]}, ["x"]).inputs == ()
 
 
 def test_an_unknown_pooling_is_named() -> None:
     with pytest.raises(InputError, match="'max' does not exist"):
-        unite({"a": [Pass(Plain(), (HiddenStates(None, ("max",)),))]}, ["x"])
+        merge_passes({"a": [Pass(Plain(), (HiddenStates(None, ("max",)),))]}, ["x"])

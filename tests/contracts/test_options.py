@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 
 from generators.experiment_schema import build_schema
 from sonde.base.errors import UsageError
-from sonde.base.option_types import Values
+from sonde.base.option_types import AllowedValues
 from sonde.base.options import Options
-from sonde.experiments import Experiment, overridden, written_options
-from sonde.experiments.resolve import lens_choices
+from sonde.experiments import Experiment, merge_overrides, parse_options
+from sonde.experiments.resolve import resolve_lenses
 from sonde.lenses import LENSES, LensDefaults
 
 OPTIONS = [(name, option) for name in LENSES.names() for option in LENSES.load(name).options]
@@ -26,7 +26,7 @@ def model(lens: str) -> type[Options]:
     return loaded.typed_options
 
 
-def wrong(values: Values) -> list[Any]:
+def wrong(values: AllowedValues) -> list[Any]:
     """Values of other types and outside the range."""
     found: list[Any] = [[["a"]], {"a": 1}, b"a", None]
     if values.kind is bool:
@@ -58,20 +58,20 @@ def test_an_option_says_what_it_is(lens: str, option: str) -> None:
     line = LENSES.load(lens).options[option]
     field = model(lens).model_fields[option]
     assert field.description and "\n" not in line
-    assert str(Values.of(field)) in line and "default " in line
+    assert str(AllowedValues.of(field)) in line and "default " in line
     assert not field.is_required()
 
 
 @pytest.mark.parametrize(("lens", "option"), OPTIONS)
 def test_an_option_refuses_what_it_cannot_be(lens: str, option: str) -> None:
     typed = model(lens)
-    for value in wrong(Values.of(typed.model_fields[option])):
+    for value in wrong(AllowedValues.of(typed.model_fields[option])):
         with pytest.raises(UsageError) as caught:
             typed.read({option: value})
         line = str(caught.value)
         assert "\n" not in line and option in line
         for example in re.findall(r"for example ([\w.]+=\S+)", line):
-            lens_choices(Experiment(lenses=(lens,), options=written_options([example], [lens])))
+            resolve_lenses(Experiment(lenses=(lens,), options=parse_options([example], [lens])))
 
 
 @pytest.mark.parametrize(("lens", "option"), OPTIONS)
@@ -80,8 +80,8 @@ def test_a_default_is_valid_as_a_user_writes_it(lens: str, option: str) -> None:
     field = typed.model_fields[option]
     if field.default is None:
         return
-    values = Values.of(field)
-    written = typed.written(option, values.spelled(field.default))
+    values = AllowedValues.of(field)
+    written = typed.written(option, values.format_value(field.default))
     # A default of no values is had by leaving the option out: an empty value is refused.
     if written or (values.kind is not str and field.default != ()):
         assert getattr(typed.read({option: written}), option) == field.default
@@ -91,21 +91,21 @@ def test_a_default_is_valid_as_a_user_writes_it(lens: str, option: str) -> None:
 def test_the_schema_refuses_what_the_lens_refuses_and_takes_its_defaults(lens: str) -> None:
     schema = Draft202012Validator(build_schema()["properties"]["options"]["properties"][lens])
     for name, field in model(lens).model_fields.items():
-        values = Values.of(field)
+        values = AllowedValues.of(field)
         for value in wrong(values):
             if not isinstance(value, bytes) and (not isinstance(value, float) or isfinite(value)):
                 assert not schema.is_valid({name: value}), (name, value)
         if field.default is not None:
-            written = model(lens).written(name, values.spelled(field.default))
+            written = model(lens).written(name, values.format_value(field.default))
             if written or values.kind is not str:
                 assert schema.is_valid({name: written}), (name, written)
 
 
 def test_the_example_of_an_option_that_cannot_be_read_is_valid() -> None:
     with pytest.raises(UsageError) as caught:
-        written_options(["minimum=3"], [])
+        parse_options(["minimum=3"], [])
     (example,) = re.findall(r"for example (\S+=\S+)", str(caught.value))
-    (choice,) = lens_choices(Experiment(options=written_options([example], ["surprisal"])))
+    (choice,) = resolve_lenses(Experiment(options=parse_options([example], ["surprisal"])))
     assert choice.options == (("min_count", 20),)
 
 
@@ -120,10 +120,10 @@ class Mine(LensDefaults):
     options = {"depth": "how deep to look (default 2)"}
     tasks = ()
 
-    def refuses(self, capabilities):
+    def unsupported_reason(self, capabilities):
         return None
 
-    def passes(self, prepared, labels, settings):
+    def input_requests(self, prepared, labels, settings):
         return ()
 
     def observe(self, observed, labels, settings, surfaces):
@@ -143,9 +143,9 @@ def test_a_lens_from_outside_has_plain_options_or_none(tmp_path: Any, plain: boo
     path.write_text(OUTSIDE if plain else OUTSIDE.replace('    options = {"depth"', '    other = {"depth"'))
     asked = Experiment(lenses=(str(path),))
     for written in ("my_lens.depth=3", f"{path}.depth=3"):
-        given = overridden(asked, {"options": written_options([written], asked.lenses)})
+        given = merge_overrides(asked, {"options": parse_options([written], asked.lenses)})
         if plain:
-            assert lens_choices(given)[0].options == (("depth", 3),)
+            assert resolve_lenses(given)[0].options == (("depth", 3),)
         else:
             with pytest.raises(UsageError, match="unknown option of lens 'my_lens' 'depth'"):
-                lens_choices(given)
+                resolve_lenses(given)

@@ -6,8 +6,8 @@ import pytest
 
 from generators.paper_modes import CHANGES
 from sonde.lenses import LENSES
-from sonde.papers.quirks import quirks
-from sonde.tasks import quirks_of
+from sonde.papers.quirks import list_quirks
+from sonde.tasks import get_quirks
 from sonde.tasks.engine.task import TASKS
 
 PUBLISHED = {"cubert/", "data_preparation.py", "predictions/", "run.json", "tokenizer.json"}
@@ -23,8 +23,8 @@ def page(pytestconfig: pytest.Config) -> str:
 
 def test_every_quirk_is_declared_where_it_is(pytestconfig: pytest.Config) -> None:
     lenses = [LENSES.load(header.name).quirks for header in LENSES.headers()]
-    tasks = [quirks_of(TASKS.load(header.name)) for header in TASKS.headers()]
-    declared = quirks()
+    tasks = [get_quirks(TASKS.load(header.name)) for header in TASKS.headers()]
+    declared = list_quirks()
     assert {one["name"] for one in declared} == {name for held in (*lenses, *tasks) for name in held}
     places = [(one["name"], one["where"]) for one in declared]
     assert len(set(places)) == len(places) > 40
@@ -35,7 +35,7 @@ def test_every_quirk_is_declared_where_it_is(pytestconfig: pytest.Config) -> Non
 
 def test_what_a_model_is_fed_is_switched_by_its_lens_or_task() -> None:
     """What is done to labels, observations and scores could be done afterwards; this could not."""
-    fed = {one["name"] for one in quirks() if one["changes"] == "what a model is fed"}
+    fed = {one["name"] for one in list_quirks() if one["changes"] == "what a model is fed"}
     assert fed == {
         "perplexed.first_unscored",
         "perplexed.pads",

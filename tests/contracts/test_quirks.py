@@ -13,26 +13,26 @@ import pytest
 import sonde
 from generators.paper_modes import FED
 from sonde.lenses import LENSES, LensSettings
-from sonde.lenses.engine.lens import Quirk, published_of, quirks_on
+from sonde.lenses.engine.lens import Quirk, get_active_quirks, get_paper_presets
 from sonde.lenses.surprisal.observe import CALLS, FIRST_UNSCORED, PADS
-from sonde.papers.quirks import quirks
-from sonde.tasks import ablations_of, quirk_lines
+from sonde.papers.quirks import list_quirks
+from sonde.tasks import get_ablations, get_quirk_lines
 from sonde.tasks.engine.task import TASKS
 
 ROOT = Path(sonde.__file__).parent
 OUTSIDE_OF_PAPERS = [path for path in sorted(ROOT.rglob("*.py")) if ROOT / "papers" not in path.parents]
-DECLARED = {one["name"]: one for one in quirks()}
+DECLARED = {one["name"]: one for one in list_quirks()}
 SWITCHES = {FIRST_UNSCORED, PADS}
 PAPERS = "|".join(sorted({name.partition(".")[0] for name in DECLARED}))
 
 
 def handed_over() -> list[tuple[str, Quirk]]:
     lenses = [header.name for header in LENSES.headers()]
-    return [(lens, quirk) for lens in lenses for one in published_of(lens) for quirk in one.quirks]
+    return [(lens, quirk) for lens in lenses for one in get_paper_presets(lens) for quirk in one.quirks]
 
 
 def test_nothing_but_switches_is_named_outside_of_the_papers() -> None:
-    ablations = {name for header in TASKS.headers() for name in ablations_of(TASKS.load(header.name))}
+    ablations = {name for header in TASKS.headers() for name in get_ablations(TASKS.load(header.name))}
     named: set[str] = set()
     for module in OUTSIDE_OF_PAPERS:
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
@@ -67,10 +67,10 @@ def test_what_changes_observations_scores_or_training_stands_at_a_seam() -> None
 
 def test_the_text_of_a_quirk_is_that_of_its_paper() -> None:
     texts: dict[str, set[str]] = {}
-    for one in quirks():
+    for one in list_quirks():
         texts.setdefault(one["name"], set()).add(one["published"])
     lines = [*[LENSES.load(header.name).quirks for header in LENSES.headers()]]
-    lines += [quirk_lines(TASKS.load(header.name)) for header in TASKS.headers()]
+    lines += [get_quirk_lines(TASKS.load(header.name)) for header in TASKS.headers()]
     for held in lines:
         for name, line in held.items():
             assert line in texts[name]
@@ -78,13 +78,13 @@ def test_the_text_of_a_quirk_is_that_of_its_paper() -> None:
 
 QUIRKS = """
 import polars as pl
-from sonde.lenses.engine.lens import HandedOver, Quirk
+from sonde.lenses.engine.lens import PaperPreset, Quirk
 from sonde.lenses.surprisal.observe import CALLS
 
 def nothing_is_local(calls):
     return calls.filter(pl.col("label") != "local")
 
-published = HandedOver((Quirk("theirs.no_local", "nothing is local", CALLS.quirk(nothing_is_local)),))
+published = PaperPreset((Quirk("theirs.no_local", "nothing is local", CALLS.quirk(nothing_is_local)),))
 """
 
 
@@ -99,7 +99,9 @@ def test_an_installed_package_hands_over_quirks(tmp_path: Path, monkeypatch: pyt
     assert LENSES.load("surprisal").quirks["theirs.no_local"] == "nothing is local"
     named = LensSettings(quirks=frozenset({"theirs.no_local"}))
     calls = pl.DataFrame({"label": ["local", "external"], "call_form": ["bare", "bare"]})
-    assert CALLS.as_asked(named, calls)["label"].to_list() == ["external"]
-    assert CALLS.as_asked(LensSettings(), calls) is calls
-    assert "theirs.no_local" in {quirk.name for quirk in quirks_on("surprisal", LensSettings(mode="paper"))}
+    assert CALLS.resolve(named, calls)["label"].to_list() == ["external"]
+    assert CALLS.resolve(LensSettings(), calls) is calls
+    assert "theirs.no_local" in {
+        quirk.name for quirk in get_active_quirks("surprisal", LensSettings(mode="paper"))
+    }
     assert "theirs.no_local" not in LENSES.load("attention").quirks

@@ -9,11 +9,11 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, SourceFile, item_id
-from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, get_facet, get_unsupported_tasks, has_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.lenses import LENSES, ReadingLens, TrainingLens
 from sonde.models import Capabilities
-from sonde.tasks import LABEL_SCHEMA, CorpusTask, Task, languages_of, repositories
+from sonde.tasks import LABEL_SCHEMA, CorpusTask, Task, get_languages, repositories
 from sonde.tasks.engine.task import TASKS
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,9 @@ def test_a_lens_keeps_its_protocol(name: str) -> None:
     assert header.summary
     for task in lens.tasks:
         assert TASKS.load(task).name == task
-    refusals = [lens.refuses(capabilities(kind)) for kind in ("decoder", "encoder", "encoder-decoder")]
+    refusals = [
+        lens.unsupported_reason(capabilities(kind)) for kind in ("decoder", "encoder", "encoder-decoder")
+    ]
     assert any(refusal is None for refusal in refusals)
     assert all("\n" not in refusal for refusal in refusals if refusal)
 
@@ -68,10 +70,10 @@ def test_a_lens_keeps_its_protocol(name: str) -> None:
 def test_a_body_is_refused_for_its_head_or_read(name: str, kind: str) -> None:
     lens = LENSES.load(name)
     body = dataclasses.replace(capabilities(kind), head=False, masks=False)
-    refusal = lens.refuses(body)
+    refusal = lens.unsupported_reason(body)
     if name in ("attention", "probe", "finetune"):
         assert refusal is None
-    elif lens.refuses(capabilities(kind)) is None:
+    elif lens.unsupported_reason(capabilities(kind)) is None:
         assert refusal is not None and body.lacks in refusal and "no mask token" not in refusal
 
 
@@ -91,15 +93,15 @@ COLLECTING = sorted(set(TASKS.names()) - set(LABELLING))
 @pytest.mark.parametrize("language", CODE)
 def test_what_a_language_cannot_have_is_declared_with_a_reason(language: str) -> None:
     tasks = [TASKS.load(name) for name in TASKS.names()]
-    unable = {task.name for task in tasks if language not in languages_of(task)}
+    unable = {task.name for task in tasks if language not in get_languages(task)}
     if not has_facet(language, "imports"):
         unable |= set(OF_NAMES)
     if not has_facet(language, "deprecations"):
         unable.add("api_deprecated")
-    if not facet_of(language, "bugs", Bugs).exceptions:
+    if not get_facet(language, "bugs", BugSites).exceptions:
         unable.add("exception_type")
-    assert set(reasons_without(language)) == unable
-    assert all(reasons_without(language).values())
+    assert set(get_unsupported_tasks(language)) == unable
+    assert all(get_unsupported_tasks(language).values())
 
 
 def test_code_of_every_language_is_at_hand() -> None:
@@ -138,7 +140,7 @@ def test_a_task_labels_characters_inside_its_items(name: str, language: str) -> 
             task.label([one], around)
         return
     table = task.label([one], around)[one.item_id]
-    if name in reasons_without(language):
+    if name in get_unsupported_tasks(language):
         assert table["label"].null_count() == table.height
     assert isinstance(table, pl.DataFrame)
     assert dict(LABEL_SCHEMA).items() <= dict(table.schema).items()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora import SkipCounter, SourceFile, read_files
 from sonde.corpora.engine import decode
 from sonde.corpora.engine.releases import read_metadata, read_tar, read_zip
 from sonde.corpora.engine.walk import suffix_table
@@ -47,7 +47,7 @@ def test_metadata_of_hundreds_of_megabytes_take_no_memory(tmp_path: Path, compre
 
 def test_a_bomb_among_the_sources_is_passed_over(tmp_path: Path) -> None:
     archive = wheel(tmp_path / "src.zip", {"demo/a.py": 0, "demo/bomb.py": 50 << 20})
-    intake = Intake()
+    intake = SkipCounter()
     assert names(read_zip(archive, TABLE, intake, lambda path: True)) == ["demo/a.py"]
     assert intake.counts == {"too large": 1}
 
@@ -56,14 +56,14 @@ def test_an_archive_of_too_many_members_or_bytes(tmp_path: Path, monkeypatch: py
     archive = wheel(tmp_path / "src.zip", {f"m{n}.py": 1 << 20 for n in range(20)})
     monkeypatch.setattr(decode, "_FREE_BYTES", 5_000_000)
     with pytest.raises(InputError, match=r"more than 5,000,000 bytes"):
-        list(read_zip(archive, TABLE, Intake(), lambda path: True))
+        list(read_zip(archive, TABLE, SkipCounter(), lambda path: True))
     monkeypatch.setattr(decode, "MAX_MEMBERS", 10)
     with pytest.raises(InputError, match="more than 10 members"):
-        list(read_zip(archive, TABLE, Intake(), lambda path: True))
+        list(read_zip(archive, TABLE, SkipCounter(), lambda path: True))
     monkeypatch.setattr(decode, "MAX_MEMBERS", 100)
     monkeypatch.setattr(decode, "_MAX_SECONDS", -1)
     with pytest.raises(InputError, match="unpack it first"):
-        list(read_zip(archive, TABLE, Intake(), lambda path: True))
+        list(read_zip(archive, TABLE, SkipCounter(), lambda path: True))
 
 
 def tar(path: Path, size: int, said: int, kind: bytes = tarfile.REGTYPE) -> Path:
@@ -81,14 +81,17 @@ def tar(path: Path, size: int, said: int, kind: bytes = tarfile.REGTYPE) -> Path
 def test_a_tar_whose_header_lies(tmp_path: Path, said: int) -> None:
     archive = tar(tmp_path / "a.tar.gz", 1 << 20, said)
     with pytest.raises(tarfile.TarError):
-        list(read_tar(archive, TABLE, Intake(), lambda path: True))
+        list(read_tar(archive, TABLE, SkipCounter(), lambda path: True))
 
 
 def test_a_tar_that_unpacks_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "_FREE_BYTES", 5_000_000)
     for kind, name in ((tarfile.REGTYPE, "a"), (tarfile.XHDTYPE, "b"), (tarfile.GNUTYPE_LONGNAME, "c")):
         archive = tar(tmp_path / f"{name}.tar.gz", 9 << 20, 9 << 20, kind)
-        for read in (lambda path: list(read_tar(path, TABLE, Intake(), lambda path: True)), read_metadata):
+        for read in (
+            lambda path: list(read_tar(path, TABLE, SkipCounter(), lambda path: True)),
+            read_metadata,
+        ):
             with pytest.raises((InputError, tarfile.TarError), match="bytes"):
                 read(archive)
 
@@ -102,7 +105,7 @@ def test_tar_metadata_of_the_outermost_folder(tmp_path: Path) -> None:
             info.size = len(text)
             opened.addfile(info, io.BytesIO(text))
     assert read_metadata(path)["Name"] == "demo/PKG-INFO"
-    assert names(read_tar(path, TABLE, Intake(), lambda path: True)) == ["demo/a.py"]
+    assert names(read_tar(path, TABLE, SkipCounter(), lambda path: True)) == ["demo/a.py"]
 
 
 @pytest.mark.parametrize("scheme", ["jsonl", "cubert", "conllu"])
@@ -111,7 +114,7 @@ def test_a_line_without_an_end(tmp_path: Path, scheme: str, monkeypatch: pytest.
     path = tmp_path / "rows.jsonl"
     path.write_text("{" + "x" * 1_000_000)
     with pytest.raises(InputError, match="line 1 is longer than 10,000 bytes"):
-        list(read_files(f"{scheme}:{path}", (), Intake()))
+        list(read_files(f"{scheme}:{path}", (), SkipCounter()))
 
 
 @pytest.mark.parametrize("scheme", ["codesyntax", "codexglue", "inspect"])
@@ -122,7 +125,7 @@ def test_a_file_that_is_too_long_to_be_read_whole(
     path = tmp_path / "rows.json"
     path.write_text(" " * 2_000)
     with pytest.raises(InputError, match=r"rows\.json is longer than 1,000 bytes"):
-        list(read_files(f"{scheme}:{path}", (), Intake()))
+        list(read_files(f"{scheme}:{path}", (), SkipCounter()))
 
 
 @pytest.mark.parametrize("key", ["id", "cluster", "repository", "path", "licence", "name"])
@@ -131,24 +134,24 @@ def test_half_a_character_beside_the_code_is_named(tmp_path: Path, key: str) -> 
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row))
     with pytest.raises(InputError, match=rf"line 1: '{key}' .*half a character"):
-        list(read_files(f"jsonl:{path}", (), Intake()))
+        list(read_files(f"jsonl:{path}", (), SkipCounter()))
     row = {"id": "a", "code": "def f(): pass", "language": "python", "tags": [[0, 3, "\udcff"]]}
     path.write_text(json.dumps(row))
     with pytest.raises(InputError, match=r"line 1: tag .*half a character"):
-        list(read_files(f"jsonl:{path}", (), Intake()))
+        list(read_files(f"jsonl:{path}", (), SkipCounter()))
 
 
 def test_half_a_character_from_any_other_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Odd:
-        def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> list[SourceFile]:
+        def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> list[SourceFile]:
             return [
                 SourceFile("a.py", "x = 1", "python", "c\ud800", "r"),
                 SourceFile("b.py", "x = 1", "python", "c", "r"),
             ]
 
     monkeypatch.setattr("sonde.corpora.engine.read.CORPORA.load", lambda name: Odd())
-    intake = Intake()
+    intake = SkipCounter()
     assert [file.path for file in read_files("odd", (), intake)] == ["b.py"]
     assert intake.examples["name is not Unicode"] == ["'a.py'"]
     with pytest.raises(UsageError, match="its name is not Unicode"):
-        list(read_files("local:x\udcff", (), Intake()))
+        list(read_files("local:x\udcff", (), SkipCounter()))

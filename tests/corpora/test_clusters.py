@@ -11,8 +11,8 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 from tests.copied import copied, functions
 
-from sonde.corpora import near_clusters
-from sonde.corpora.engine.dedup import duplicate_tokens, keywords, near, shape_of
+from sonde.corpora import cluster_near_duplicates
+from sonde.corpora.engine.dedup import count_shape_ngrams, duplicate_tokens, is_near_duplicate, keywords
 
 COUNT = 30
 
@@ -20,13 +20,13 @@ COUNT = 30
 def by_all_pairs(texts: list[str], language: str) -> list[int]:
     """The first text of each text's component, of a graph of all pairs that the rule calls near."""
     words = [duplicate_tokens(text) for text in texts]
-    shapes = [shape_of(text, keywords(language)) for text in texts]
+    shapes = [count_shape_ngrams(text, keywords(language)) for text in texts]
     linked = np.zeros((len(texts), len(texts)))
     for one, other in combinations(range(len(texts)), 2):
         shared = len(words[one].keys() & words[other].keys())
         alike = 3 * shared >= len(words[one].keys() | words[other].keys())
-        same_shape = language != "text" and alike and near(shapes[one], shapes[other])
-        if near(words[one], words[other]) or same_shape:
+        same_shape = language != "text" and alike and is_near_duplicate(shapes[one], shapes[other])
+        if is_near_duplicate(words[one], words[other]) or same_shape:
             linked[one, other] = 1
     _, parts = connected_components(linked, directed=False)
     return [int(np.flatnonzero(parts == part)[0]) for part in parts]
@@ -43,31 +43,31 @@ def table(names: int) -> list[str]:
 @pytest.mark.parametrize("language", ["python", "text"])
 def test_clusters_are_those_of_all_pairs(names: int, language: str) -> None:
     texts = table(names)
-    assert near_clusters(texts, language) == by_all_pairs(texts, language)
+    assert cluster_near_duplicates(texts, language) == by_all_pairs(texts, language)
 
 
 @pytest.mark.parametrize(("names", "most"), [(0, COUNT), (1, COUNT), (2, COUNT + 2)])
 def test_copies_of_a_function_are_one_cluster(names: int, most: int) -> None:
-    assert len(set(near_clusters(functions(COUNT), "python"))) == COUNT
-    assert COUNT <= len(set(near_clusters(table(names), "python"))) <= most
+    assert len(set(cluster_near_duplicates(functions(COUNT), "python"))) == COUNT
+    assert COUNT <= len(set(cluster_near_duplicates(table(names), "python"))) <= most
 
 
 def test_a_chain_is_one_cluster() -> None:
     words = [[f"word{at}" for at in range(begin, begin + 40)] for begin in (0, 4, 8)]
     first, middle, last = (" ".join(one) for one in words)
-    assert near_clusters([first, last], "text") == [0, 1]
-    assert near_clusters([first, last, middle], "text") == [0, 0, 0]
+    assert cluster_near_duplicates([first, last], "text") == [0, 1]
+    assert cluster_near_duplicates([first, last, middle], "text") == [0, 0, 0]
 
 
 def test_of_one_shape_are_those_that_share_words() -> None:
     one, other = (f"def {f}(a):\n    return {g}(a) + {h}[a] - {i}\n" for f, g, h, i in ("fghi", "pqrs"))
     renamed = one.replace("g(", "get(")
-    assert near_clusters([one, other, renamed], "python") == [0, 1, 0]
+    assert cluster_near_duplicates([one, other, renamed], "python") == [0, 1, 0]
 
 
 def test_many_versions_of_one_text_are_quick() -> None:
     (text,) = functions(1)
     texts = [copied(text, number, 3) for number in range(1_000)]
     begin = time.process_time()
-    assert set(near_clusters(texts, "python")) == {0}
+    assert set(cluster_near_duplicates(texts, "python")) == {0}
     assert time.process_time() - begin < 10

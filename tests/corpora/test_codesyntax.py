@@ -6,8 +6,8 @@ import pytest
 from tests.label_files import write_label_file
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Selection, read_files, read_items, select
-from sonde.experiments.label_files import Labelling
+from sonde.corpora import Selection, SkipCounter, read_files, read_items, select
+from sonde.experiments.label_files import LabelOptions
 
 # The layout of the published files; the last edge ends on empty tokens, as theirs do.
 SAMPLE = {
@@ -31,7 +31,7 @@ def write(path: Path, samples: Any) -> str:
 
 
 def test_a_sample_is_an_item_with_its_relations(tmp_path: Path) -> None:
-    (item,) = read_items(write(tmp_path / "a.json", [SAMPLE]), Intake())
+    (item,) = read_items(write(tmp_path / "a.json", [SAMPLE]), SkipCounter())
     assert (item.identifier, item.language, item.text, item.unit) == (
         "7",
         "python",
@@ -54,7 +54,7 @@ def test_reading_and_writing_again_gives_the_same_samples(tmp_path: Path) -> Non
     first.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     published, again = tmp_path / "b.json", tmp_path / "c.json"
     asked: dict[str, Any] = {"task": "syntax_relations", "raw": True, "mode": "paper", "form": "codesyntax"}
-    write_label_file(Labelling(corpora=(f"jsonl:{first}",), **asked), published)
+    write_label_file(LabelOptions(corpora=(f"jsonl:{first}",), **asked), published)
     samples = json.loads(published.read_text(encoding="utf-8"))
     assert [sample["id"] for sample in samples] == [0, 1]
     assert samples[1]["relns"] == {}
@@ -65,7 +65,7 @@ def test_reading_and_writing_again_gives_the_same_samples(tmp_path: Path) -> Non
         for edge in samples[0]["relns"]["If:if->body"] + samples[0]["relns"]["If:body->orelse"]
     )
     # Samples without relations cannot say that they were labelled, the others come back as they are.
-    write_label_file(Labelling(corpora=(f"codesyntax:{published}",), **asked), again)
+    write_label_file(LabelOptions(corpora=(f"codesyntax:{published}",), **asked), again)
     assert json.loads(again.read_text(encoding="utf-8")) == samples
 
 
@@ -84,8 +84,8 @@ def test_the_published_ablations_come_back_as_they_are(
     asked: dict[str, Any] = {"task": "syntax_relations", "raw": True, "mode": "paper", "form": "codesyntax"}
     quirks = frozenset({quirk} - {""})
     published, again = tmp_path / "b.json", tmp_path / "c.json"
-    write_label_file(Labelling(corpora=(f"jsonl:{first}",), quirks=quirks, **asked), published)
-    write_label_file(Labelling(corpora=(f"codesyntax:{published}",), **asked), again)
+    write_label_file(LabelOptions(corpora=(f"jsonl:{first}",), quirks=quirks, **asked), published)
+    write_label_file(LabelOptions(corpora=(f"codesyntax:{published}",), **asked), again)
     (sample,) = json.loads(published.read_text(encoding="utf-8"))
     assert json.loads(again.read_text(encoding="utf-8")) == [sample]
     ends = {sample["tokens"][edge[2]] for edges in sample["relns"].values() for edge in edges}
@@ -94,7 +94,7 @@ def test_the_published_ablations_come_back_as_they_are(
 
 def test_tokens_of_another_making_are_counted_and_left_out(tmp_path: Path) -> None:
     other = SAMPLE | {"id": 8, "tokens": SAMPLE["code"].split()}
-    intake = Intake()
+    intake = SkipCounter()
     files = list(read_files(write(tmp_path / "a.json", [SAMPLE, other]), (), intake))
     assert [file.identifier for file in files] == ["7"]
     assert intake.counts == {"tokens differ": 1}
@@ -127,6 +127,6 @@ def test_malformed_files_are_refused_in_one_line(tmp_path: Path, samples: Any, r
 
 def test_a_missing_file_and_a_missing_name_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        list(read_files(f"codesyntax:{tmp_path / 'none.json'}", (), Intake()))
+        list(read_files(f"codesyntax:{tmp_path / 'none.json'}", (), SkipCounter()))
     with pytest.raises(UsageError, match="codesyntax:FILE"):
-        list(read_files("codesyntax:", (), Intake()))
+        list(read_files("codesyntax:", (), SkipCounter()))

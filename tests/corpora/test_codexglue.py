@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora import SkipCounter, SourceFile, read_files
 from sonde.corpora.sources.codexglue import predictions
 
 ENTRY: dict[str, Any] = {
@@ -24,7 +24,7 @@ def write(folder: Path, entries: object, name: str = "php.json") -> str:
 
 
 def read(corpus: str, *languages: str) -> list[SourceFile]:
-    return list(read_files(corpus, languages, Intake()))
+    return list(read_files(corpus, languages, SkipCounter()))
 
 
 def test_an_entry_is_what_the_script_reads(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Selection, SourceFile, read_files, select
+from sonde.corpora import Selection, SkipCounter, SourceFile, read_files, select
 from sonde.tasks.engine.relation_rows import relation_rows, relation_words
 
 ENGLISH = """\
@@ -51,8 +51,8 @@ def write(folder: Path, text: str, name: str = "a.conllu") -> str:
     return f"conllu:{folder / name}"
 
 
-def read(corpus: str, intake: Intake | None = None) -> list[SourceFile]:
-    return list(read_files(corpus, (), intake or Intake()))
+def read(corpus: str, intake: SkipCounter | None = None) -> list[SourceFile]:
+    return list(read_files(corpus, (), intake or SkipCounter()))
 
 
 def related(file: SourceFile) -> list[tuple[str, str, str]]:
@@ -61,7 +61,7 @@ def related(file: SourceFile) -> list[tuple[str, str, str]]:
 
 
 def test_sentences_with_their_text_and_relations(tmp_path: Path) -> None:
-    intake = Intake()
+    intake = SkipCounter()
     first, second = read(write(tmp_path, ENGLISH), intake)
     assert (first.path, first.text, first.language, first.unit) == (
         *("a.conllu#d1-1", "Don't sleep.", "text", "function"),
@@ -86,7 +86,7 @@ def test_the_root_is_its_own_head_where_it_is_included(tmp_path: Path) -> None:
 
 
 def test_words_in_one_word_share_its_place(tmp_path: Path) -> None:
-    intake = Intake()
+    intake = SkipCounter()
     (file,) = read(write(tmp_path, GERMAN), intake)
     assert file.text == "Er geht zum Arzt" and file.cluster == "s1"
     assert related(file) == [("geht", "nsubj", "Er"), ("Arzt", "case", "zum"), ("geht", "obl", "Arzt")]
@@ -116,8 +116,8 @@ def test_the_task_takes_the_relations_as_they_are(tmp_path: Path) -> None:
 
 def test_other_languages_have_no_sentences(tmp_path: Path) -> None:
     corpus = write(tmp_path, ENGLISH)
-    assert list(read_files(corpus, ("python",), Intake())) == []
-    assert len(list(read_files(corpus, ("text",), Intake()))) == 2
+    assert list(read_files(corpus, ("python",), SkipCounter())) == []
+    assert len(list(read_files(corpus, ("text",), SkipCounter()))) == 2
 
 
 WORD = "1\ta\ta\tX\tX\t_\t2\tdep\t_\t_\n2\tb\tb\tX\tX\t_\t0\troot\t_\t_\n"

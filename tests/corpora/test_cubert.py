@@ -11,11 +11,11 @@ import pytest
 from tests.label_files import write_label_file
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Item, Selection, read_files, read_items
-from sonde.experiments.label_files import Labelling
-from sonde.papers.cubert.subtokens import escaped, joined, unescaped
+from sonde.corpora import Item, Selection, SkipCounter, read_files, read_items
+from sonde.experiments.label_files import LabelOptions
+from sonde.papers.cubert.subtokens import escape_piece, join_subtokens, unescape_subtoken
 from sonde.tasks import build
-from sonde.tasks.engine.bugs import pointers
+from sonde.tasks.engine.bugs import find_pointers
 
 INFO = "dataset/ETHPy150Open alice/thing/src/a_b.py Box.get"
 CODE = "def get(self, key):\n  return self.items[key] + self.rest"
@@ -74,7 +74,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
 def test_lines_come_back_as_they_were(name: str, tmp_path: Path) -> None:
     corpus = write(tmp_path / "a.jsonl", LINES[name])
     out = tmp_path / "b.jsonl"
-    write_label_file(Labelling(task=name, corpora=(corpus,), raw=True, form="cubert"), out)
+    write_label_file(LabelOptions(task=name, corpora=(corpus,), raw=True, form="cubert"), out)
     again = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     if name == "misuse_repair":
         # Written without a vocabulary, a subtoken is a whole piece; the masks move with them.
@@ -88,7 +88,7 @@ def test_lines_come_back_as_they_were(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", LINES)
 def test_an_example_is_an_item_with_its_label(name: str, tmp_path: Path) -> None:
-    items = list(read_items(write(tmp_path / "a.jsonl", LINES[name]), Intake()))
+    items = list(read_items(write(tmp_path / "a.jsonl", LINES[name]), SkipCounter()))
     assert [item.given[0].label for item in items] == [
         row.get("label", "Variable misuse") for row in LINES[name]
     ]
@@ -101,7 +101,7 @@ def test_an_example_is_an_item_with_its_label(name: str, tmp_path: Path) -> None
 
 def test_pairs_holes_and_pointers_are_characters(tmp_path: Path) -> None:
     def read(name: str) -> Item:
-        return list(read_items(write(tmp_path / "a.jsonl", LINES[name]), Intake()))[-1]
+        return list(read_items(write(tmp_path / "a.jsonl", LINES[name]), SkipCounter()))[-1]
 
     item = read("function_docstring")
     (given,) = item.given
@@ -115,7 +115,7 @@ def test_pairs_holes_and_pointers_are_characters(tmp_path: Path) -> None:
     assert item.text == "def getValue (self ,key ):\n  return key .item_s "
     assert item.text[given.start : given.end] == "key"
     assert item.text[given.other_start : given.other_end] == "self"
-    where = pointers(item.text, "python", (given.start, given.end), (given.other_start, given.other_end))
+    where = find_pointers(item.text, "python", (given.start, given.end), (given.other_start, given.other_end))
     assert where.targets == ((given.other_start, given.other_end),)
     assert [item.text[start:end] for start, end in where.candidates] == ["self", "key", "key"]
 
@@ -126,9 +126,9 @@ def test_a_folder_says_which_split(tmp_path: Path) -> None:
         write(tmp_path / f"{part}.jsontxt-00000-of-00001", rows)
         assert split
     corpus = f"cubert:{tmp_path}"
-    found = [file.given[0].split for file in read_files(corpus, (), Intake())]
+    found = [file.given[0].split for file in read_files(corpus, (), SkipCounter())]
     assert found == ["train"] * 2 + ["valid"] * 2 + ["test"] * 2
-    items = list(read_items(corpus, Intake()))
+    items = list(read_items(corpus, SkipCounter()))
     made = build("variable_misuse", items, size=30, language="python")
     assert Counter(made.examples["split"]) == {"train": 2, "valid": 2, "test": 2}
     assert made.examples.filter(label="Variable misuse")["start"].to_list() == [0, 0, 0]
@@ -147,9 +147,11 @@ def test_a_folder_says_which_split(tmp_path: Path) -> None:
 def test_a_data_set_of_a_corpus_is_written_and_read(name: str, rows: int, tmp_path: Path) -> None:
     out, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     selection = Selection(limit=rows, languages=("python",), near_duplicates=False)
-    wanted = Labelling(task=name, corpora=(f"local:{package(tmp_path)}",), selection=selection, form="cubert")
+    wanted = LabelOptions(
+        task=name, corpora=(f"local:{package(tmp_path)}",), selection=selection, form="cubert"
+    )
     assert write_label_file(wanted, out) == rows
-    write_label_file(Labelling(task=name, corpora=(f"cubert:{out}",), raw=True, form="cubert"), again)
+    write_label_file(LabelOptions(task=name, corpora=(f"cubert:{out}",), raw=True, form="cubert"), again)
     assert again.read_text(encoding="utf-8") == out.read_text(encoding="utf-8")
     found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     infos = [row.get("info", row.get("provenance")) for row in found]
@@ -195,23 +197,23 @@ def test_malformed_files_are_refused_in_one_line(rows: list[str], told: str, tmp
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(rows), encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        list(read_files(f"cubert:{path}", (), Intake()))
+        list(read_files(f"cubert:{path}", (), SkipCounter()))
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_missing_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        list(read_files(f"cubert:{tmp_path / 'none'}", (), Intake()))
+        list(read_files(f"cubert:{tmp_path / 'none'}", (), SkipCounter()))
     with pytest.raises(InputError, match="no file named train"):
-        list(read_files(f"cubert:{tmp_path}", (), Intake()))
+        list(read_files(f"cubert:{tmp_path}", (), SkipCounter()))
     with pytest.raises(UsageError, match="cubert:PATH"):
-        list(read_files("cubert:", (), Intake()))
+        list(read_files("cubert:", (), SkipCounter()))
 
 
 @pytest.mark.parametrize("piece", ["a_^", "\\", "\\u", "___NEWLINE___", "é", "\\10;", "", "_"])
 def test_escapes_are_undone(piece: str) -> None:
-    assert unescaped(escaped(piece)) == piece
-    assert "_" not in escaped(piece)[:-1]
+    assert unescape_subtoken(escape_piece(piece)) == piece
+    assert "_" not in escape_piece(piece)[:-1]
     if piece:
-        assert joined(["[CLS]_", escaped(piece), "[SEP]_"]).pieces == (piece, "___EOS___")
+        assert join_subtokens(["[CLS]_", escape_piece(piece), "[SEP]_"]).pieces == (piece, "___EOS___")

@@ -10,7 +10,7 @@ from tests.corpora import test_pypi
 from tests.corpora.test_git import git
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, ItemSet, Selection, SourceFile, read_files, select, write_lock
+from sonde.corpora import ItemSet, Selection, SkipCounter, SourceFile, read_files, select, write_lock
 
 shelf, index = test_pypi.shelf, test_pypi.index
 OLD, NEW = "2020-03-01", "2024-05-01"
@@ -38,7 +38,7 @@ def repository(root: Path) -> Path:
 
 
 def dated(corpus: str) -> dict[str, SourceFile]:
-    return {file.path: file for file in read_files(corpus, (), Intake(), dated=True)}
+    return {file.path: file for file in read_files(corpus, (), SkipCounter(), dated=True)}
 
 
 def around(corpus: str, day: str = "2023-01-01", **options: object) -> ItemSet:
@@ -57,7 +57,7 @@ def test_git_knows_the_day_of_each_line(tmp_path: Path) -> None:
     assert {path: file.dates for path, file in dated(f"git:{root}/pkg").items()} == {
         path: file.dates for path, file in files.items()
     }
-    plain = list(read_files(f"git:{root}", (), Intake()))
+    plain = list(read_files(f"git:{root}", (), SkipCounter()))
     assert [file.dates for file in plain] == [(), ()]
 
 
@@ -84,7 +84,7 @@ def test_files_are_chosen_by_their_last_change(tmp_path: Path) -> None:
     commit(root, NEW, {"b.py": "y = 2\n"})
 
     def held(query: str) -> list[str]:
-        return [file.path for file in read_files(f"git:{root}?{query}", (), Intake())]
+        return [file.path for file in read_files(f"git:{root}?{query}", (), SkipCounter())]
 
     assert held("since=2024-01-01") == held(f"since={NEW}&until={NEW}") == ["b.py"]
     assert held("until=2024-01-01") == held(f"until={OLD}") == ["a.py"]
@@ -229,13 +229,13 @@ def test_several_releases_are_one_corpus(shelf: Path, tmp_path: Path) -> None:
             copy.writestr(name.replace("1.0", "2.0"), held)
     (tmp_path / "names.txt").write_text("# two\ndemo-pkg==1.0\n\nDemo.Pkg==2.0  # newer\n")
     for named in ("pypi:demo-pkg==1.0, Demo.Pkg==2.0", f"pypi:{tmp_path}/names.txt"):
-        files = list(read_files(named, (), Intake()))
+        files = list(read_files(named, (), SkipCounter()))
         assert [(file.path, file.version, file.repository) for file in files] == [
             ("demo-pkg-1.0/demo/__init__.py", "1.0", "demo-pkg"),
             ("demo-pkg-2.0/demo/__init__.py", "2.0", "demo-pkg"),
         ]
     with pytest.raises(UsageError, match="'' is no release; name it as pypi:NAME==VERSION"):
-        list(read_files("pypi:demo-pkg==1.0,", (), Intake()))
+        list(read_files("pypi:demo-pkg==1.0,", (), SkipCounter()))
 
 
 def test_lines_of_json_have_a_date_of_their_own(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_lines_of_json_have_a_date_of_their_own(tmp_path: Path) -> None:
     dates = ({"date": OLD}, {"date": "May 2024"})
     path = tmp_path / "items.jsonl"
     path.write_text("".join(json.dumps(row | date) + "\n" for row, date in zip(rows, dates, strict=True)))
-    assert [file.dates for file in read_files(f"jsonl:{path}", (), Intake())] == [(), ()]
+    assert [file.dates for file in read_files(f"jsonl:{path}", (), SkipCounter())] == [(), ()]
     with pytest.raises(InputError, match="line 2: 'date' = 'May 2024' is no day; write it as 2024-12-31"):
         dated(f"jsonl:{path}")
     path.write_text(json.dumps(rows[0] | dates[0]))

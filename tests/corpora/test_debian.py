@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora import SkipCounter, SourceFile, read_files
 
 CODE = "def f(a):\n    return a\n"
 STATUS = """\
@@ -84,8 +84,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], Intake]:
-    intake = Intake()
+def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], SkipCounter]:
+    intake = SkipCounter()
     return list(read_files(corpus, languages, intake)), intake
 
 

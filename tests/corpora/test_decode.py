@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from sonde.corpora.engine.corpus import Intake
+from sonde.corpora.engine.corpus import SkipCounter
 from sonde.corpora.engine.decode import MAX_BYTES, MAX_LINE, decode, read_text
 
 
 def text_of(raw: bytes, path: str = "a.py") -> tuple[str | None, dict[str, int]]:
-    intake = Intake()
+    intake = SkipCounter()
     return decode(raw, path, intake), dict(intake.counts)
 
 
@@ -57,7 +57,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with huge.open("wb") as handle:
         handle.truncate(50_000_000)
     monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail("read into memory"))
-    intake = Intake()
+    intake = SkipCounter()
     assert read_text(huge, "huge.py", intake) is None
     assert intake.counts == {"too large": 1}
 
@@ -66,7 +66,7 @@ def test_links_pipes_and_missing_files_are_counted(tmp_path: Path) -> None:
     (tmp_path / "real.py").write_text("x = 1\n")
     (tmp_path / "link.py").symlink_to("real.py")
     os.mkfifo(tmp_path / "pipe.py")
-    intake = Intake()
+    intake = SkipCounter()
     for name in ("real.py", "link.py", "pipe.py", "gone.py"):
         read_text(tmp_path / name, name, intake)
     assert intake.counts == {"symbolic link": 1, "not a regular file": 1, "unreadable": 1}

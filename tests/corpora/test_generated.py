@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sonde.corpora import Intake, read_files, read_items
-from sonde.corpora.engine.walk import why_generated
+from sonde.corpora import SkipCounter, read_files, read_items
+from sonde.corpora.engine.walk import find_generated_sign
 from sonde.languages import LANGUAGES
 
 CODE = "def f(x):\n    return x\n" * 5
@@ -29,7 +29,7 @@ CODE = "def f(x):\n    return x\n" * 5
     ],
 )
 def test_a_head_that_says_so(head: str) -> None:
-    assert why_generated(head + CODE) == "generated: its head says so"
+    assert find_generated_sign(head + CODE) == "generated: its head says so"
 
 
 @pytest.mark.parametrize(
@@ -47,19 +47,19 @@ def test_a_head_that_says_so(head: str) -> None:
     ],
 )
 def test_what_a_person_wrote(text: str) -> None:
-    assert why_generated(text) == ""
+    assert find_generated_sign(text) == ""
 
 
 def test_a_last_line_that_names_a_source_map() -> None:
     line = "//# sourceMappingURL=a.js.map"
-    assert why_generated(f"{CODE}{line}\n") == "generated: its last line names its source"
-    assert why_generated(f"{line}\n{CODE}") == why_generated(f"{CODE}url = '{line}'\n") == ""
+    assert find_generated_sign(f"{CODE}{line}\n") == "generated: its last line names its source"
+    assert find_generated_sign(f"{line}\n{CODE}") == find_generated_sign(f"{CODE}url = '{line}'\n") == ""
 
 
 def test_long_lines_and_tables() -> None:
-    assert "1,000 characters" in why_generated(CODE + "x = '" + "a" * 1_000 + "'\n")
-    assert why_generated(CODE + "x = '" + "a" * 900 + "'\n") == ""
-    assert "mostly digits" in why_generated("TABLE = [\n" + "    1234, 5678, 9012,\n" * 50 + "]\n")
+    assert "1,000 characters" in find_generated_sign(CODE + "x = '" + "a" * 1_000 + "'\n")
+    assert find_generated_sign(CODE + "x = '" + "a" * 900 + "'\n") == ""
+    assert "mostly digits" in find_generated_sign("TABLE = [\n" + "    1234, 5678, 9012,\n" * 50 + "]\n")
 
 
 # A file that nobody wrote for the project, by why it is left out: each suffix of the six languages.
@@ -106,18 +106,18 @@ def test_what_nobody_wrote_is_left_out_and_counted(tmp_path: Path, scheme: str, 
     project(root, suffix)
     if scheme == "git":
         commit(root)
-    intake = Intake()
+    intake = SkipCounter()
     files = [file.path for file in read_files(f"{scheme}:{root}", (), intake)]
     assert sorted(files) == sorted(name.format(suffix) for name in KEPT)
     unread = {f"{kind} file, a kind of code that is not read": 1 for kind in (".ts", ".rs")}
     assert intake.counts == Counter(LEFT_OUT.values()) + Counter(unread)
     # What is asked for in one language holds files of others, and the one file that is named is read.
-    asked = Intake()
+    asked = SkipCounter()
     assert [*read_files(f"{scheme}:{root}", ("python",), asked)] == [] or suffix == ".py"
     assert not any("not read" in reason for reason in asked.counts)
     if scheme == "local":
         minified = root / f"lib/jquery.min{suffix}"
-        assert [file.path for file in read_files(f"local:{minified}", (), Intake())] == [minified.name]
+        assert [file.path for file in read_files(f"local:{minified}", (), SkipCounter())] == [minified.name]
 
 
 CELLS: list[dict[str, Any]] = [
@@ -152,12 +152,12 @@ def test_a_notebook_is_its_cells(tmp_path: Path, form: int) -> None:
     (tmp_path / "a.ipynb").write_text(json.dumps(notebook))
     (tmp_path / "r.ipynb").write_text(json.dumps({**notebook, "metadata": {"language_info": {"name": "R"}}}))
     (tmp_path / "bad.ipynb").write_text("[1]")
-    intake = Intake()
+    intake = SkipCounter()
     (file,) = read_files(f"local:{tmp_path}", (), intake)
     assert (file.path, file.language, file.text) == ("a.ipynb", "python", CODE_OF_CELLS)
     assert not LANGUAGES.load("python").parse(file.text).has_error
     assert intake.counts == {"a notebook of another language": 1, "not a notebook": 1}
-    (item,) = read_items(f"local:{tmp_path}", Intake())
+    (item,) = read_items(f"local:{tmp_path}", SkipCounter())
     assert (item.name, item.text) == ("f", "def f(x):\n    return x")
 
 
@@ -167,7 +167,7 @@ def test_what_is_named_one_by_one_or_held_out_stays(tmp_path: Path, scheme: str)
     project(root, ".py")
     if scheme == "git":
         commit(root)
-    kept = [file.path for file in read_files(f"{scheme}:{root}", ("python",), Intake(keep_all=True))]
+    kept = [file.path for file in read_files(f"{scheme}:{root}", ("python",), SkipCounter(keep_all=True))]
     left_out = {name.format(".py") for name in LEFT_OUT}
     if scheme == "local":
         left_out -= {"node_modules/a/b.py", "dist/a.py"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora import SkipCounter, SourceFile, read_files
 
 
 def git(root: Path, *arguments: str, date: str = "2020-01-01T00:00:00Z") -> str:
@@ -42,8 +42,8 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def listing(corpus: str) -> tuple[dict[str, SourceFile], Intake]:
-    intake = Intake()
+def listing(corpus: str) -> tuple[dict[str, SourceFile], SkipCounter]:
+    intake = SkipCounter()
     return {file.path: file for file in read_files(corpus, (), intake)}, intake
 
 

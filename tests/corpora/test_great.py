@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Item, read_items
-from sonde.corpora.sources.great import written
+from sonde.corpora import Item, SkipCounter, read_items
+from sonde.corpora.sources.great import join_tokens
 
 TOKENS = [
     "#NEWLINE#", "def set_item(", "self", ",", "key", ",", "value", "=", "None", ")", ":", "#NEWLINE#",
@@ -53,12 +53,12 @@ def write(path: Path, *entries: Any) -> Path:
 
 
 def read(place: Path) -> list[Item]:
-    return list(read_items(f"great:{place}", Intake()))
+    return list(read_items(f"great:{place}", SkipCounter()))
 
 
 def test_tokens_are_code_again() -> None:
     """It parses, Python's own tokenizer gives the published tokens, and each is where it is said."""
-    text, spans = written(TOKENS)
+    text, spans = join_tokens(TOKENS)
     (function,) = ast.parse(text).body
     assert isinstance(function, ast.FunctionDef) and function.name == "set_item"
     blank = {tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
@@ -75,7 +75,7 @@ def test_tokens_are_code_again() -> None:
 
 def test_an_example_brings_both_tasks(tmp_path: Path) -> None:
     clean, wrong = read(write(tmp_path / "eval.jsontxt", entry(TOKENS), buggy()))
-    assert clean.text == written(TOKENS)[0]
+    assert clean.text == join_tokens(TOKENS)[0]
     assert [(given.task, given.label) for given in clean.given] == [
         ("variable_misuse", "Correct"), ("misuse_repair", "Correct"),
     ]  # fmt: skip
@@ -124,4 +124,4 @@ def test_what_is_no_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file named train"):
         read(tmp_path / "empty")
     with pytest.raises(UsageError, match="name it as great:PATH"):
-        list(read_items("great:", Intake()))
+        list(read_items("great:", SkipCounter()))

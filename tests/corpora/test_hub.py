@@ -8,7 +8,7 @@ import huggingface_hub.constants
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Selection, SourceFile, read_files, select
+from sonde.corpora import Selection, SkipCounter, SourceFile, read_files, select
 from sonde.corpora.sources.hub import column_map
 from sonde.languages import LANGUAGES
 
@@ -26,8 +26,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
-def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], Intake]:
-    intake = Intake()
+def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], SkipCounter]:
+    intake = SkipCounter()
     return list(read_files(corpus, languages, intake)), intake
 
 

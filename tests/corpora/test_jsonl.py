@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Selection, Tag, read_files, select
+from sonde.corpora import Selection, SkipCounter, Tag, read_files, select
 
 
 def write(path: Path, *rows: Any) -> str:
@@ -39,7 +39,7 @@ def test_a_row_may_be_a_file_of_functions(tmp_path: Path) -> None:
 
 def test_languages_are_chosen_by_name(tmp_path: Path) -> None:
     rows = [{"id": language, "code": "x", "language": language} for language in ("text", "python", "java")]
-    files = read_files(write(tmp_path / "a.jsonl", *rows), ("java",), Intake())
+    files = read_files(write(tmp_path / "a.jsonl", *rows), ("java",), SkipCounter())
     assert [file.identifier for file in files] == ["java"]
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.corpora import Intake, Item, Selection, SourceFile, brought_tasks, read_files, select
+from sonde.corpora import Item, Selection, SkipCounter, SourceFile, read_files, select, tasks_from_corpora
 
 Row = Mapping[str, Any]
 
@@ -47,8 +47,8 @@ WRITERS: dict[str, Callable[[Path, Iterable[Row]], None]] = {
 }
 
 
-def read(corpus: str, intake: Intake | None = None, languages: tuple[str, ...] = ()) -> list[SourceFile]:
-    return list(read_files(corpus, languages, intake or Intake()))
+def read(corpus: str, intake: SkipCounter | None = None, languages: tuple[str, ...] = ()) -> list[SourceFile]:
+    return list(read_files(corpus, languages, intake or SkipCounter()))
 
 
 def labels(files: Iterable[SourceFile | Item]) -> list[list[str]]:
@@ -77,7 +77,7 @@ def test_a_row_is_a_text_with_its_label(tmp_path: Path, suffix: str) -> None:
     assert (given.task, given.start, given.end, given.split) == ("labelled", 0, len(second.text), "valid")
     assert second.tags[0].label == given.label
     assert {file.language for file in files} == {"python"}
-    assert brought_tasks([f"labelled:{path}"]) == ("labelled",)
+    assert tasks_from_corpora([f"labelled:{path}"]) == ("labelled",)
 
 
 def test_items_are_whole_texts(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_language_is_a_column_or_the_one_that_texts_parse_in(tmp_path: Path)
         write_lines(path, table)
         assert {file.language for file in read(f"labelled:{path}")} == {expected}
     write_lines(path, [row | {"language": "Java" if n % 2 else "Cobol"} for n, row in enumerate(java)])
-    intake = Intake()
+    intake = SkipCounter()
     assert [file.language for file in read(f"labelled:{path}", intake)] == ["java"] * 5
     assert intake.counts["another language"] == 5
     assert read(f"labelled:{path}", languages=("python",)) == []
@@ -160,9 +160,9 @@ def test_spans_of_a_text_stand_together(tmp_path: Path) -> None:
         path,
         [*table, table[0], table[1] | {"to": 9_000}, table[2] | {"from": "x"}, table[3] | {"label": "a|b"}],
     )
-    corpus, intake = f"labelled:{path}?start=from&end=to", Intake()
+    corpus, intake = f"labelled:{path}?start=from&end=to", SkipCounter()
     files = read(corpus, intake)
-    assert brought_tasks([corpus]) == ("labelled_spans",)
+    assert tasks_from_corpora([corpus]) == ("labelled_spans",)
     assert len(files) == 6
     assert [(one.start, one.end, one.label) for one in files[0].given] == [
         (7, 8, "parameter"),
@@ -182,7 +182,7 @@ def test_a_pair_is_two_texts_one_behind_the_other(tmp_path: Path) -> None:
     corpus = f"labelled:{path}?text_b=other"
     first = read(corpus)[0]
     (given,) = first.given
-    assert brought_tasks([corpus]) == ("labelled_pairs",)
+    assert tasks_from_corpora([corpus]) == ("labelled_pairs",)
     assert first.text[given.start : given.end] == function(0)
     assert first.text[given.other_start : given.other_end] == function(50)
     assert not first.text[given.end : given.other_start].strip()
@@ -206,7 +206,7 @@ def test_rows_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     write_csv(path, good + bad)
     with path.open("ab") as handle:
         handle.write(b"only one cell\r\ncaf\xe9(),odd,,\r\n")
-    intake = Intake()
+    intake = SkipCounter()
     assert len(read(f"labelled:{path}", intake)) == len(good)
     assert intake.counts == {
         "no label": 2, "no text": 1, "id of an earlier row": 1, "text with two labels": 1,
@@ -276,6 +276,6 @@ def test_a_parquet_file_that_unpacks_to_more_than_is_read_is_refused(
 
 def test_corpora_with_and_without_labels_are_read_apart(tmp_path: Path) -> None:
     write_csv(tmp_path / "own.csv", rows())
-    assert brought_tasks(["stdlib"]) == ()
+    assert tasks_from_corpora(["stdlib"]) == ()
     with pytest.raises(UsageError, match="'stdlib' brings no labels"):
-        brought_tasks([f"labelled:{tmp_path}/own.csv", "stdlib"])
+        tasks_from_corpora([f"labelled:{tmp_path}/own.csv", "stdlib"])

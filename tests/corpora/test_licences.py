@@ -2,7 +2,7 @@ import pytest
 from packaging.licenses import canonicalize_license_expression
 
 from sonde.base.errors import UnknownNameError
-from sonde.corpora.engine.licences import GROUPS, AllowList, identify
+from sonde.corpora.engine.licences import GROUPS, AllowList, identify_licence
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from sonde.corpora.engine.licences import GROUPS, AllowList, identify
     ],
 )
 def test_words_of_metadata_have_one_name(words: str, name: str) -> None:
-    assert identify(words) == name
+    assert identify_licence(words) == name
 
 
 @pytest.mark.parametrize(

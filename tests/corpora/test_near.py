@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import sonde.corpora.engine.minhash as nearness
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile, duplicate_tokens
-from sonde.corpora.engine.build import tokens_of
-from sonde.corpora.engine.dedup import keywords, near
+from sonde.corpora.engine.build import build_token_bag
+from sonde.corpora.engine.dedup import is_near_duplicate, keywords
 from sonde.corpora.engine.minhash import Bags, DuplicateFinder, ExactFinder, MinHashFinder, Signer
 
 Tokens = Counter[str]
@@ -96,7 +96,7 @@ def test_the_rule_and_the_exact_way_equal_comparing_every_pair(bags: list[Tokens
     assert survivors(bags, exact(bags)) == by_force(bags)
     for one in bags:
         for other in bags:
-            assert near(one, other) == similar(one, other)
+            assert is_near_duplicate(one, other) == similar(one, other)
 
 
 @settings(max_examples=40, deadline=None)
@@ -156,7 +156,7 @@ def planted(of_sets: float, of_multisets: float) -> tuple[str, str]:
 def test_planted_pairs_are_copies_as_the_rule_says(of_sets: float, of_multisets: float, way) -> None:
     texts = planted(of_sets, of_multisets)
     referee = [python_tokens(text) for text in texts]
-    bags = [tokens_of(SourceFile("p", text, "python", "c", "r")) for text in texts]
+    bags = [build_token_bag(SourceFile("p", text, "python", "c", "r")) for text in texts]
     assert bags == referee
     sets, multisets = jaccard(*referee)
     assert abs(sets - of_sets) < 0.01

@@ -14,7 +14,7 @@ import pytest
 from tests.corpora.test_pypi import served
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora import SkipCounter, SourceFile, read_files
 
 CODE = "def f(a):\n    return a\n"
 FILES = {
@@ -74,8 +74,8 @@ def publish(
     (root / name).write_text(json.dumps(told))
 
 
-def listing(corpus: str, *, dated: bool = False) -> tuple[list[SourceFile], Intake]:
-    intake = Intake()
+def listing(corpus: str, *, dated: bool = False) -> tuple[list[SourceFile], SkipCounter]:
+    intake = SkipCounter()
     return list(read_files(corpus, ("python",), intake, dated=dated)), intake
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.corpora import Intake, read_files
+from sonde.corpora import SkipCounter, read_files
 from sonde.corpora.engine import decode
 
 GOOD = {"a.py": "x = 1\n", "z/b.py": "y = 1\n"}
@@ -114,7 +114,7 @@ def test_the_rest_is_read(
     plant(root)
     if plant is unreadable:
         _close(monkeypatch, root / "secret.py", root / "closed")
-    intake = Intake()
+    intake = SkipCounter()
     found = list(read_files(f"local:{tmp_path if below else root}", (), intake))
     before = "theirs/" if below else ""
     texts = {file.path: file.text for file in found}
@@ -149,7 +149,7 @@ def test_what_vanishes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.Monk
     root = planted(tmp_path)
     for number in range(20):
         (root / f"m{number:02}.py").write_text("m = 1\n")
-    intake = Intake()
+    intake = SkipCounter()
     files = read_files(f"local:{root}", (), intake)
     assert next(files).path == "a.py"
     shutil.rmtree(root)
@@ -185,7 +185,7 @@ def test_what_is_exchanged_between_looking_and_opening(
 
         with monkeypatch.context() as patched:
             patched.setattr(decode.stat, "S_ISREG", looked)
-            intake, texts = Intake(), []
+            intake, texts = SkipCounter(), []
             reader = threading.Thread(
                 target=lambda intake=intake, texts=texts: texts.extend(
                     file.text for file in read_files(f"local:{root}", (), intake)
@@ -206,7 +206,7 @@ def test_a_hundred_thousand_small_files(tmp_path: Path) -> None:
         (tmp_path / f"{number:03}").mkdir()
     for name in names:
         (tmp_path / name).write_text("x = 1\n")
-    begun, intake = time.monotonic(), Intake()
+    begun, intake = time.monotonic(), SkipCounter()
     assert [file.path for file in read_files(f"local:{tmp_path}", (), intake)] == names
     assert not intake.counts
     assert time.monotonic() - begun < 120

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora import SkipCounter, SourceFile, read_files
 
 METADATA = (
     "Metadata-Version: 2.1\nName: Demo.Pkg\nVersion: 1.0\n"
@@ -60,8 +60,8 @@ def make_sdist(folder: Path) -> Path:
     return archive
 
 
-def listing(corpus: str) -> tuple[list[SourceFile], Intake]:
-    intake = Intake()
+def listing(corpus: str) -> tuple[list[SourceFile], SkipCounter]:
+    intake = SkipCounter()
     return list(read_files(corpus, (), intake)), intake
 
 

@@ -7,9 +7,9 @@ import pytest
 import sonde.corpora.engine.read as opening
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Intake, Item, ItemSet, Selection, SourceFile, Tag, read_items, select
-from sonde.corpora.engine.read import items_of
-from sonde.experiments.sampling import account
+from sonde.corpora import Item, ItemSet, Selection, SkipCounter, SourceFile, Tag, read_items, select
+from sonde.corpora.engine.read import extract_items
+from sonde.experiments.sampling import describe_selection
 
 WORDS = [f"name{n}" for n in range(400)]
 
@@ -25,7 +25,7 @@ class Fixed:
     def __init__(self, files: list[SourceFile]) -> None:
         self.given = files
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> object:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> object:
         return (file for file in self.given if not languages or file.language in languages)
 
 
@@ -142,7 +142,7 @@ def test_duplicate_paths_and_unknown_units(corpus: Fixed) -> None:
 
 def test_raw_items_keep_copies_and_order(corpus: Fixed) -> None:
     corpus.given.append(SourceFile("zzz.py", corpus.given[5].text, "python", "z", "z"))
-    items = list(read_items("fixed", Intake()))
+    items = list(read_items("fixed", SkipCounter()))
     assert [item.path for item in items] == [file.path for file in corpus.given for _ in range(5)]
 
 
@@ -151,7 +151,7 @@ def test_tags_move_with_their_function() -> None:
     start = text.index("def")
     tags = (Tag(0, 1, "OUT"), Tag(start + 4, start + 5, "NAME"))
     file = SourceFile("a", text, "python", "c", "r", identifier="row", tags=tags)
-    (item,) = items_of(file, "function", Intake())
+    (item,) = extract_items(file, "function", SkipCounter())
     assert item.tags == (Tag(4, 5, "NAME"),)
     assert item.text[4:5] == "f"
     assert item.identifier == f"row:{start}"
@@ -160,11 +160,11 @@ def test_tags_move_with_their_function() -> None:
 def test_a_single_function_stays_whole() -> None:
     text = "# a remark\ndef f():\n    '''What f does.'''\n"
     file = SourceFile("a", text, "python", "c", "r", unit="function", identifier="row")
-    (item,) = items_of(file, "function", Intake())
+    (item,) = extract_items(file, "function", SkipCounter())
     assert (item.text, item.offset, item.name, item.identifier) == (text, 0, "f", "row")
     assert item.docstring.strip() == "What f does."
-    intake = Intake()
-    assert list(items_of(file, "file", intake)) == []
+    intake = SkipCounter()
+    assert list(extract_items(file, "file", intake)) == []
     assert intake.counts == {"single function": 1}
 
 
@@ -180,7 +180,9 @@ def test_an_empty_corpus_says_what_was_looked_at(tmp_path: Path) -> None:
 
 def test_identity_is_content_not_place() -> None:
     def only(path: str, unit: str) -> Item:
-        return next(items_of(SourceFile(path, "def f(): pass", "python", path, path), unit, Intake()))
+        return next(
+            extract_items(SourceFile(path, "def f(): pass", "python", path, path), unit, SkipCounter())
+        )
 
     assert only("a.py", "function").item_id == only("b.py", "function").item_id
     assert only("a.py", "function").item_id != only("a.py", "file").item_id
@@ -207,10 +209,13 @@ def test_one_cluster_has_no_cap_and_every_item_is_accounted_for(corpus: Fixed) -
     chosen = select("fixed", Selection(limit=2000, per_cluster=200))
     assert (len(chosen.items), chosen.found, chosen.left_out) == (301, 302, {"exact duplicate": 1})
     assert {item.cluster for item in chosen.items} == {"one"}
-    assert account(chosen) == "fixed: 301 of 302 functions: 1 exact duplicate"
+    assert describe_selection(chosen) == "fixed: 301 of 302 functions: 1 exact duplicate"
     corpus.given.append(SourceFile("c/d.py", body(rng, "other"), "python", "second", "second"))
     capped = select("fixed", Selection(per_cluster=200))
-    assert account(capped) == "fixed: 201 of 303 functions: 101 beyond --per-cluster 200, 1 exact duplicate"
+    assert (
+        describe_selection(capped)
+        == "fixed: 201 of 303 functions: 101 beyond --per-cluster 200, 1 exact duplicate"
+    )
     assert len(select("fixed", Selection(per_cluster=0)).items) == 302
 
 

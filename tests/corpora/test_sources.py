@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageError
-from sonde.corpora import CORPORA, Intake, Selection, Source, SourceFile, read_files, select
+from sonde.corpora import CORPORA, Selection, SkipCounter, Source, SourceFile, read_files, select
 from sonde.corpora.engine.corpus import Packages
 
 
-def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], Intake]:
-    intake = Intake()
+def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], SkipCounter]:
+    intake = SkipCounter()
     return list(read_files(corpus, languages, intake)), intake
 
 
@@ -25,7 +25,7 @@ def listing(corpus: str, *languages: str) -> tuple[list[SourceFile], Intake]:
 def test_every_source_keeps_the_contract(name: str) -> None:
     source = CORPORA.load(name)
     assert isinstance(source, Source)
-    assert isinstance(source.files("", (), Intake()), Iterator)
+    assert isinstance(source.files("", (), SkipCounter()), Iterator)
     header = next(header for header in CORPORA.headers() if header.name == name)
     assert header.summary
     with pytest.raises(SondeError) as caught:
@@ -52,9 +52,9 @@ import sys
 import sonde.corpora as c
 heavy = ("torch", "transformers", "datasets", "pandas", "polars", "scipy")
 assert not [name for name in heavy if name in sys.modules], "on import"
-next(iter(c.read_files("environment:pytest", ("python",), c.Intake())))
+next(iter(c.read_files("environment:pytest", ("python",), c.SkipCounter())))
 c.select("environment:pluggy", c.Selection(limit=3, languages=("python",)))
-next(iter(c.read_files("stdlib", ("python",), c.Intake())))
+next(iter(c.read_files("stdlib", ("python",), c.SkipCounter())))
 for name in c.CORPORA.names():
     c.CORPORA.load(name)
 assert not [name for name in heavy if name in sys.modules], "on use"
@@ -214,7 +214,7 @@ def test_local_source_packages_of_debian_have_their_licence(tmp_path: Path) -> N
 
 
 def test_packages_of_nothing() -> None:
-    assert Packages.of([]).package("a/b/c.py") == "c"
+    assert Packages.from_paths([]).package("a/b/c.py") == "c"
 
 
 def test_local_follows_no_links_and_survives_odd_names(tmp_path: Path) -> None:

@@ -11,19 +11,19 @@ from typer.testing import CliRunner
 
 from sonde.cli.commands import app
 from sonde.corpora import (
-    Intake,
     ItemSet,
     Selection,
-    kept_definitions,
-    kept_imports,
+    SkipCounter,
+    cached_definitions,
+    cached_imports,
     read_files,
     read_items,
     select,
 )
 from sonde.corpora.engine import content_cache
-from sonde.languages import LANGUAGES, Definition, Function, facet_of
-from sonde.languages.engine.tagging import Tagging
-from sonde.tasks import importing, repositories
+from sonde.languages import LANGUAGES, Definition, Function, get_facet
+from sonde.languages.engine.tagging import Tagger
+from sonde.tasks import index_imports, repositories
 
 TEXT = """
 import os
@@ -87,7 +87,7 @@ def test_a_corpus_is_parsed_once(project: Path, monkeypatch: pytest.MonkeyPatch)
     assert counted.calls == 13
     assert {"area_33"} == {item.name for item in changed.items} - {item.name for item in first.items}
     before = the_index(project).read_bytes()
-    assert len(list(read_items(f"local:{project}", Intake()))) == 24
+    assert len(list(read_items(f"local:{project}", SkipCounter()))) == 24
     assert counted.calls == 13 and the_index(project).read_bytes() == before
 
 
@@ -170,33 +170,33 @@ def test_what_files_import_is_found_with_their_functions_and_kept(
 ) -> None:
     (project / "m2.py").write_text("from a import b\n\n\ndef f():\n    import c\n    return b\n")
     corpus = f"local:{project}"
-    expected = importing(read_files(corpus, (), Intake()))
+    expected = index_imports(read_files(corpus, (), SkipCounter()))
     assert {*expected["project"].imports.values()} == {"import os", "from a import b\nimport c"}
     chosen(project)
 
     def never(text: str) -> str:
         raise AssertionError(text)
 
-    tagging = facet_of("python", "tagging", Tagging)
+    tagging = get_facet("python", "tagging", Tagger)
     monkeypatch.setattr(tagging, "imports", never)
-    with kept_imports(corpus) as known:
-        assert importing(read_files(corpus, (), Intake()), known=known) == expected
+    with cached_imports(corpus) as known:
+        assert index_imports(read_files(corpus, (), SkipCounter()), known=known) == expected
 
 
 def test_imports_that_were_not_known_are_kept(project: Path) -> None:
     corpus = f"local:{project}"
-    with kept_imports(corpus) as known:
-        importing(read_files(corpus, (), Intake()), known=known)
-    with kept_imports(corpus) as again:
+    with cached_imports(corpus) as known:
+        index_imports(read_files(corpus, (), SkipCounter()), known=known)
+    with cached_imports(corpus) as again:
         assert dict(again) == dict(known) and len(again) == 12
     next((project.parent / "cache" / "imports").iterdir()).write_bytes(b"rubbish")
-    with kept_imports(corpus) as none:
+    with cached_imports(corpus) as none:
         assert not none
 
 
 def test_what_files_define_is_read_once_and_kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = f"local:{project}"
-    plain = repositories(read_files(corpus, (), Intake()))
+    plain = repositories(read_files(corpus, (), SkipCounter()))
     assert set(plain["project"].definitions) >= {"Shape", "sides", "area_3"}
     chosen(project)
     defined: list[str] = []
@@ -208,13 +208,13 @@ def test_what_files_define_is_read_once_and_kept(project: Path, monkeypatch: pyt
         return real(this, text)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(language), "definitions", definitions)
-    with kept_definitions(corpus) as known:
-        again = repositories(read_files(corpus, (), Intake()), known=known)
+    with cached_definitions(corpus) as known:
+        again = repositories(read_files(corpus, (), SkipCounter()), known=known)
     assert not defined and again == plain
     (project / "m3.py").write_text(TEXT.format(n=33))
     for _ in range(2):
-        with kept_definitions(corpus) as known:
-            changed = repositories(read_files(corpus, (), Intake()), known=known)
+        with cached_definitions(corpus) as known:
+            changed = repositories(read_files(corpus, (), SkipCounter()), known=known)
         assert defined == [TEXT.format(n=33)]
         assert set(changed["project"].definitions) ^ set(plain["project"].definitions) == {
             "area_3",
@@ -227,7 +227,7 @@ def test_files_with_an_error_are_counted_whether_or_not_they_are_known(project: 
     for _ in range(2):
         intake = chosen(project).intake
         assert intake.examples["with a parse error, where functions may be missing"] == ["broken.py"]
-        raw = Intake()
+        raw = SkipCounter()
         names = [item.name for item in read_items(f"local:{project}", raw)]
         assert "f" in names and "lost" not in names
         assert raw.counts == {"with a parse error, where functions may be missing": 1}

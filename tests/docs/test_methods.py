@@ -20,7 +20,7 @@ from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, CEILING, OUT_OF_REACH
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
 from sonde.lenses.probe.trees import METRICS as DISTANCES
 from sonde.lenses.surprisal.file_context import _CHANGING
-from sonde.results.group_means import MATCHED
+from sonde.results.group_means import MATCHED_SHARE
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import LEFT_OUT, SCORES_COLUMNS
 from sonde.training.probes.trees import MEASURES as TREES
@@ -43,7 +43,7 @@ COMPUTED = {
     "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT, RESPELLED)},
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},
     "probe": {LAYER_DIFFERENCE, LAYER_GAIN, *DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
-    "surprisal": {MATCHED},
+    "surprisal": {MATCHED_SHARE},
 }
 """Metrics whose names stand in no call that scores."""
 

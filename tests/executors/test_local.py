@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import SondeError, UnknownNameError
-from sonde.executors import EXECUTORS, IN_FLIGHT
+from sonde.executors import EXECUTORS, JOBS_PER_WORKER
 from sonde.languages import LANGUAGES
 
 
@@ -35,7 +35,7 @@ def test_one_worker_is_this_process_and_two_are_others() -> None:
 def test_an_error_of_a_job_arrives_as_it_was(workers: int) -> None:
     with pytest.raises(UnknownNameError, match="unknown language 'pyton'; did you mean 'python'") as caught:
         list(EXECUTORS.load("local").map(LANGUAGES.load, ["pyton", "pyton"], workers=workers))
-    assert caught.value.nearest == "python"
+    assert caught.value.suggestion == "python"
 
 
 PARENT = """
@@ -86,7 +86,7 @@ def test_no_more_jobs_are_made_than_are_in_hand(workers: int) -> None:
 
     results = EXECUTORS.load("local").map(math.factorial, jobs(), workers=workers)
     ahead = [len(made) - taken for taken, _ in enumerate(results)]
-    assert len(made) == 40 and max(ahead) <= IN_FLIGHT * workers
+    assert len(made) == 40 and max(ahead) <= JOBS_PER_WORKER * workers
 
 
 def test_a_dead_worker_is_one_line() -> None:
@@ -164,16 +164,16 @@ def test_maps_within_share_their_processes_and_nothing_is_left_of_them() -> None
     def where() -> set[str]:
         return {Path(path).name for _, path in executor.map(os.path.realpath, ["/proc/self"] * 8, workers=2)}
 
-    with executor.kept_processes(2):
+    with executor.keep_processes(2):
         seen = where() | where() | where()
     assert len(seen) <= 2 and not seen & where()
     assert not any(Path("/proc", one).exists() for one in seen)
-    with executor.kept_processes(1):
+    with executor.keep_processes(1):
         assert str(os.getpid()) not in where()
 
 
 def test_a_map_that_is_left_early_leaves_the_shared_processes_at_work() -> None:
     executor = EXECUTORS.load("local")
-    with executor.kept_processes(2):
+    with executor.keep_processes(2):
         next(iter(executor.map(math.factorial, range(40), workers=2)))
         assert dict(executor.map(math.factorial, range(3), workers=2)) == {0: 1, 1: 1, 2: 2}

@@ -14,10 +14,10 @@ import sonde
 from sonde.base.errors import SondeError, StoreError, UnknownNameError, UsageError
 from sonde.corpora import Item
 from sonde.corpora.engine import parallel
-from sonde.executors import EXECUTORS, IN_FLIGHT, Cluster
-from sonde.executors.ray import Placed, _check, share_of, versions  # pyright: ignore[reportPrivateUsage]
+from sonde.executors import EXECUTORS, JOBS_PER_WORKER, ClusterExecutor
+from sonde.executors.ray import ActorNode, _check_node, compute_accelerator_share, get_versions  # pyright: ignore[reportPrivateUsage]
 from sonde.languages import LANGUAGES
-from sonde.tasks import Question, Spread, label_items
+from sonde.tasks import LabelRequest, ParallelMap, label_items
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ class TestOnACluster:
             len(made) - taken
             for taken, _ in enumerate(EXECUTORS.load("ray").map(math.factorial, kept_in(made, 40), workers=2))
         ]
-        assert len(made) == 40 and max(ahead) <= IN_FLIGHT * 2
+        assert len(made) == 40 and max(ahead) <= JOBS_PER_WORKER * 2
 
     def test_maps_within_share_their_actors_and_nothing_is_left_of_them(self) -> None:
         executor = EXECUTORS.load("ray")
@@ -64,7 +64,7 @@ class TestOnACluster:
             jobs = ["/proc/self"] * 8
             return {Path(path).name for _, path in executor.map(os.path.realpath, jobs, workers=workers)}
 
-        with executor.kept_processes(2):
+        with executor.keep_processes(2):
             seen = where() | where() | where(1)
             # One that dies meanwhile is not missed.
             os.kill(int(next(iter(seen))), signal.SIGKILL)
@@ -74,10 +74,10 @@ class TestOnACluster:
     def test_an_actor_that_is_killed_while_it_labels_costs_its_job(self, tmp_path: Path) -> None:
         (tmp_path / "dying.py").write_text(DYING.format(mark=str(tmp_path / "mark")))
         items = [Item(f"{n}", f"item {n}", "text", "function") for n in range(40)]
-        asked = Question(str(tmp_path / "dying.py"), 0, "corrected", frozenset(), {})
+        asked = LabelRequest(str(tmp_path / "dying.py"), 0, "corrected", frozenset(), {})
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(parallel, "_CHUNK", 5)
-            there = list(label_items(asked, items, Spread("ray", workers=2, worth=1)))
+            there = list(label_items(asked, items, ParallelMap("ray", workers=2, worth=1)))
             times = (tmp_path / "mark").read_text().split()
             here = list(label_items(asked, items))
         assert [item for item, _ in there] == items
@@ -134,13 +134,13 @@ def die_once(place: str) -> int:
 
 def test_a_node_that_does_not_see_the_folder_is_refused() -> None:
     with pytest.raises(StoreError, match="the node 'there' does not see the folder '/runs/a'"):
-        _check(Placed(name="there", node="1"), versions(), ["/runs/a/.seen-1"])
+        _check_node(ActorNode(name="there", node="1"), get_versions(), ["/runs/a/.seen-1"])
 
 
 def test_a_node_with_other_versions_is_refused_by_name() -> None:
-    theirs = {**versions(), "torch": "0.1"}
+    theirs = {**get_versions(), "torch": "0.1"}
     with pytest.raises(SondeError, match=r"the node 'there' has other versions: torch 0\.1 \(here "):
-        _check(Placed(name="there", node="1"), theirs, [])
+        _check_node(ActorNode(name="there", node="1"), theirs, [])
 
 
 def test_a_cluster_that_does_not_answer_is_refused_at_once(
@@ -173,12 +173,17 @@ def test_something_else_than_ray_at_the_address_is_refused(
 
 
 def test_an_address_needs_an_executor_that_has_one() -> None:
-    assert isinstance(EXECUTORS.load("ray"), Cluster)
+    assert isinstance(EXECUTORS.load("ray"), ClusterExecutor)
     with pytest.raises(UsageError, match="executor 'local' runs on this machine and has no address"):
         sonde.run(address="head:6379", limit=3)
 
 
 def test_actors_share_accelerators_where_there_are_too_few() -> None:
-    assert [share_of(4, 2), share_of(4, 4), share_of(4, 5), share_of(1, 3)] == [1.0, 1.0, 0.5, 0.3333]
+    assert [
+        compute_accelerator_share(4, 2),
+        compute_accelerator_share(4, 4),
+        compute_accelerator_share(4, 5),
+        compute_accelerator_share(1, 3),
+    ] == [1.0, 1.0, 0.5, 0.3333]
     with pytest.raises(UsageError, match="the Ray cluster has no accelerator; use --device cpu"):
-        share_of(0, 1)
+        compute_accelerator_share(0, 1)

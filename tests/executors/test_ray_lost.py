@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 DRIVER = """
 import sys, time
 from pathlib import Path
-from sonde.cli.errors import ended
-from sonde.base.error_log import log_beside
+from sonde.cli.errors import run_command
+from sonde.base.error_log import set_log_folder
 from sonde.executors import _heartbeat
 from sonde.executors.ray import RayExecutor
 
@@ -31,7 +31,7 @@ def squared(number):
     return number * number
 
 def command():
-    log_beside(Path(sys.argv[1]))
+    set_log_folder(Path(sys.argv[1]))
     executor = RayExecutor()
     executor.connect(sys.argv[2], 2)
     import ray
@@ -40,7 +40,7 @@ def command():
         print(number, square, flush=True)
 
 _heartbeat.SILENCE_SECONDS = 8.0
-sys.exit(ended(command, ["run"]))
+sys.exit(run_command(command, ["run"]))
 """
 
 GONE = r"sonde: the Ray cluster '[\w.:]+' does not answer: its head, or the node of this process, is gone; "

@@ -11,7 +11,7 @@ import pytest
 
 from sonde.base.errors import SondeError
 from sonde.executors import ray as sondes
-from sonde.executors.ray import ATTEMPTS, RayExecutor
+from sonde.executors.ray import MAXIMUM_ATTEMPTS, RayExecutor
 
 NOTICED_SOON = {
     "health_check_initial_delay_ms": 1000,
@@ -76,8 +76,8 @@ class TestNodesThatGo:
     def test_a_job_outlives_more_nodes_than_it_may_lose_actors(
         self, node: Callable[[], Any], tmp_path: Path
     ) -> None:
-        path = tmp_path / f"{ATTEMPTS + 2}"
-        assert outlived(node, path, ATTEMPTS + 1) == {str(path): ATTEMPTS + 2}
+        path = tmp_path / f"{MAXIMUM_ATTEMPTS + 2}"
+        assert outlived(node, path, MAXIMUM_ATTEMPTS + 1) == {str(path): MAXIMUM_ATTEMPTS + 2}
 
     def test_a_job_that_takes_each_node_down_ends_the_run(
         self, node: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses.attention.errors import DRAWN
-from sonde.report import build_report
+from sonde.report import write_report
 from sonde.store.run_folder import RunDirectory
 from tests.slices import with_slices
 
@@ -228,7 +228,7 @@ def test_of_a_snippet_and_of_few_functions_the_attention_is_kept(drawn: Path, en
 
 
 def test_the_page_draws_the_snippet_and_says_who_could_not_read_it(drawn: Path) -> None:
-    page = build_report(drawn, figures=True).read_text(encoding="utf-8")
+    page = write_report(drawn, figures=True).read_text(encoding="utf-8")
     section = page[page.index('<section id="attention_snippet"') :]
     section = section[: section.index("</section>")]
     assert section.count("<svg") == 2 * 4
@@ -243,7 +243,7 @@ def test_a_snippet_longer_than_a_context_costs_that_drawing_alone(
     given = tmp_path / "long.py"
     given.write_text(SNIPPET + SNIPPET.replace("area", "volume"))
     run(with_snippet(code, given, encoder, short), Execution(output=tmp_path / "run"))
-    page = build_report(tmp_path / "run").read_text(encoding="utf-8")
+    page = write_report(tmp_path / "run").read_text(encoding="utf-8")
     assert "short: long.py is not read, it is longer than the context; give a shorter one." in page
     assert "encoder, encoder: of" in page
 
@@ -254,7 +254,7 @@ def test_a_snippet_in_a_language_that_is_not_read_is_said_so(
     given = tmp_path / "A.java"
     given.write_text("int f(int a) { return g(a); }\n")
     run(with_snippet(code, given, encoder), Execution(output=tmp_path / "run"))
-    page = build_report(tmp_path / "run", figures=True).read_text(encoding="utf-8")
+    page = write_report(tmp_path / "run", figures=True).read_text(encoding="utf-8")
     assert "A.java is not drawn, since no relation of it has a best head here" in page
     assert not list((tmp_path / "run/figures").glob("attention-snippet-*"))
 

@@ -14,7 +14,7 @@ from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.progress import Outcome
 from sonde.experiments.run import run
-from sonde.report import build_report
+from sonde.report import write_report
 
 from .conftest import save_decoder
 
@@ -85,7 +85,7 @@ def test_a_cache_that_another_version_left_is_as_none(
 ) -> None:
     """Every file of it, of whatever kind: a run ends, and with the same scores and page."""
     asked(decoder, project, tmp_path / "first")
-    build_report(tmp_path / "first")
+    write_report(tmp_path / "first")
     files = [path for path in cache.parent.rglob("*") if path.is_file() and not path.name.startswith(".")]
     assert len({path.relative_to(cache.parent).parts[0] for path in files}) >= 3
     for path in files:
@@ -93,6 +93,6 @@ def test_a_cache_that_another_version_left_is_as_none(
         path.unlink()
         path.write_bytes(content)
     second = asked(decoder, project, tmp_path / "second")
-    build_report(tmp_path / "second")
+    write_report(tmp_path / "second")
     assert (second.observed, second.cached) == (64, 0)
     assert scores(tmp_path / "second").equals(scores(tmp_path / "first"))

@@ -17,15 +17,15 @@ from typer.testing import CliRunner
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.capture import CaptureOptions, CaptureSettings, forward
-from sonde.capture.requests import Masked, Pass, Plain, TokenScores, begun
-from sonde.capture.windows import compose
+from sonde.capture.requests import Masked, Pass, Plain, TokenScores, with_bos
+from sonde.capture.windows import batch_by_length
 from sonde.cli import app
 from sonde.corpora import Selection
-from sonde.experiments import Execution, Experiment, load_experiment, overridden
-from sonde.experiments.resolve import lens_choices
+from sonde.experiments import Execution, Experiment, load_experiment, merge_overrides
+from sonde.experiments.resolve import resolve_lenses
 from sonde.experiments.run import run
 from sonde.models import ModelSpec, load_model
-from sonde.report.header import rerun
+from sonde.report.header import format_rerun_command
 from sonde.report.run_tables import RunData
 from sonde.results.scores import read_scores
 
@@ -128,9 +128,9 @@ def test_smaller_batches_give_the_same_scores_and_the_same_keys(
 
     def noted(lengths: Sequence[int], keys: Sequence[str], budget: int, fill: float) -> list[list[int]]:
         budgets.add(budget)
-        return compose(lengths, keys, budget, fill)
+        return batch_by_length(lengths, keys, budget, fill)
 
-    monkeypatch.setattr(forward, "compose", noted)
+    monkeypatch.setattr(forward, "batch_by_length", noted)
     folders = {size: tmp_path / str(size) for size in (None, 64)}
     for size, folder in folders.items():
         run(asked, Execution(output=folder, batch_tokens=size))
@@ -147,16 +147,16 @@ def test_what_is_not_given_is_in_no_key() -> None:
     chosen = [CaptureOptions(context=64), CaptureOptions(stride=8), CaptureOptions(bos="none"), PLAIN]
     (*keys,) = [fingerprint(Experiment(capture=one)) for one in chosen]
     assert len(set(keys)) == len(chosen)
-    lenses = [lens_choices(Experiment(capture=one))[0].observing for one in chosen]
+    lenses = [resolve_lenses(Experiment(capture=one))[0].observation_lens for one in chosen]
     assert len({fingerprint(lens) for lens in lenses}) == len(chosen)
 
 
 def test_what_trains_does_not_depend_on_it() -> None:
     lenses = ("surprisal", "finetune")
-    read_, trained = lens_choices(Experiment(lenses=lenses, capture=CaptureOptions(context=64)))
+    read_, trained = resolve_lenses(Experiment(lenses=lenses, capture=CaptureOptions(context=64)))
     assert (read_.capture.context, trained.capture) == (64, PLAIN)
     with pytest.raises(UsageError, match="read a model as it is, and finetune does not"):
-        lens_choices(Experiment(lenses=("finetune",), capture=CaptureOptions(context=64)))
+        resolve_lenses(Experiment(lenses=("finetune",), capture=CaptureOptions(context=64)))
 
 
 def test_a_file_says_it_and_the_command_line_overrides_it(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_file_says_it_and_the_command_line_overrides_it(tmp_path: Path) -> Non
     path.write_text("[capture]\ncontext = 64\nstride = 8\n")
     experiment = load_experiment(path)
     assert experiment.capture == CaptureOptions(context=64, stride=8)
-    given = overridden(experiment, {"context": None, "stride": 16, "bos": "none"})
+    given = merge_overrides(experiment, {"context": None, "stride": 16, "bos": "none"})
     assert given.capture == CaptureOptions(context=64, stride=16, bos="none")
     assert experiment.capture.settings == CaptureSettings(context=64, step=8)
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_is_one_line(text: str, error: type[Exception], words: st
 def test_from_the_command_line_to_the_command_that_repeats_it(
     asked: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sonde.report.build_report", lambda folder, note: folder / "report.html")
+    monkeypatch.setattr("sonde.report.write_report", lambda folder, note: folder / "report.html")
     (model,), (corpus,) = asked.models, asked.corpora
     arguments = ["run", "-m", model, "-c", corpus, "--limit", "4", "-o", str(tmp_path)]
     flags = ["--context", "24", "--stride", "8", "--bos", "none"]
@@ -202,14 +202,14 @@ def test_from_the_command_line_to_the_command_that_repeats_it(
     assert result.exit_code == 0, result.output
     said = json.loads((tmp_path / "run.json").read_text())["arguments"]["capture"]
     assert said == {"context": 24, "stride": 8, "bos": "none"}
-    assert " ".join(flags) in rerun(RunData(tmp_path))
+    assert " ".join(flags) in format_rerun_command(RunData(tmp_path))
 
 
 def test_only_what_is_left_open_is_begun() -> None:
     wanted = (TokenScores(),)
     masked = Masked({"a": ((0,),)})
     passes = [Pass(one, wanted) for one in (Plain(), Plain(start="tokenizer"), Plain(padded=True), masked)]
-    starts = [getattr(one.variant, "start", None) for one in begun(passes, "none")]
+    starts = [getattr(one.variant, "start", None) for one in with_bos(passes, "none")]
     assert starts == ["none", "tokenizer", "none", None]
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import sonde
-from sonde.report import build_report
+from sonde.report import write_report
 from sonde.results.scores import LEFT_OUT
 from tests.denoisers import save_bart, save_t5
 from tests.experiments.conftest import save_decoder
@@ -66,7 +66,7 @@ def test_every_kind_of_model_goes_through_every_method(kind: str, code: Path, tm
     assert {"bits", "excess", "accuracy"} <= metrics["erase"]
     for method in METHODS:
         assert metrics[method], method
-    page = build_report(ran.directory).read_text(encoding="utf-8")
+    page = write_report(ran.directory).read_text(encoding="utf-8")
     assert "Interventions" in page
     again = measured(tmp_path / kind, code, tmp_path / "run")
     assert again.scores.equals(ran.scores)

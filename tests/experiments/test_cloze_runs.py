@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from sonde.alignment import surfaces
-from sonde.alignment.vocabulary import vocabulary_of
-from sonde.base.progress import Advance, Silent
+from sonde.alignment import get_surfaces
+from sonde.alignment.vocabulary import get_vocabulary
+from sonde.base.progress import Advance, NullProgress
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe
 from sonde.experiments.run import run
-from sonde.lenses.cloze.ranks import unified
+from sonde.lenses.cloze.ranks import shared_surfaces
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.store.run_folder import RunDirectory
 from tests.denoisers import save_bart, save_t5
@@ -76,7 +76,7 @@ def test_models_of_every_kind_answer_the_same_queries(
     assert len(asked) == 1
     first = (pl.col("metric") == "p_at_k") & (pl.col("k") == 1) & pl.col("control").is_null()
     queries = pl.read_parquet(next(tmp_path.glob("labels/task=api_cloze/*[0-9a-f].parquet")))
-    shared = unified(tuple(sorted(models)))
+    shared = shared_surfaces(tuple(sorted(models)))
     among = pl.col("candidates").list.set_intersection(pl.lit(sorted(shared))).list.len()
     answerable = queries.filter(pl.col("answer").is_in(list(shared)) & (among > 1)).height
     assert answerable < queries.height
@@ -86,7 +86,7 @@ def test_models_of_every_kind_answer_the_same_queries(
         level = (row["prefix"] + row["answer"] + row["suffix"])[row["level_start"] : row["level_end"]]
         pieces = set()
         for tokenizer in cut.values():
-            texts = vocabulary_of(surfaces(tokenizer)).texts
+            texts = get_vocabulary(get_surfaces(tokenizer)).texts
             ids = tokenizer(level, add_special_tokens=False)["input_ids"]
             pieces.add(tuple(text for number in ids if (text := texts[number])))
         alike += len(pieces) == 1
@@ -101,7 +101,7 @@ def test_models_of_every_kind_answer_the_same_queries(
         assert agree["n"].sum() == alike
 
 
-class Heard(Silent):
+class Heard(NullProgress):
     """What a run says, in order, with the beginnings of its stages."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ def test_the_unified_ranks_are_those_of_both_models(
     models = (str(encoder), *denoisers)
     run(experiment(corpus, models), Execution(output=tmp_path / "both"))
     run(experiment(corpus, models, ranking="unified"), Execution(output=tmp_path / "alone"))
-    shared = unified(tuple(sorted(models)))
+    shared = shared_surfaces(tuple(sorted(models)))
     queries = pl.read_parquet(next((tmp_path / "both").glob("labels/task=api_cloze/*[0-9a-f].parquet")))
     texts = dict(queries.select("query_id", "answer").iter_rows())
     for model in models:

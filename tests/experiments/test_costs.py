@@ -19,26 +19,26 @@ from sonde.experiments.cost import (
     OTHER,
     PAGE,
     START,
-    Amount,
-    Chosen,
+    BudgetedSample,
+    InputAmount,
     RunCost,
-    choose,
-    chosen_before,
-    expected,
-    largest,
-    refuse_what_has_no_sample,
-    remember,
-    rounded,
-    taking,
-    warm_up,
+    check_sampling_possible,
+    choose_sample,
+    extrapolate_cost,
+    find_largest,
+    load_sample,
+    measure_trials,
+    round_cost,
+    save_sample,
+    with_limit,
 )
 
 LENGTH = 600
 """Characters of each text."""
 
 
-def amount(limit: int) -> Amount:
-    return Amount(limit, limit, LENGTH * limit)
+def amount(limit: int) -> InputAmount:
+    return InputAmount(limit, limit, LENGTH * limit)
 
 
 def machine(item: float = 0.05, stretch: float = 1.0, load: float = 3.0) -> Callable[[int], RunCost]:
@@ -72,7 +72,7 @@ def costs(measured: RunCost) -> Mapping[str, float]:
 
 def test_a_run_that_grows_evenly_is_foretold_exactly() -> None:
     measure = machine()
-    found = expected([measure(16), measure(128)], amount(10_000))
+    found = extrapolate_cost([measure(16), measure(128)], amount(10_000))
     assert costs(found) == pytest.approx(costs(measure(10_000)))
     assert found.memory == pytest.approx(measure(10_000).memory, rel=0.3)
     assert found.total == pytest.approx(13.5 + 0.06 * 10_000 + 0.2 * math.log2(10_000))
@@ -81,8 +81,8 @@ def test_a_run_that_grows_evenly_is_foretold_exactly() -> None:
 
 def test_what_reads_texts_grows_with_their_characters() -> None:
     measure = machine()
-    long = Amount(1_000, 1_000, 10 * LENGTH * 1_000)
-    found, even = (expected([measure(16), measure(128)], one) for one in (long, amount(1_000)))
+    long = InputAmount(1_000, 1_000, 10 * LENGTH * 1_000)
+    found, even = (extrapolate_cost([measure(16), measure(128)], one) for one in (long, amount(1_000)))
     assert found.seconds["observe"] == pytest.approx(3.0 + 10 * 0.05 * 1_000)
     assert found.seconds["score"] == even.seconds["score"]
 
@@ -90,13 +90,13 @@ def test_what_reads_texts_grows_with_their_characters() -> None:
 def test_a_later_stage_grows_no_further_than_what_it_reads() -> None:
     def measure(limit: int) -> RunCost:
         again = min(limit, 400)
-        amount = Amount(limit, limit, LENGTH * limit, again)
+        amount = InputAmount(limit, limit, LENGTH * limit, again)
         seconds = {"observe": 0.05 * limit, AGAIN: 0.03 * again}
         return RunCost(
             amount=amount, seconds=seconds, processor=seconds, memory=0, disk=0, forwards=limit + again
         )
 
-    found = expected([measure(16), measure(128)], measure(10_000).amount)
+    found = extrapolate_cost([measure(16), measure(128)], measure(10_000).amount)
     assert found.seconds == pytest.approx({"observe": 500.0, AGAIN: 12.0})
     assert found.forwards == 10_400
 
@@ -107,12 +107,12 @@ def test_what_is_not_there_in_few_items_does_not_grow_with_their_number() -> Non
         dataclasses.replace(one, processor={**one.processor, "score": one.processor["score"] + more})
         for one, more in zip(map(machine(), (16, 128, 1_024)), (0.0, 30.0, 30.0), strict=True)
     ]
-    found, usual = expected(late, amount(10_000)), machine()(10_000)
+    found, usual = extrapolate_cost(late, amount(10_000)), machine()(10_000)
     assert found.processor["score"] == pytest.approx(usual.processor["score"] + 30.0)
 
 
 def test_one_warm_up_of_the_whole_run_is_its_cost() -> None:
-    assert expected([machine()(40)], amount(40)).total == pytest.approx(machine()(40).total)
+    assert extrapolate_cost([machine()(40)], amount(40)).total == pytest.approx(machine()(40).total)
 
 
 def test_noise_of_what_is_the_same_for_any_sample_does_not_grow_with_it() -> None:
@@ -120,7 +120,7 @@ def test_noise_of_what_is_the_same_for_any_sample_does_not_grow_with_it() -> Non
     slow = dataclasses.replace(
         large, processor={**large.processor, START: 2.4}, seconds={**large.seconds, START: 2.4}
     )
-    assert expected([small, slow], amount(10_000)).seconds[START] == pytest.approx(2.2)
+    assert extrapolate_cost([small, slow], amount(10_000)).seconds[START] == pytest.approx(2.2)
 
 
 def test_memory_that_differs_by_chance_does_not_grow_with_the_sample() -> None:
@@ -128,22 +128,22 @@ def test_memory_that_differs_by_chance_does_not_grow_with_the_sample() -> None:
         dataclasses.replace(machine()(limit), memory=held)
         for limit, held in ((16, 814 << 20), (84, 821 << 20))
     )
-    assert expected([small, large], amount(10_000)).memory == 814 << 20
+    assert extrapolate_cost([small, large], amount(10_000)).memory == 814 << 20
     grown = dataclasses.replace(large, memory=1_000 << 20)
-    assert expected([small, grown], amount(10_000)).memory > 10_000 << 20
+    assert extrapolate_cost([small, grown], amount(10_000)).memory > 10_000 << 20
 
 
 def test_a_run_is_never_expected_to_take_less_for_more() -> None:
     faster = dataclasses.replace(machine()(16), amount=amount(64))
-    found = expected([machine()(32), faster], amount(10_000))
+    found = extrapolate_cost([machine()(32), faster], amount(10_000))
     assert found.total == pytest.approx(faster.total, rel=0.15)
 
 
 def test_other_work_on_the_machine_stretches_every_stage() -> None:
     measure = machine(stretch=2.5)
-    found = expected([measure(16), measure(128)], amount(1_000))
+    found = extrapolate_cost([measure(16), measure(128)], amount(1_000))
     assert found.total == pytest.approx(2.5 * machine()(1_000).total)
-    assert found.worked == pytest.approx(machine()(1_000).total)
+    assert found.processor_seconds == pytest.approx(machine()(1_000).total)
 
 
 def test_waiting_for_what_is_no_processor_grows_by_itself() -> None:
@@ -151,7 +151,7 @@ def test_waiting_for_what_is_no_processor_grows_by_itself() -> None:
         dataclasses.replace(machine()(limit), seconds={"observe": 0.5 * limit}, processor={})
         for limit in (16, 32)
     )
-    assert expected([small, large], amount(100)).total == pytest.approx(50)
+    assert extrapolate_cost([small, large], amount(100)).total == pytest.approx(50)
 
 
 def test_warm_ups_read_more_until_the_run_is_near() -> None:
@@ -161,22 +161,22 @@ def test_warm_ups_read_more_until_the_run_is_near() -> None:
         asked.append(limit)
         return machine()(limit)
 
-    done = warm_up(measure, 1_000, 120.0)
+    done = measure_trials(measure, 1_000, 120.0)
     assert asked == [FEWEST, 128]
     assert done.seconds == pytest.approx(machine()(16).total + machine()(128).total)
     asked.clear()
-    warm_up(measure, 100_000, 300.0)
+    measure_trials(measure, 100_000, 300.0)
     assert asked[:2] == [16, 128]
     assert 2_000 < asked[2] <= 8_192
     assert sum(machine()(limit).total for limit in asked) <= 300
     asked.clear()
-    warm_up(measure, 60, 120.0)
+    measure_trials(measure, 60, 120.0)
     assert asked == [16, 60]
     asked.clear()
-    warm_up(measure, 20, 120.0)
+    measure_trials(measure, 20, 120.0)
     assert asked == [16, 20]
     asked.clear()
-    warm_up(measure, 10, 120.0)
+    measure_trials(measure, 10, 120.0)
     assert asked == [10]
 
 
@@ -187,7 +187,7 @@ def test_a_slow_model_is_tried_on_few_items() -> None:
         asked.append(limit)
         return machine(item=12.0)(limit)
 
-    warm_up(measure, 100_000, 120.0)
+    measure_trials(measure, 100_000, 120.0)
     assert asked == [16, 32]
 
 
@@ -198,12 +198,12 @@ def test_a_busy_machine_is_measured_as_far_as_an_idle_one() -> None:
         asked.append(limit)
         return machine(stretch=5.0)(limit)
 
-    warm_up(measure, 1_000, 60.0)
+    measure_trials(measure, 1_000, 60.0)
     assert asked[:2] == [16, 64]
 
 
 def test_no_warm_up_begins_when_time_is_up() -> None:
-    assert len(warm_up(machine(), 1_000, 120.0, most=5.0).measured) == 1
+    assert len(measure_trials(machine(), 1_000, 120.0, most=5.0).measured) == 1
 
 
 def test_data_sets_that_are_too_small_are_tried_larger() -> None:
@@ -212,19 +212,19 @@ def test_data_sets_that_are_too_small_are_tried_larger() -> None:
             raise InputError("a data set of 16 examples has no room")
         return machine()(limit)
 
-    assert [one.amount.limit for one in warm_up(measure, 1_000, 120.0).measured] == [256, 1_000]
+    assert [one.amount.limit for one in measure_trials(measure, 1_000, 120.0).measured] == [256, 1_000]
     with pytest.raises(InputError, match="has no room"):
-        warm_up(measure, 90, 120.0)
+        measure_trials(measure, 90, 120.0)
 
 
 def test_the_largest_that_fits() -> None:
-    assert largest(lambda number: number <= 37, 16, 1_000) == 37
-    assert largest(lambda number: number <= 37, 16, 30) == 30
-    assert largest(lambda number: number <= 3, 16, 1_000) == 0
+    assert find_largest(lambda number: number <= 37, 16, 1_000) == 37
+    assert find_largest(lambda number: number <= 37, 16, 30) == 30
+    assert find_largest(lambda number: number <= 3, 16, 1_000) == 0
 
 
 def test_a_cost_as_data_has_no_digits_that_nobody_believes() -> None:
-    found = rounded(expected([machine()(16)], amount(16)))
+    found = round_cost(extrapolate_cost([machine()(16)], amount(16)))
     assert found["seconds"] == 15.3
     assert found["memory_bytes"] == 816_000_000
     assert found["disk_bytes"] == 3_080_000
@@ -244,9 +244,9 @@ def test_a_cost_as_data_has_no_digits_that_nobody_believes() -> None:
 EXPERIMENT = Experiment(corpora=("stdlib",))
 
 
-def within(budget: str, passed: float = 30.0, wanted: int = 5_000, stretch: float = 1.0) -> Chosen:
+def within(budget: str, passed: float = 30.0, wanted: int = 5_000, stretch: float = 1.0) -> BudgetedSample:
     measure = machine(stretch=stretch)
-    return choose(
+    return choose_sample(
         [measure(16), measure(128)],
         amount,
         wanted,
@@ -287,32 +287,32 @@ def test_a_budget_that_no_sample_fits_is_refused_with_what_the_smallest_would_ta
 
 def test_the_same_command_has_the_same_sample_however_fast_the_machine_is_now(tmp_path: Path) -> None:
     execution = Execution(output=tmp_path, budget="3m")
-    assert chosen_before(tmp_path, EXPERIMENT, execution) is None
+    assert load_sample(tmp_path, EXPERIMENT, execution) is None
     chosen = within("3m")
-    remember(tmp_path, chosen)
-    assert chosen_before(tmp_path, EXPERIMENT, execution) == chosen
-    assert taking(EXPERIMENT, chosen).selection.limit == chosen.limit
+    save_sample(tmp_path, chosen)
+    assert load_sample(tmp_path, EXPERIMENT, execution) == chosen
+    assert with_limit(EXPERIMENT, chosen).selection.limit == chosen.limit
     # The same time, written otherwise.
-    assert chosen_before(tmp_path, EXPERIMENT, dataclasses.replace(execution, budget="180s")) == chosen
+    assert load_sample(tmp_path, EXPERIMENT, dataclasses.replace(execution, budget="180s")) == chosen
     # Another time, or another experiment.
-    assert chosen_before(tmp_path, EXPERIMENT, dataclasses.replace(execution, budget="4m")) is None
+    assert load_sample(tmp_path, EXPERIMENT, dataclasses.replace(execution, budget="4m")) is None
     other = dataclasses.replace(EXPERIMENT, selection=Selection(seed=1))
-    assert chosen_before(tmp_path, other, execution) is None
+    assert load_sample(tmp_path, other, execution) is None
 
 
 def test_a_damaged_choice_is_refused_and_never_replaced_in_silence(tmp_path: Path) -> None:
-    remember(tmp_path, within("3m"))
+    save_sample(tmp_path, within("3m"))
     path = tmp_path / FILE
     path.write_text(path.read_text().replace("limit", "limits"))
     with pytest.raises(StoreError, match="content is not what was written"):
-        chosen_before(tmp_path, EXPERIMENT, Execution(output=tmp_path, budget="3m"))
+        load_sample(tmp_path, EXPERIMENT, Execution(output=tmp_path, budget="3m"))
 
 
 def test_a_sample_that_is_fixed_otherwise_has_no_budget() -> None:
     with pytest.raises(UsageError, match="--shard 1/4 is one share"):
-        refuse_what_has_no_sample(EXPERIMENT, Execution(output=Path("run"), budget="1h", shard="1/4"))
+        check_sampling_possible(EXPERIMENT, Execution(output=Path("run"), budget="1h", shard="1/4"))
     with pytest.raises(UsageError, match="fixes it; leave one of them out"):
-        refuse_what_has_no_sample(
+        check_sampling_possible(
             EXPERIMENT, Execution(output=Path("run"), budget="1h", lock=Path("some.lock"))
         )
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Building, Intake, build_corpus, read_files
+from sonde.corpora import BuildOptions, SkipCounter, build_corpus, read_files
 from sonde.experiments.corpus_stats import BUG_TASKS, UNSPLIT, count_corpus
-from sonde.tasks import Spread
+from sonde.tasks import ParallelMap
 from sonde.tasks.engine.task import TASKS
 
 MODULES = ("configparser", "gettext", "imaplib", "pdb", "poplib", "shutil", "tempfile", "zipfile")
@@ -34,7 +34,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
         for name in MODULES
     ]
     (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    build_corpus(Building(corpora=(f"jsonl:{folder / 'c.jsonl'}",)), folder / "out", report=lambda line: None)
+    build_corpus(
+        BuildOptions(corpora=(f"jsonl:{folder / 'c.jsonl'}",)), folder / "out", report=lambda line: None
+    )
     return f"built:{folder / 'out'}"
 
 
@@ -69,7 +71,7 @@ def test_counts_are_those_of_pythons_parser(corpus: str) -> None:
     assert counts.sizes["split"].to_list() == ["train", "valid", "test"]
     for line in counts.sizes.iter_rows(named=True):
         split = line["split"]
-        files = list(read_files(f"{corpus}@{split}", (), Intake()))
+        files = list(read_files(f"{corpus}@{split}", (), SkipCounter()))
         functions = [one for file in files for one in outermost(ast.parse(file.text))]
         assert line["files"] == line["clusters"] == len(files) > 0
         assert line["functions"] == len(functions)
@@ -99,7 +101,7 @@ def test_labels_add_up_and_bugs_come_in_pairs(corpus: str) -> None:
 def test_processes_change_no_count_and_the_seed_only_what_is_drawn(corpus: str) -> None:
     tasks = ("exception_type", "wrong_operator")
     one = count_corpus(corpus, tasks=tasks)
-    two = count_corpus(corpus, tasks=tasks, spread=Spread(workers=2, worth=1))
+    two = count_corpus(corpus, tasks=tasks, spread=ParallelMap(workers=2, worth=1))
     for name in ("sizes", "licences", "labels"):
         assert getattr(one, name).equals(getattr(two, name))
     other = count_corpus(corpus, tasks=tasks, seed=3)

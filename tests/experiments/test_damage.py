@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from sonde.base.errors import SondeError, StoreError
-from sonde.capture.caches import Resumed
+from sonde.capture.caches import ResumedRows
 from sonde.capture.collect import RowResult
 from sonde.capture.runner import Runner
 from sonde.capture.windows import Row
@@ -24,8 +24,8 @@ from sonde.cli.commands import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution
 from sonde.experiments.run import run
-from sonde.report import build_report
-from sonde.store.checksums import verify
+from sonde.report import write_report
+from sonde.store.checksums import verify_folder
 from tests.experiments.test_run import experiment, scores
 
 
@@ -37,7 +37,7 @@ def flip(path: Path) -> None:
 
 def kinds(root: Path) -> list[str]:
     """One file of each folder and ending."""
-    found = verify(root).intact
+    found = verify_folder(root).intact
     return sorted({(one.partition("/")[0], Path(one).suffix): one for one in found}.values())
 
 
@@ -45,12 +45,12 @@ def kinds(root: Path) -> list[str]:
 def whole(decoder: Path, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
     run(experiment(decoder, project), Execution(output=folder))
-    build_report(folder)
+    write_report(folder)
     return folder
 
 
 def test_every_file_of_a_run_has_a_receipt(whole: Path) -> None:
-    found = verify(whole)
+    found = verify_folder(whole)
     assert found.damaged == found.unchecked == ()
     assert {"run.json", "items.parquet", "scores.parquet", "report.html"} <= set(found.intact)
     assert {one.partition("/")[0] for one in found.intact if "/" in one} == {
@@ -67,17 +67,17 @@ def test_a_flipped_bit_is_named_shown_nowhere_and_mended(
     shutil.copytree(whole, folder)
     for name in kinds(whole):
         flip(folder / name)
-        assert verify(folder).damaged == ((name, "its content is not what was written"),)
+        assert verify_folder(folder).damaged == ((name, "its content is not what was written"),)
         if name.endswith(".parquet"):
             with pytest.raises(StoreError, match=f"{Path(name).name}: its content is not what was written"):
-                build_report(folder)
+                write_report(folder)
         else:
             # Of the page and of the summary a readable one is drawn anew; another is one line.
             with contextlib.suppress(SondeError):
-                build_report(folder)
+                write_report(folder)
         run(experiment(decoder, project), Execution(output=folder))
-        build_report(folder)
-        assert verify(folder).damaged == ()
+        write_report(folder)
+        assert verify_folder(folder).damaged == ()
         assert_frame_equal(scores(folder), scores(whole))
 
 
@@ -132,9 +132,9 @@ def test_a_disk_that_is_full_at_any_write_loses_nothing(
             monkeypatch.setattr(os, "fsync", sync)
         assert not list(folder.rglob("*.tmp"))
         if (folder / "receipts").exists():
-            assert verify(folder).damaged == ()
+            assert verify_folder(folder).damaged == ()
         run(settings, Execution(output=folder))
-        assert verify(folder).damaged == ()
+        assert verify_folder(folder).damaged == ()
         assert_frame_equal(scores(folder), scores(whole))
     assert writes >= 15
 
@@ -144,7 +144,7 @@ def test_batches_that_do_not_fit_into_memory_are_halved_and_it_is_said(
 ) -> None:
     read = Runner._batch
 
-    def scarce(runner: Runner, batch: Sequence[Row], resumed: Resumed | None) -> list[RowResult]:
+    def scarce(runner: Runner, batch: Sequence[Row], resumed: ResumedRows | None) -> list[RowResult]:
         if len(batch) > 2:
             raise torch.OutOfMemoryError("out of memory")
         return read(runner, batch, resumed)
@@ -156,5 +156,5 @@ def test_batches_that_do_not_fit_into_memory_are_halved_and_it_is_said(
     usual = json.loads((whole / "run.json").read_text())["forwards"]
     assert forwards.pop("batches halved for memory") > 0
     assert forwards == usual
-    page = build_report(tmp_path / "run").read_text(encoding="utf-8")
+    page = write_report(tmp_path / "run").read_text(encoding="utf-8")
     assert "batches halved for memory" in page

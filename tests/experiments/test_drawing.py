@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import InputError, UsageError
-from sonde.base.progress import Advance, Silent
+from sonde.base.progress import Advance, NullProgress
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
@@ -29,16 +29,16 @@ class Counting(LensDefaults):
     quirks = {}
     options = {}
     tasks = ("sri", "cpx")
-    takes = frozenset({"mutation", "item"})
-    draws = True
+    targets = frozenset({"mutation", "item"})
+    uses_datasets = True
 
-    def refuses(self, capabilities):
+    def unsupported_reason(self, capabilities):
         return None
 
     def controls(self, settings):
         return (Control(5, 0.5),)
 
-    def passes(self, prepared, labels, settings):
+    def input_requests(self, prepared, labels, settings):
         for task, table in labels.items():
             assert set(table["item_id"]) <= {one.item.item_id for one in prepared}
         return (Pass(Plain(), (HiddenStates(),)),)
@@ -66,7 +66,7 @@ class Counting(LensDefaults):
         ]
         return [made, *controls]
 
-    def follow_up(self, scores, settings):
+    def next_stage(self, scores, settings):
         return {"most": scores[0].n} if settings.stage == 0 else None
 
 
@@ -125,7 +125,7 @@ def test_a_task_without_a_data_set_is_left_out_and_the_others_go_on(finished: Pa
     assert not list(finished.glob("labels/task=cpx/*"))
 
 
-class Told(Silent):
+class Told(NullProgress):
     """What a run says, in order, with the titles of its stages."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.cli.commands import app
-from sonde.corpora import Building, Intake, Selection, build_corpus, read_files, read_manifest
+from sonde.corpora import BuildOptions, Selection, SkipCounter, build_corpus, read_files, read_manifest
 from sonde.corpora.engine.minhash import METHODS
 from sonde.executors import EXECUTORS
 from sonde.experiments import Execution, Experiment, datasets
@@ -31,11 +31,11 @@ from sonde.experiments.merge import merge
 from sonde.experiments.plan import Part
 from sonde.experiments.progress import Outcome
 from sonde.experiments.run import run
-from sonde.experiments.shards import read_shard
-from sonde.models import ModelSpec, resolve_revision, stored
+from sonde.experiments.shards import read_shard_record
+from sonde.models import ModelSpec, point_to_folder, resolve_revision
 from sonde.results.scores import read_scores
 from sonde.store.checksums import receipt_path
-from sonde.tasks import Spread, importing, repositories
+from sonde.tasks import ParallelMap, index_imports, repositories
 from sonde.tasks.engine.sampling import _pool
 
 pytestmark = pytest.mark.slow
@@ -127,7 +127,7 @@ def strangers(tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def spread_out(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     """However little there is to read, it is spread; names of the functions that each executor is given."""
-    monkeypatch.setattr(Spread.__init__, "__defaults__", ("local", 1, 1))
+    monkeypatch.setattr(ParallelMap.__init__, "__defaults__", ("local", 1, 1))
     monkeypatch.setattr(datasets, "_WORTH_A_PROCESS", 1)
     _pool.cache_clear()
     seen: dict[str, set[str]] = {"local": set(), "ray": set()}
@@ -206,9 +206,9 @@ def test_labels_and_data_sets_are_the_same_wherever_they_are_made(
             there = sonde.label(task, CODE, **asked, executor=executor, workers=2)
             assert there.equals(one) and len(one) > 20, (task, executor)
         assert spread_out["ray"] >= set(functions), task
-    files = list(read_files(CODE, ("python",), Intake()))
-    for around in (importing, repositories):
-        there = around(files, spread=Spread("ray", workers=2, worth=1))
+    files = list(read_files(CODE, ("python",), SkipCounter()))
+    for around in (index_imports, repositories):
+        there = around(files, spread=ParallelMap("ray", workers=2, worth=1))
         assert there == around(files) and set(there) == {"code"}
     assert spread_out["ray"] >= {"_imports", "_definitions"}
 
@@ -222,7 +222,7 @@ def test_near_duplicates_are_the_same_wherever_they_are_looked_for(method: str, 
         (code / f"p{number}").mkdir(parents=True)
         words = " + ".join(f"word_{number // 3}_{at}" for at in range(30))
         (code / f"p{number}" / "m.py").write_text(f"def f{number % 3}(a):\n    return {words}\n")
-    wanted = Building(corpora=(f"local:{code}",), method=method)
+    wanted = BuildOptions(corpora=(f"local:{code}",), method=method)
     told: list[Any] = []
     for executor, workers in (("local", 1), ("local", 2), ("ray", 2)):
         folder = tmp_path / f"{executor}{workers}"
@@ -249,7 +249,7 @@ def test_shards_merged_have_the_scores_of_one_run(
     ours, theirs = (read_scores(outcome.directory.scores) for outcome in (undisturbed, merged))
     assert ours.equals(theirs)
     assert merged.observed == merged.trained == 0
-    each = [{relative for relative, _ in read_shard(folder).parts} for folder in shards]
+    each = [{relative for relative, _ in read_shard_record(folder).parts} for folder in shards]
     assert all(each) and not each[0] & each[1]
     assert each[0] | each[1] == {part.relative for part in parts_of(undisturbed)}
     assert {one.name for one in (tmp_path / "merged/trained").iterdir()} == {
@@ -290,7 +290,7 @@ def test_a_damaged_table_of_a_shard_is_named_before_anything_is_merged(
 ) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(shards[1], folder)
-    (folder / read_shard(folder).parts[0][0]).write_bytes(b"")
+    (folder / read_shard_record(folder).parts[0][0]).write_bytes(b"")
     with pytest.raises(InputError, match=r"1 of the \d+ tables of shard 2/2 are missing or damaged"):
         merge([shards[0], folder], tmp_path / "merged")
     assert not (tmp_path / "merged/observations").exists()
@@ -334,23 +334,23 @@ def test_what_is_no_shard_is_refused_before_anything_is_read(text: str, tmp_path
 @pytest.mark.usefixtures("here")
 def test_a_checkpoint_is_copied_once_under_the_hash_of_its_files(tmp_path: Path) -> None:
     spec = ModelSpec(name=MODEL)
-    copy = stored(spec, tmp_path)
+    copy = point_to_folder(spec, tmp_path)
     assert copy == ModelSpec(name=str(tmp_path / resolve_revision(spec)))
     assert resolve_revision(copy) == resolve_revision(spec)
     weights = Path(copy.name) / "model.safetensors"
     written = weights.stat().st_mtime_ns
-    assert stored(spec, tmp_path) == copy
+    assert point_to_folder(spec, tmp_path) == copy
     assert weights.stat().st_mtime_ns == written
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1])
-    assert stored(spec, tmp_path) == copy
+    assert point_to_folder(spec, tmp_path) == copy
     assert weights.read_bytes() == whole
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 
 def test_a_bundled_model_is_found_by_its_name_everywhere(tmp_path: Path) -> None:
     spec = ModelSpec(name="sonde/mini-decoder")
-    assert stored(spec, tmp_path) == spec
+    assert point_to_folder(spec, tmp_path) == spec
 
 
 @pytest.mark.usefixtures("here")

@@ -10,8 +10,8 @@ import pytest
 
 import sonde
 from sonde.base.errors import CaptureError, InputError, UsageError
-from sonde.models import describe, resolve_revision, spec_of
-from sonde.models.engine.external import encoded
+from sonde.models import describe_model, parse_spec, resolve_revision
+from sonde.models.engine.external import encode_texts
 
 HASHING = '''
 """Counts of words by their hash."""
@@ -92,17 +92,17 @@ def test_other_lenses_refuse_it_in_one_line(tmp_path: Path, source: str, lens: s
 
 
 def test_its_revision_is_its_file_and_its_weights(tmp_path: Path) -> None:
-    first = resolve_revision(spec_of(write(tmp_path)))
-    assert first == resolve_revision(spec_of(write(tmp_path)))
+    first = resolve_revision(parse_spec(write(tmp_path)))
+    assert first == resolve_revision(parse_spec(write(tmp_path)))
     other = tmp_path / "other"
     other.mkdir()
-    assert resolve_revision(spec_of(write(other, weights="v2"))) != first
+    assert resolve_revision(parse_spec(write(other, weights="v2"))) != first
 
 
 def test_what_it_gives_is_a_finite_vector_a_text(tmp_path: Path) -> None:
-    spec = spec_of(write(tmp_path))
-    assert describe(spec).kind == "vectors"
-    assert encoded(spec, ["a a b", ""]).sum(axis=1).tolist() == [3.0, 0.0]
+    spec = parse_spec(write(tmp_path))
+    assert describe_model(spec).kind == "vectors"
+    assert encode_texts(spec, ["a a b", ""]).sum(axis=1).tolist() == [3.0, 0.0]
     wrong = {
         "np.zeros(len(texts))": (CaptureError, "2 texts gave an array of 2, not a row a text"),
         "np.zeros((1, 3))": (CaptureError, "2 texts gave an array of 1 x 3"),
@@ -114,16 +114,16 @@ def test_what_it_gives_is_a_finite_vector_a_text(tmp_path: Path) -> None:
         folder.mkdir()
         code = f"import numpy as np\nclass A:\n    def encode(self, texts): return {given}\nencoder = A()\n"
         with pytest.raises(error, match=line):
-            encoded(spec_of(write(folder, code)), ["a", "b"])
+            encode_texts(parse_spec(write(folder, code)), ["a", "b"])
 
 
 def test_what_is_no_encoder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        describe(spec_of(str(tmp_path / "missing.py")))
+        describe_model(parse_spec(str(tmp_path / "missing.py")))
     for at, code in enumerate(("x = 1\n", "class encoder:\n    def encode(self, texts): ...\n")):
         folder = tmp_path / str(at)
         folder.mkdir()
         with pytest.raises(InputError, match=r"no `encoder`, an object with encode\(texts\)"):
-            describe(spec_of(write(folder, code)))
+            describe_model(parse_spec(write(folder, code)))
     with pytest.raises(UsageError, match="holds its weights itself"):
-        describe(spec_of(f"{write(tmp_path)}?quantise=8bit"))
+        describe_model(parse_spec(f"{write(tmp_path)}?quantise=8bit"))

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.terminal import note
+from sonde.base.terminal import print_note
 from sonde.cli.commands import main
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.store.lock import held
+from sonde.store.lock import lock_folder
 
 FAILING = {
     "run": ("sonde.experiments.run.run", ["run", "-c", "local:."]),
@@ -28,10 +28,10 @@ FAILING = {
         "sonde.experiments.label_files.write_label_files",
         ["label", "ocu", "-c", "local:.", "-o", "x"],
     ),
-    "list": ("sonde.experiments.catalogue.catalogue", ["list", "lenses"]),
+    "list": ("sonde.experiments.catalogue.list_headers", ["list", "lenses"]),
     "align": ("sonde.api.label.token_table", ["align", "x.py"]),
     "corpus": ("sonde.experiments.corpus_stats.count_corpus", ["corpus", "stats", "-c", "local:."]),
-    "report": ("sonde.report.build_report", ["report", "."]),
+    "report": ("sonde.report.write_report", ["report", "."]),
     "figures": ("sonde.report.save_figures", ["figures", "."]),
 }
 
@@ -168,7 +168,7 @@ class Full(io.StringIO):
 def test_progress_that_cannot_be_written_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", Full())
-        note("reading: begins")
+        print_note("reading: begins")
 
 
 def test_a_lock_on_a_full_disk_is_one_line_and_is_free_again(
@@ -182,9 +182,9 @@ def test_a_lock_on_a_full_disk_is_one_line_and_is_free_again(
         pytest.raises(StoreError, match=r"cannot be written to \(No space left on device\)"),
     ):
         patch.setattr(os, "write", full)
-        with held(tmp_path):
+        with lock_folder(tmp_path):
             pytest.fail("held")
-    with held(tmp_path):
+    with lock_folder(tmp_path):
         pass
 
 
@@ -226,8 +226,8 @@ def test_both_signals_say_the_same(command: str, number: signal.Signals, code: i
 HOLDING = """
 import sys, time
 from pathlib import Path
-from sonde.store.lock import held
-with held(Path(sys.argv[1])):
+from sonde.store.lock import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -242,15 +242,15 @@ def test_a_folder_is_one_process_s_and_free_again_when_that_dies(tmp_path: Path)
     assert process.stdout.readline() == "held\n"
     with (
         pytest.raises(UsageError, match=f"in use by process {process.pid} on '.+' since 20") as caught,
-        held(folder),
+        lock_folder(folder),
     ):
         pass
     assert "\n" not in str(caught.value)
     process.kill()
     process.communicate()
-    with held(folder):
+    with lock_folder(folder):
         assert json.loads((folder / ".lock").read_text())["pid"] == os.getpid()
-    with held(folder):
+    with lock_folder(folder):
         pass
 
 
@@ -288,9 +288,9 @@ class Noted:
         self.lines: list[str] = []
 
     def stage(self, title: str, total: int | None = None):
-        from sonde.base.progress import Silent
+        from sonde.base.progress import NullProgress
 
-        return Silent().stage(title, total)
+        return NullProgress().stage(title, total)
 
     def note(self, line: str) -> None:
         self.lines.append(line)

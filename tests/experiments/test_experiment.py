@@ -5,7 +5,7 @@ import pytest
 import sonde.experiments
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Selection
-from sonde.experiments import Experiment, default_output, load_experiment, overridden, written_options
+from sonde.experiments import Experiment, default_output, load_experiment, merge_overrides, parse_options
 
 
 def write(folder: Path, text: str) -> Path:
@@ -102,27 +102,27 @@ def test_options_lie_over_the_file() -> None:
         "unit": None,
         "options": {"surprisal": {"min_count": 7}, "probe": {"seeds": 2}},
     }
-    result = overridden(base, given)
+    result = merge_overrides(base, given)
     assert result.models == ("b",)
     assert result.selection == Selection(limit=9)
     assert result.options == {"surprisal": {"min_count": 7, "x": 1}, "probe": {"seeds": 2}}
-    assert overridden(base, {**given, "options": {}}).options == base.options
+    assert merge_overrides(base, {**given, "options": {}}).options == base.options
     with pytest.raises(UnknownNameError, match="corrected"):
-        overridden(None, {"mode": "corected"})
+        merge_overrides(None, {"mode": "corected"})
 
 
 def test_options_have_the_type_that_they_have_in_the_lens() -> None:
     written = ["cloze.min_count=7", "cloze.reference=007", "cloze.separator=a=b", "cloze.propagate=True"]
     expected = {"min_count": 7, "reference": "007", "separator": "a=b", "propagate": True}
-    assert written_options(written, ["cloze"]) == {"cloze": expected}
+    assert parse_options(written, ["cloze"]) == {"cloze": expected}
     # Of a lens that the experiment does not name nothing is known.
-    assert written_options(["cloze.reference=007"], ["surprisal"]) == {"cloze": {"reference": 7}}
+    assert parse_options(["cloze.reference=007"], ["surprisal"]) == {"cloze": {"reference": 7}}
 
 
 @pytest.mark.parametrize("text", ["minimum=3", "surprisal.minimum", ".x=1", ""])
 def test_malformed_options_are_named(text: str) -> None:
     with pytest.raises(UsageError, match=r"expected LENS.NAME=VALUE"):
-        written_options([text], ["surprisal"])
+        parse_options([text], ["surprisal"])
 
 
 def test_the_same_arguments_give_the_same_folder() -> None:
@@ -133,5 +133,5 @@ def test_the_same_arguments_give_the_same_folder() -> None:
 def test_the_cap_of_a_cluster_is_an_option(tmp_path: Path) -> None:
     from_file = load_experiment(write(tmp_path, "[selection]\nper_cluster = 7\n"))
     assert from_file.selection.per_cluster == 7
-    assert overridden(from_file, {"per_cluster": 0}).selection.per_cluster == 0
+    assert merge_overrides(from_file, {"per_cluster": 0}).selection.per_cluster == 0
     assert Selection().per_cluster == 200

@@ -24,12 +24,12 @@ from sonde.lenses.cloze.observe import ANSWERS_SCHEMA
 from sonde.lenses.engine.item_tables import ITEMS_SCHEMA
 from sonde.lenses.finetune.data import ROWS_SCHEMA
 from sonde.lenses.probe.data import STATES_SCHEMA
-from sonde.report import RunData, build_report, first_screen
-from sonde.report.explorer import ExplorerLimits, packed
-from sonde.report.text import label_of
+from sonde.report import RunData, answer_by_lens, write_report
+from sonde.report.explorer import ExplorerLimits, build_explorer_data
+from sonde.report.text import task_label
 from sonde.results.schema import ANSWERS, OBSERVATIONS_SCHEMA, scan_files
 from sonde.results.scores import SCORES_SCHEMA
-from sonde.stats.verdict import verdict_allowed
+from sonde.stats.verdict import allows_verdict
 from sonde.store.run_folder import slug
 from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks.calls.call_origin import CALL_SCHEMA
@@ -76,7 +76,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         },
     )
     run(experiment, Execution(output=root / "run"))
-    build_report(root / "run")
+    write_report(root / "run")
     return root / "run"
 
 
@@ -178,7 +178,7 @@ def test_the_title_is_the_overall_score_and_counts_what_was_read(
     assert f"over {items} items" in text
     if row["ci_low"] is not None:
         assert f"[{row['ci_low']:.2f}, {row['ci_high']:.2f}]" in text
-    assert ("It allows no verdict" in text) == (not verdict_allowed(row))
+    assert ("It allows no verdict" in text) == (not allows_verdict(row))
 
 
 def test_every_lens_says_something_at_the_top(text: str) -> None:
@@ -194,7 +194,7 @@ def test_every_lens_says_something_at_the_top(text: str) -> None:
 
 def test_the_first_screen_agrees_with_the_scores(scores: pl.DataFrame, text: str, made: Path) -> None:
     top = text.partition('<h2 id="measured">')[0]
-    answers = first_screen(RunData(made))
+    answers = answer_by_lens(RunData(made))
     assert {answer.lens for answer in answers} == set(LENSES)
     key = ["lens", "model", "language", "task", "metric", "k", "value", "ci_low", "ci_high", "n"]
     for answer in answers:
@@ -205,7 +205,7 @@ def test_the_first_screen_agrees_with_the_scores(scores: pl.DataFrame, text: str
         for shown in (answer.figure(answer.row), f"{answer.row['n']:,}", answer.clusters):
             assert shown in top
         scored = answer.gain or answer.row
-        assert answer.kind == "open" or verdict_allowed(scored)
+        assert answer.kind == "open" or allows_verdict(scored)
 
 
 def test_tables_hold_the_numbers_of_the_scores(scores: pl.DataFrame, text: str) -> None:
@@ -232,7 +232,7 @@ def test_tables_hold_the_numbers_of_the_scores(scores: pl.DataFrame, text: str) 
 @pytest.fixture(scope="module")
 def explored(made: Path) -> dict[str, Any]:
     """The data of the token explorer, what each lens found by its name."""
-    data = packed(RunData(made), ExplorerLimits())
+    data = build_explorer_data(RunData(made), ExplorerLimits())
     assert data is not None
     return {**data, "lenses": {one["lens"]: one for one in data["findings"]}}
 
@@ -313,7 +313,7 @@ def test_answers_of_probes_are_those_that_were_scored(
     }
     whole = answers.filter("whole")
     held = {
-        (row["item_id"], label_of(row["task"]), row["said"], row["label"], row["said"] == row["label"])
+        (row["item_id"], task_label(row["task"]), row["said"], row["label"], row["said"] == row["label"])
         for row in whole.iter_rows(named=True)
     }
     assert len(shown) > 5 and shown <= held

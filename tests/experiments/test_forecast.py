@@ -3,16 +3,16 @@
 import pytest
 
 from sonde.cli import progress
-from sonde.experiments.timing import Forecast, Work, duration, measured_first, worth_trying
+from sonde.experiments.timing import Forecast, JobProfile, duration, group_trial_jobs, put_trials_first
 
 
 def work(
     does: str, size: int, *, subject: str = "org/m", where: str = "c python", control: bool = False
-) -> Work:
-    return Work(subject=subject, does=frozenset({does}), where=where, size=size, control=control)
+) -> JobProfile:
+    return JobProfile(subject=subject, does=frozenset({does}), where=where, size=size, control=control)
 
 
-def said(works: list[Work], seconds: dict[str, float], workers: int = 1) -> list[tuple[int, str]]:
+def said(works: list[JobProfile], seconds: dict[str, float], workers: int = 1) -> list[tuple[int, str]]:
     """The lines, each with the number of jobs that were done before it."""
     forecast = Forecast("observing", "input", works, workers)
     found: list[tuple[int, str]] = []
@@ -42,7 +42,7 @@ def test_a_long_job_is_enough_and_two_workers_take_half_the_time() -> None:
 
 def test_lenses_of_one_run_are_measured_each_and_named_with_their_inputs() -> None:
     works = [work("probe", 60)] * 100 + [work("cloze", 60)] * 50 + [work("probe", 60, control=True)] * 25
-    works = measured_first(works, lambda one: one)
+    works = put_trials_first(works, lambda one: one)
     assert ["".join(one.does) for one in works[:5]] == ["probe", "probe", "cloze", "cloze", "probe"]
     ((at, line),) = said(works, {"probe": 0.01, "cloze": 0.1})
     assert at == 4
@@ -70,18 +70,18 @@ def test_the_models_that_come_after_are_named() -> None:
 
 def test_what_there_is_to_do_is_said_before_the_first_job_is_done() -> None:
     works = [work("probe", 60)] * 3 + [work("surprisal", 60), work("probe", 60, control=True)]
-    (line,) = Forecast("observing", "input", works, 1).planned()
+    (line,) = Forecast("observing", "input", works, 1).describe_plan()
     assert line.startswith("observing 300 inputs with org/m (probe 180, surprisal 60, controls 60); ")
 
 
 def test_a_few_inputs_that_were_tried_tell_before_the_first_job_how_long_all_take() -> None:
     works = [work("probe", 60)] * 100 + [work("cloze", 60)] * 50 + [work("probe", 60, control=True)] * 25
     forecast = Forecast("observing", "input", works, 1)
-    forecast.tried(works[0], 20, 0.2)
-    assert forecast.begun("org/m").endswith("; how long it takes is said when the first are done")
-    forecast.tried(works[100], 4, 0.4)
+    forecast.add_trial(works[0], 20, 0.2)
+    assert forecast.start("org/m").endswith("; how long it takes is said when the first are done")
+    forecast.add_trial(works[100], 4, 0.4)
     # 6,000 * 0.01 + 3,000 * 0.1 + 1,500 * 0.01 of the control, which is as fast as the model
-    assert forecast.begun("org/m") == (
+    assert forecast.start("org/m") == (
         "observing 10,500 inputs with org/m (probe 6,000, cloze 3,000, controls 1,500): about 6 min at "
         "28 inputs a second (estimated from 24 of them)"
     )
@@ -92,18 +92,18 @@ def test_a_trial_counts_only_what_is_left() -> None:
     forecast = Forecast("observing", "input", [work("probe", 64)] * 100, 1)
     for _ in range(90):
         forecast.done(work("probe", 64), None)
-    forecast.tried(work("probe", 64), 8, 0.8)
-    assert forecast.begun("org/m").startswith("observing 640 inputs with org/m: about 64 s at 10 inputs a")
+    forecast.add_trial(work("probe", 64), 8, 0.8)
+    assert forecast.start("org/m").startswith("observing 640 inputs with org/m: about 64 s at 10 inputs a")
     for _ in range(10):
         forecast.done(work("probe", 64), None)
-    assert forecast.begun("org/m") == ""
+    assert forecast.start("org/m") == ""
 
 
 def test_only_what_is_much_is_tried_and_no_control() -> None:
     many, few = [work("probe", 64)] * 10, [work("cloze", 64)]
     controls = [work("probe", 64, control=True)] * 10
-    assert worth_trying([*many, *controls], lambda one: one) == [many]
-    assert worth_trying([*many, *few], lambda one: one) == []
+    assert group_trial_jobs([*many, *controls], lambda one: one) == [many]
+    assert group_trial_jobs([*many, *few], lambda one: one) == []
 
 
 def test_nothing_is_said_of_what_is_over_soon() -> None:

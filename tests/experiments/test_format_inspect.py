@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import UsageError
-from sonde.corpora import Intake, Item, item_id, read_files
-from sonde.experiments.formats import FORMATS, FileFormat, Labelled
+from sonde.corpora import Item, SkipCounter, item_id, read_files
+from sonde.experiments.formats import FORMATS, FileFormat, LabelledItem
 from sonde.tasks.engine.task import TASKS
 
 
@@ -22,8 +22,8 @@ def test_tokens_joined_by_blanks_without_comments(tmp_path: Path) -> None:
     assert isinstance(form, FileFormat)
     text = 'int f(int x) { // one\n\tString s = "a\tb";\n  return x+1; /* two */ }'
     entries = [
-        Labelled(item(text), (row("ORIG", 0, len(text)),), "train"),
-        Labelled(item("int g() { return f(1); }"), (row("FAULT", 0, 5),), "test"),
+        LabelledItem(item(text), (row("ORIG", 0, len(text)),), "train"),
+        LabelledItem(item("int g() { return f(1); }"), (row("FAULT", 0, 5),), "test"),
     ]
     written = form.write(TASKS.load("sri"), entries)
     assert written == (
@@ -32,7 +32,7 @@ def test_tokens_joined_by_blanks_without_comments(tmp_path: Path) -> None:
     )
     path = tmp_path / "SRI_ORIG_1k.txt"
     path.write_text(written, encoding="utf-8", newline="")
-    intake = Intake()
+    intake = SkipCounter()
     found = list(read_files(f"inspect:{path}", (), intake))
     assert [(one.given[0].task, one.given[0].split, one.given[0].label) for one in found] == [
         ("sri", "train", "ORIG"),
@@ -43,12 +43,12 @@ def test_tokens_joined_by_blanks_without_comments(tmp_path: Path) -> None:
 
 def test_token_tasks_hold_the_token_alone() -> None:
     text = "def f(x):\n    return x\n"
-    entry = Labelled(item(text, "python"), (row("IDV", 6, 7), row("IDM", 4, 5)), "valid")
+    entry = LabelledItem(item(text, "python"), (row("IDV", 6, 7), row("IDM", 4, 5)), "valid")
     assert FORMATS.load("inspect").write(TASKS.load("idn"), [entry]) == "va\tIDV\tx\nva\tIDM\tf\n"
 
 
 def test_raw_labels_keep_a_line_each() -> None:
-    entry = Labelled(item("x = 1\n", "python"), (row(None, 0, 6),))
+    entry = LabelledItem(item("x = 1\n", "python"), (row(None, 0, 6),))
     assert FORMATS.load("inspect").write(TASKS.load("len"), [entry]) == "tr\t\tx = 1\n"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import sonde
 from sonde.base.errors import UsageError
-from sonde.report import build_report
+from sonde.report import write_report
 from tests.denoisers import save_bart, save_infilling, save_t5
 from tests.experiments.test_causal_runs import code as code
 
@@ -48,7 +48,7 @@ def test_models_of_two_kinds_fill_in_the_same_code(
     whole = run.scores.filter((pl.col("metric") == "bits_per_byte") & (pl.col("dimensions").list.len() == 0))
     assert set(whole["model"]) == set(models.values())
     assert set(run.scores.filter(pl.col("lens") == "surprisal")["objective"]) == {"infill"}
-    page = build_report(tmp_path).read_text(encoding="utf-8")
+    page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "Models that see both sides: what is scored" in page
     assert re.search(r"subwords of python, each code token left out in a forward pass of its own", page)
 
@@ -72,7 +72,7 @@ def test_pairs_are_read_by_filling_in_the_place(models: dict[str, str], code: Pa
     told = run.scores.filter((pl.col("metric") == "preferred") & pl.col("control").is_null())
     assert set(told["model"]) == set(models.values())
     assert told["value"].is_between(0, 1).all() and (told["n"] > 0).all()
-    page = build_report(tmp_path).read_text(encoding="utf-8")
+    page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "the place alone, left out whole and written from both sides" in page
 
 

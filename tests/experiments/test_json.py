@@ -15,7 +15,7 @@ import typer
 from jsonschema import Draft202012Validator
 
 from sonde.cli import app, main
-from sonde.cli.output import Shown, shown
+from sonde.cli.output import CommandOutput, with_json_option
 from sonde.experiments.catalogue import REGISTRIES
 from sonde.report import card_schema
 
@@ -143,10 +143,10 @@ def test_what_is_wrong_is_one_line_and_no_json(
 
 
 def test_what_else_is_printed_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    @shown
-    def noisy(name: str) -> Shown:
+    @with_json_option
+    def noisy(name: str) -> CommandOutput:
         sys.stdout.write("a library speaks\n")
-        return Shown(
+        return CommandOutput(
             {"name": name, "value": float("inf"), "path": Path("x")},
             lambda: sys.stdout.write("for a person\n"),
         )
@@ -161,9 +161,9 @@ def test_what_else_is_printed_goes_to_standard_error(capsys: pytest.CaptureFixtu
 
 
 def test_a_command_may_end_with_an_exit_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    @shown
-    def failing() -> Shown:
-        return Shown({"met": False}, lambda: None, exit_code=1)
+    @with_json_option
+    def failing() -> CommandOutput:
+        return CommandOutput({"met": False}, lambda: None, exit_code=1)
 
     with pytest.raises(typer.Exit) as ended:
         failing(as_json=True)

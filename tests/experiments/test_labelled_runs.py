@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 import sonde
-from sonde.api.predict import predict_tuned
+from sonde.api.predict import predict_with_model
 from sonde.api.predictions import FORMS
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.results.schema import dimension
+from sonde.results.schema import dimension_value
 from tests.copied import copied
 from tests.copied import functions as known_functions
 
@@ -144,7 +144,7 @@ def test_fine_tuning_takes_the_labels_and_their_splits(
     (folder,) = (found.directory / "trained").glob("*/model")
     new = tmp_path / "new.py"
     new.write_text("\n\n".join(functions()[:6]))
-    said = predict_tuned(folder, [new])
+    said = predict_with_model(folder, [new])
     assert [one.label for one in said.functions] == KINDS[:6]
     (tuned,) = said.probes
     own = rows.filter(pl.col("control").is_null() & (pl.col("dimensions").list.len() == 0))
@@ -152,13 +152,13 @@ def test_fine_tuning_takes_the_labels_and_their_splits(
     assert (tuned.task, tuned.language, tuned.accuracy["n"]) == ("labelled", "python", parts.count("test"))
     assert tuned.accuracy["value"] in own["value"].to_list()
     shutil.copytree(folder, tmp_path / "alone")
-    assert predict_tuned(tmp_path / "alone", [new]).functions == said.functions
-    assert "is not known" in FORMS["text"](predict_tuned(tmp_path / "alone", [new]))
+    assert predict_with_model(tmp_path / "alone", [new]).functions == said.functions
+    assert "is not known" in FORMS["text"](predict_with_model(tmp_path / "alone", [new]))
 
 
 def test_surprisal_comes_by_label(table: Callable[..., str], decoder: Path, tmp_path: Path) -> None:
     found = run(table(code=functions(), label=KINDS), decoder, "surprisal", tmp_path)
-    rows = found.scores.filter(pl.col("metric") == "bits").with_columns(label=dimension("user_tag"))
+    rows = found.scores.filter(pl.col("metric") == "bits").with_columns(label=dimension_value("user_tag"))
     assert set(rows["label"].drop_nulls()) == {"add", "call"}
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import sonde
 from sonde.base.errors import InputError, UsageError
-from sonde.base.progress import Silent
+from sonde.base.progress import NullProgress
 from sonde.corpora import Selection, check_corpora, select
-from sonde.experiments.label_files import Labelling, label, write_label_files
+from sonde.experiments.label_files import LabelOptions, label_corpora, write_label_files
 from tests.label_files import write_label_file
 
 TASK = '''
@@ -54,8 +54,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wanted(task: object, folder: Path, **more: object) -> Labelling:
-    return Labelling(task=str(task), corpora=(f"local:{folder}",), **more)  # type: ignore[arg-type]
+def wanted(task: object, folder: Path, **more: object) -> LabelOptions:
+    return LabelOptions(task=str(task), corpora=(f"local:{folder}",), **more)  # type: ignore[arg-type]
 
 
 def rows(path: Path) -> list[dict[str, object]]:
@@ -113,7 +113,7 @@ def test_a_corpus_that_is_named_twice_is_refused(
     first = f"local:{project / 'code'}"
     names = (first, f"local:{other.format(project / 'code')}")
     with pytest.raises(UsageError, match=r"is named twice.*; name each corpus once"):
-        label(Labelling(task="len", corpora=names, raw=True))
+        label_corpora(LabelOptions(task="len", corpora=names, raw=True))
     with pytest.raises(UsageError, match=r"is named twice.*; name each corpus once"):
         sonde.run(corpora=names, lenses="surprisal", output=project / "run")
     with pytest.raises(UsageError, match=r"is named twice; name each corpus once"):
@@ -165,7 +165,7 @@ def test_several_tasks_read_a_corpus_once_and_write_a_file_each(
     assert [(one["rows"], one["file"].name) for one in found] == [(60, "long.jsonl"), (60, "len.jsonl")]
 
 
-class Notes(Silent):
+class Notes(NullProgress):
     """Keeps what is said."""
 
     def __init__(self) -> None:

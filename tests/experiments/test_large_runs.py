@@ -16,7 +16,7 @@ from sonde.base.errors import UsageError
 from sonde.cli.commands import app
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.arguments import from_arguments
-from sonde.experiments.resolve import lens_choices, model_specs, readable
+from sonde.experiments.resolve import check_compatibility, resolve_lenses, resolve_model_specs
 from tests.slices import with_slices
 
 
@@ -90,7 +90,7 @@ def test_an_option_holds_for_every_model_and_is_the_name(
     wanted, _ = from_arguments(models=[str(decoder), f"{decoder}?quantise=none"], adapter=adapter)
     assert wanted.models == (f"{decoder}?adapter={adapter}", f"{decoder}?adapter={adapter}")
     with pytest.raises(UsageError, match="is named twice"):
-        model_specs(wanted, Execution(output=tmp_path))
+        resolve_model_specs(wanted, Execution(output=tmp_path))
 
 
 def test_an_experiment_file_says_the_same(decoder: Path, adapter: Path, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_what_trains_refuses_few_bits(decoder: Path, project: Path, tmp_path: Pa
         models=(f"{decoder}?quantise=4bit",), lenses=("finetune",), corpora=(f"local:{project}",)
     )
     with pytest.raises(UsageError, match="neither weights of fewer bits"):
-        readable(lens_choices(experiment), experiment, Execution(output=tmp_path))
+        check_compatibility(resolve_lenses(experiment), experiment, Execution(output=tmp_path))
 
 
 def test_a_device_and_a_map_are_not_both_given(decoder: Path, project: Path, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sonde.corpora import Selection, select
-from sonde.experiments.datasets import pool_selection
-from sonde.tasks import build, first_drawn
+from sonde.experiments.datasets import select_pool
+from sonde.tasks import build, plan_first_items
 from tests.corpora.test_labelled import WRITERS
 
 Row = dict[str, Any]
@@ -86,11 +86,11 @@ def written(folder: Path, kind: str, suffix: str, rows: int) -> tuple[str, str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_rows_by_hash_give_what_all_rows_give(tmp_path: Path, kind: str, suffix: str) -> None:
     corpus, task = written(tmp_path, kind, suffix, 900)
-    wanted = pool_selection(Selection(languages=("python",)))
+    wanted = select_pool(Selection(languages=("python",)))
     whole = select(corpus, wanted)
     for size in (60, 200):
         told: list[int] = []
-        first = first_drawn([task], size=size, seed=0)
+        first = plan_first_items([task], size=size, seed=0)
         few = select(corpus, wanted, first=first, advance=told.append)
         expected = build(task, whole.items, size=size, language="python")
         found = build(task, few.items, size=size, language="python")
@@ -109,8 +109,8 @@ def test_rows_that_repeat_each_other_are_read_until_there_are_enough(tmp_path: P
     for number, row in enumerate(rows):
         row["code"] += f"    return {number}\n"
     WRITERS["csv"](path, rows)
-    wanted = pool_selection(Selection(languages=("python",)))
-    few = select(f"labelled:{path}", wanted, first=first_drawn(["labelled"], size=30, seed=0))
+    wanted = select_pool(Selection(languages=("python",)))
+    few = select(f"labelled:{path}", wanted, first=plan_first_items(["labelled"], size=30, seed=0))
     whole = select(f"labelled:{path}", wanted)
     assert len(few.items) > 60
     expected = build("labelled", whole.items, size=30, language="python")
@@ -121,11 +121,11 @@ CHILD = """
 import sys
 from sonde.base.memory import measure_peak_memory
 from sonde.corpora import Selection
-from sonde.base.progress import Silent
+from sonde.base.progress import NullProgress
 from sonde.experiments.label_files import Labelling, write_label_files
 from contextlib import contextmanager
 
-class Counted(Silent):
+class Counted(NullProgress):
     rows = 0
 
     @contextmanager

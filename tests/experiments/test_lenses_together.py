@@ -12,9 +12,9 @@ from polars.testing import assert_frame_equal
 import sonde
 from sonde.base.options import Option
 from sonde.experiments import Experiment
-from sonde.experiments.resolve import lens_choices
+from sonde.experiments.resolve import resolve_lenses
 from sonde.lenses import LENSES
-from sonde.report import RunData, build_report
+from sonde.report import RunData, write_report
 from tests.experiments.test_causal_runs import code as code
 from tests.experiments.test_causal_runs import save
 
@@ -58,22 +58,22 @@ def test_every_lens_is_asked() -> None:
 
 
 def test_each_way_to_ask_a_task_has_tables_of_its_own() -> None:
-    found = {one.name: one.labels for one in lens_choices(asked(*TASKS))}
+    found = {one.name: one.labels for one in resolve_lenses(asked(*TASKS))}
     assert found == dict.fromkeys(TASKS, "") | {"probe": "probe", "surprisal": "surprisal"}
-    assert {one.labels for lens in TASKS for one in lens_choices(asked(lens))} == {""}
+    assert {one.labels for lens in TASKS for one in resolve_lenses(asked(lens))} == {""}
 
 
-@pytest.mark.parametrize("lens", [name for name in LENSES.names() if not LENSES.load(name).takes])
+@pytest.mark.parametrize("lens", [name for name in LENSES.names() if not LENSES.load(name).targets])
 def test_a_lens_may_be_asked_for_the_tasks_that_are_its_own(lens: str) -> None:
     tasks = LENSES.load(lens).tasks
     for task in tasks:
         named = Experiment(models=("sonde/mini-decoder",), lenses=(lens,), tasks=(task,))
-        assert [one.tasks for one in lens_choices(named)] == [tuple(tasks)]
+        assert [one.tasks for one in resolve_lenses(named)] == [tuple(tasks)]
 
 
 def test_names_of_tables_are_no_part_of_what_is_observed() -> None:
-    (alone,), both = lens_choices(asked("probe")), lens_choices(asked("causal", "probe"))
-    assert both[1].observing == alone.observing and both[1] != alone
+    (alone,), both = resolve_lenses(asked("probe")), resolve_lenses(asked("causal", "probe"))
+    assert both[1].observation_lens == alone.observation_lens and both[1] != alone
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_lenses_together_give_what_each_gives_alone(kind: str, code: Path, tmp_p
         frames = [one.with_columns(about=pl.Series(map(str, one["dimensions"]))) for one in (own, alone)]
         first, second = (one.sort(*by, "about").select(*by, "about", *floats) for one in frames)
         assert_frame_equal(first, second, abs_tol=1e-4, rel_tol=1e-4)
-    assert "Fine-tuning" in build_report(together.directory).read_text(encoding="utf-8")
+    assert "Fine-tuning" in write_report(together.directory).read_text(encoding="utf-8")
     assert (
         RunData(together.directory).directory.label_tables("idn", "probe")[0].name.endswith(".probe.parquet")
     )

@@ -19,14 +19,14 @@ import sonde.experiments
 from generators.experiment_schema import build_schema
 from sonde.base.errors import UsageError
 from sonde.base.option_types import Count
-from sonde.base.options import Options, described_fields, option
+from sonde.base.options import Options, describe_fields, option
 from sonde.capture import CaptureOptions
 from sonde.cli import app
 from sonde.cli.options import LENS_FLAGS
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, load_experiment
 from sonde.experiments.catalogue import all_options, lens_options, run_options
-from sonde.lenses import LENSES, typed_options
+from sonde.lenses import LENSES, get_option_type
 
 ROOT = Path(__file__).parents[2]
 FILES = [
@@ -120,7 +120,7 @@ class Mine(LensDefaults):
     version = "1"
     quirks = {{}}
     tasks = ()
-    refuses = passes = observe = score = None
+    unsupported_reason = passes = observe = score = None
     {declared}
 
 
@@ -250,7 +250,7 @@ def test_what_is_refused_when_it_is_read_is_refused_by_the_schema(text: str, tmp
     path.write_text(text)
     with pytest.raises(UsageError):
         for lens, given in load_experiment(path).options.items():
-            typed_options(LENSES.load(lens)).read(given)
+            get_option_type(LENSES.load(lens)).read(given)
 
 
 RIGHT = [
@@ -269,7 +269,7 @@ def test_what_can_be_written_is_valid(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     for lens, given in load_experiment(path).options.items():
         if lens in LENSES.names():
-            typed_options(LENSES.load(lens)).read(given)
+            get_option_type(LENSES.load(lens)).read(given)
 
 
 class Tried(Options):
@@ -279,8 +279,8 @@ class Tried(Options):
 
 
 def test_what_is_described_is_what_is_declared() -> None:
-    (one,) = Tried.described()
+    (one,) = Tried.describe()
     assert (one.name, one.line, one.default, one.scoring) == ("depth", "how deep to look", 2, False)
-    (limit,) = [one for one in described_fields(Selection, "selection") if one.name == "selection.limit"]
-    assert (limit.flag, limit.default_words, limit.values.range) == ("--limit", "none", "at least 1")
+    (limit,) = [one for one in describe_fields(Selection, "selection") if one.name == "selection.limit"]
+    assert (limit.flag, limit.default_text, limit.values.range_text) == ("--limit", "none", "at least 1")
     assert all_options("run").keys() == {"run"}

@@ -14,7 +14,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.cli.commands import app
 from sonde.corpora import CORPORA
 from sonde.experiments.catalogue import REGISTRIES
-from sonde.languages import LANGUAGES, facet_of, has_facet, java
+from sonde.languages import LANGUAGES, get_facet, has_facet, java
 from sonde.languages.engine.edits import Edits
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
@@ -132,7 +132,7 @@ def test_a_language_is_a_folder_for_label_align_and_corpora(outside: Path) -> No
 def test_a_query_is_a_facet_of_a_language_from_outside(outside: Path) -> None:
     shutil.copytree(Path(java.__file__).parent, outside / "coffee")
     assert LANGUAGES.hand_in("./coffee") == "coffee"
-    (place,) = facet_of("coffee", "edits", Edits).places("class A { int a; }", "type")
+    (place,) = get_facet("coffee", "edits", Edits).places("class A { int a; }", "type")
     assert place.surface == "int"
     (outside / "coffee" / "bugs.scm").unlink()
     assert not has_facet("coffee", "bugs")

@@ -13,11 +13,11 @@ from sonde.base.errors import UsageError
 from sonde.comparison.compare import compare
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.resolve import lens_choices
+from sonde.experiments.resolve import resolve_lenses
 from sonde.experiments.run import run
 from sonde.report import PLOTS, RunData
 from sonde.store.run_folder import RunDirectory
-from sonde.tasks.engine.pairs import paired
+from sonde.tasks.engine.pairs import makes_pairs
 from sonde.tasks.engine.task import TASKS
 from tests.slices import with_slices
 
@@ -145,8 +145,8 @@ def test_the_pairs_stand_in_run_json(decoder: Path, mixed: str, tmp_path: Path) 
     assert all(one["size"] == 12 and one["counted"] > 0 for one in reports)
 
 
-@pytest.mark.parametrize("task", [name for name in TASKS.names() if paired(TASKS.load(name))])
+@pytest.mark.parametrize("task", [name for name in TASKS.names() if makes_pairs(TASKS.load(name))])
 def test_a_task_beside_surprisal_is_told_the_option_for_pairs(task: str) -> None:
     asked = Experiment(models=("sonde/mini-decoder",), lenses=("surprisal",), tasks=(task,))
     with pytest.raises(UsageError, match=f"--option surprisal.pairs={task} in place of -t {task}"):
-        lens_choices(asked)
+        resolve_lenses(asked)

@@ -10,12 +10,12 @@ from sonde.experiments.plan import (
     CHARACTERS_A_JOB,
     ITEMS_A_JOB,
     Group,
-    ModelChoice,
+    LensInput,
     ObserveJob,
     Plan,
-    Reading,
-    chunks,
-    plan,
+    ResolvedModel,
+    build_plan,
+    cut_chunks,
 )
 from sonde.lenses import Control
 from sonde.models import ModelSpec
@@ -62,11 +62,11 @@ def planned(
     controls: tuple[Control, ...] = (),
 ) -> Plan:
     group = Group(corpus="stdlib", corpus_hash="h", language="python", items=items(sizes))
-    model = ModelChoice(name="m/x", spec=ModelSpec(name="m/x"), revision="r", seen=frozenset(seen))
-    return plan(
+    model = ResolvedModel(name="m/x", spec=ModelSpec(name="m/x"), revision="r", seen=frozenset(seen))
+    return build_plan(
         RunDirectory(Path("run")),
         [model],
-        [Reading(lens=lens(version), group=group, inputs=group.items, labels=labels, controls=controls)],
+        [LensInput(lens=lens(version), group=group, inputs=group.items, labels=labels, controls=controls)],
         {"python": components},
     )
 
@@ -77,7 +77,7 @@ def jobs(sizes: list[int], **changes: object) -> tuple[ObserveJob, ...]:
 
 @given(st.lists(st.integers(0, CHARACTERS_A_JOB + 10), max_size=300))
 def test_chunks_hold_every_item_once_in_order_within_bounds(sizes: list[int]) -> None:
-    found = list(chunks(items(sizes)))
+    found = list(cut_chunks(items(sizes)))
     assert [item.item_id for chunk in found for item in chunk] == [str(n) for n in range(len(sizes))]
     for chunk in found:
         assert 1 <= len(chunk) <= ITEMS_A_JOB
@@ -147,12 +147,12 @@ def test_control_read_a_share_of_the_inputs_and_are_kept_apart() -> None:
 
 def test_what_several_lenses_read_is_forwarded_once() -> None:
     group = Group(corpus="stdlib", corpus_hash="h", language="python", items=items([1] * 5))
-    model = ModelChoice(name="m", spec=ModelSpec(name="m"), revision="r")
+    model = ResolvedModel(name="m", spec=ModelSpec(name="m"), revision="r")
     both = [
-        Reading(lens=lens("1"), group=group, inputs=group.items, labels="l"),
-        Reading(lens=lens("2"), group=group, inputs=group.items[1:4], labels="l"),
+        LensInput(lens=lens("1"), group=group, inputs=group.items, labels="l"),
+        LensInput(lens=lens("2"), group=group, inputs=group.items[1:4], labels="l"),
     ]
-    made = plan(RunDirectory(Path("run")), [model], both, {"python": "c"})
+    made = build_plan(RunDirectory(Path("run")), [model], both, {"python": "c"})
     assert sorted(id for job in made.jobs for id in job.item_ids) == ["0", "1", "2", "3", "4"]
     assert [len(answer.parts) for answer in made.answers] == [2, 1]
     (shared,) = (job for job in made.jobs if len(job.parts) == 2)

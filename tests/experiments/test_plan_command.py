@@ -13,16 +13,16 @@ import pytest
 
 import sonde
 from sonde.api import cost
-from sonde.api.cost import Warmed
-from sonde.api.outputs import Wanted
+from sonde.api.cost import TrialRun
+from sonde.api.outputs import OutputOptions
 from sonde.base.errors import SondeError
-from sonde.base.progress import Silent
+from sonde.base.progress import NullProgress
 from sonde.cli import main
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import PAGE, START, Amount, RunCost
+from sonde.experiments.cost import PAGE, START, InputAmount, RunCost
 from sonde.experiments.plan import ObserveJob
-from sonde.experiments.workload import Outlook, amount_read
+from sonde.experiments.workload import Workload, measure_amount
 
 Called = Callable[..., tuple[str, str]]
 
@@ -52,30 +52,34 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.item = 0.5
         self.limits: list[int] = []
-        self.wanted: list[Wanted] = []
-        self.longest: list[Sequence[ObserveJob]] = []
-        monkeypatch.setattr(cost, "warmed", self)
+        self.wanted: list[OutputOptions] = []
+        self.longest_jobs: list[Sequence[ObserveJob]] = []
+        monkeypatch.setattr(cost, "run_trial", self)
         # However busy this machine is, so much of a budget has passed when the sample is chosen.
-        monkeypatch.setattr(cost, "_passed", _passed)
+        monkeypatch.setattr(cost, "_elapsed_seconds", _passed)
 
     def __call__(
-        self, experiment: Experiment, execution: Execution, wanted: Wanted, longest: Sequence[ObserveJob] = ()
-    ) -> Warmed:
+        self,
+        experiment: Experiment,
+        execution: Execution,
+        wanted: OutputOptions,
+        longest: Sequence[ObserveJob] = (),
+    ) -> TrialRun:
         limit = experiment.selection.limit or 0
         self.limits.append(limit)
         self.wanted.append(wanted)
-        self.longest.append(longest)
+        self.longest_jobs.append(longest)
         assert not (execution.chosen or execution.merges)
         seconds = {START: 1.0, "observe": self.item * limit, PAGE: 2.0}
         cost = RunCost(
-            amount=Amount(limit, limit, 400 * limit),
+            amount=InputAmount(limit, limit, 400 * limit),
             seconds=seconds,
             processor=seconds,
             memory=1 << 30,
             disk=1_000 * limit,
             forwards=limit,
         )
-        return Warmed(cost=cost, answers=[], clusterings={})
+        return TrialRun(cost=cost, answers=[], clusterings={})
 
 
 @pytest.fixture
@@ -127,13 +131,13 @@ def test_what_a_lens_reads_of_a_sample_is_known_for_every_size(
 ) -> None:
     """A masked model reads the first items alone; the plan of a part says what a run of that part reads."""
 
-    def outlook(limit: int) -> Outlook:
+    def outlook(limit: int) -> Workload:
         experiment = Experiment(
             models=(str(encoder),), lenses=("surprisal",), corpora=(f"local:{project}",),
             selection=Selection(limit=limit), options={"surprisal": {"masked_items": 20}},
         )  # fmt: skip
         folder = tmp_path / str(limit)
-        return Outlook.of(experiment, Execution(output=folder), Silent())
+        return Workload.build(experiment, Execution(output=folder), NullProgress())
 
     whole = outlook(150)
     assert whole.amount(150).inputs == 20
@@ -141,7 +145,7 @@ def test_what_a_lens_reads_of_a_sample_is_known_for_every_size(
         fewer = outlook(limit)
         assert whole.amount(limit) == fewer.amount(limit)
         assert whole.amount(limit).inputs == min(limit, 20)
-        assert amount_read(limit, fewer.readings) == fewer.amount(limit)
+        assert measure_amount(limit, fewer.readings) == fewer.amount(limit)
 
 
 def test_a_plan_foretells_the_run_from_warm_ups(
@@ -150,7 +154,7 @@ def test_a_plan_foretells_the_run_from_warm_ups(
     out, err = call(*arguments, "-o", tmp_path / "run", "--limit", 200, "--plan", "--json")
     plan = json.loads(out)
     assert machine.limits == [16, 64]
-    assert all(len(job.item_ids) == 4 for longest in machine.longest for job in longest)
+    assert all(len(job.item_ids) == 4 for longest in machine.longest_jobs for job in longest)
     # Texts are counted: functions of this project differ in length.
     assert plan["cost"]["by_stage"]["observe"] == pytest.approx(0.5 * plan["characters"] / 400, rel=0.01)
     assert plan["cost"]["forwards"] == 200
@@ -175,7 +179,7 @@ def test_what_is_written_beside_scores_is_part_of_the_cost(
     call: Called, machine: Machine, arguments: tuple[object, ...]
 ) -> None:
     call(*arguments, "--limit", 64, "--plan", "--no-report", "--figures")
-    assert machine.wanted[0] == Wanted(page=False, figures=True)
+    assert machine.wanted[0] == OutputOptions(page=False, figures=True)
 
 
 def test_a_budget_takes_the_largest_sample_that_fits_says_so_and_records_it(
@@ -282,7 +286,7 @@ def test_from_python_a_budget_is_kept_as_well(
     machine: Machine, decoder: Path, project: Path, tmp_path: Path
 ) -> None:
     run = sonde.run(models=decoder, corpora=f"local:{project}", budget="1m", output=tmp_path / "run")
-    assert machine.wanted[0] == Wanted(page=False)
+    assert machine.wanted[0] == OutputOptions(page=False)
     assert json.loads((run.directory / "run.json").read_text())["budget"]["limit"] < 330
 
 
@@ -321,10 +325,10 @@ def test_this_machine_is_measured_with_everything_that_a_command_does(
 def test_a_warm_up_that_fails_is_one_line(
     call: Called, arguments: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object, **__: object) -> Warmed:
+    def fails(*_: object, **__: object) -> TrialRun:
         raise SondeError("the warm-up with 16 items a task and language died (out of memory?)")
 
-    monkeypatch.setattr(cost, "warmed", fails)
+    monkeypatch.setattr(cost, "run_trial", fails)
     _, err = call(*arguments, "--plan", code=1)
     assert err.splitlines()[-1] == (
         "sonde: the warm-up with 16 items a task and language died (out of memory?)"

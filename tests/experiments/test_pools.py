@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from sonde.capture.caches import Resumed
+from sonde.capture.caches import ResumedRows
 from sonde.capture.runner import Runner
-from sonde.capture.windows import Row, compose
+from sonde.capture.windows import Row, batch_by_length
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe, plan
-from sonde.experiments.plan import JobPool, ObserveJob
+from sonde.experiments.plan import JobBatch, ObserveJob
 from sonde.experiments.run import run
 from sonde.models import ModelSpec
 from tests.posing import posing
@@ -33,20 +33,20 @@ def job(number: int, model: ModelSpec) -> ObserveJob:
 def test_an_accelerator_reads_up_to_sixteen_jobs_together_and_a_processor_each_alone(decoder: Path) -> None:
     there = ModelSpec(name=str(decoder), device="cuda")
     jobs = [job(number, there) for number in range(33)]
-    found = plan.pools(jobs)
+    found = plan.batch_jobs(jobs)
     assert [len(pool.jobs) for pool in found] == [11, 11, 11]
     assert [one for pool in found for one in pool.jobs] == jobs
     here = [dataclasses.replace(one, model=dataclasses.replace(there, device="cpu")) for one in jobs]
-    assert [pool.jobs for pool in plan.pools(here)] == [(one,) for one in here]
+    assert [pool.jobs for pool in plan.batch_jobs(here)] == [(one,) for one in here]
 
 
 def test_of_a_large_model_fewer_jobs_are_read_together(
     decoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ModelSpec(name=str(decoder), device="cuda")
-    large = dataclasses.replace(plan.describe(model), layers=32, d_model=4096)
-    monkeypatch.setattr(plan, "describe", mock.Mock(return_value=large))
-    assert {len(pool.jobs) for pool in plan.pools([job(at, model) for at in range(16)])} == {4}
+    large = dataclasses.replace(plan.describe_model(model), layers=32, d_model=4096)
+    monkeypatch.setattr(plan, "describe_model", mock.Mock(return_value=large))
+    assert {len(pool.jobs) for pool in plan.batch_jobs([job(at, model) for at in range(16)])} == {4}
 
 
 def test_processes_take_the_devices_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,13 +57,13 @@ def test_processes_take_the_devices_in_turn(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(plan.multiprocessing, "parent_process", lambda: object())
     monkeypatch.setattr(plan.multiprocessing, "current_process", Process)
     with posing(devices=2):
-        assert plan.on_this_process(model).device == "cuda:0"
+        assert plan.assign_device(model).device == "cuda:0"
         Process._identity = (4,)
-        assert plan.on_this_process(model).device == "cuda:1"
+        assert plan.assign_device(model).device == "cuda:1"
         named = dataclasses.replace(model, device="cuda:0")
-        assert plan.on_this_process(named) == named
+        assert plan.assign_device(named) == named
     with posing():
-        assert plan.on_this_process(model) == model
+        assert plan.assign_device(model) == model
 
 
 def lengths_of_functions(count: int) -> list[int]:
@@ -75,7 +75,7 @@ def lengths_of_functions(count: int) -> list[int]:
 @pytest.mark.parametrize("count", [64, 256, 1024, 2000])
 def test_batches_hold_mostly_real_tokens(count: int) -> None:
     lengths = lengths_of_functions(count)
-    batches = compose(lengths, [str(at) for at in range(count)], 32_768, FILL)
+    batches = batch_by_length(lengths, [str(at) for at in range(count)], 32_768, FILL)
     for batch in batches:
         whole = len(batch) * max(lengths[row] for row in batch)
         assert whole <= 32_768
@@ -89,7 +89,7 @@ def observed(project: Path, decoder: Path, output: Path, device: str) -> list[li
     batches: list[list[int]] = []
     read = Runner._batch
 
-    def seen(runner: Runner, batch: Sequence[Row], resumed: Resumed | None) -> object:
+    def seen(runner: Runner, batch: Sequence[Row], resumed: ResumedRows | None) -> object:
         batches.append([row.size for row in batch])
         return read(runner, batch, resumed)
 
@@ -137,7 +137,7 @@ def test_what_other_processes_prepared_is_what_is_prepared_here(
     with posing():
         run(experiment, Execution(output=tmp_path / "here", device="cuda:0"))
         # Only other processes can prepare now.
-        monkeypatch.setattr(observe, "prepare_with", None)
+        monkeypatch.setattr(observe, "prepare_items", None)
         run(experiment, Execution(output=tmp_path / "ahead", device="cuda:0", light_workers=2))
     here, ahead = (tables(tmp_path / name) for name in ("here", "ahead"))
     assert here.keys() == ahead.keys()
@@ -149,10 +149,10 @@ def test_models_of_one_tokenizer_share_what_is_prepared(decoder: Path, tmp_path:
     other = tmp_path / "other"
     shutil.copytree(decoder, other)
     both = [
-        JobPool(root=job(0, spec).root, model=spec, jobs=(job(0, spec), job(1, spec)))
+        JobBatch(root=job(0, spec).root, model=spec, jobs=(job(0, spec), job(1, spec)))
         for spec in (ModelSpec(name=str(path), device="cuda") for path in (decoder, other))
     ]
-    ahead = observe.Ahead(both, 1)
+    ahead = observe.Prefetcher(both, 1)
     try:
         assert list(ahead._uses.values()) == [2, 2]
     finally:

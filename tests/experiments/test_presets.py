@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import sonde
-from sonde.models import derive
+from sonde.models import derive_checkpoint
 from sonde.models.engine.model_names import bundled_folder
 
 LOST = ("If:if->test", "Attribute:value->attr", "children:parent->child")
@@ -24,7 +24,7 @@ LEARNED = {"role": "parameter", "construct": "parameters", "kind": "identifier"}
 
 @pytest.mark.slow
 def test_what_rounding_and_random_weights_change(tmp_path: Path) -> None:
-    derived = [derive("sonde/mini-encoder", tmp_path / kind, kind) for kind in ("int8", "random")]
+    derived = [derive_checkpoint("sonde/mini-encoder", tmp_path / kind, kind) for kind in ("int8", "random")]
     run = sonde.run(
         models=["sonde/mini-encoder", *map(str, derived)],
         lenses="attention",

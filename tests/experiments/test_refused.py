@@ -17,9 +17,9 @@ from sonde.base.errors import UsageError
 from sonde.cli import app
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.label_files import Labelling
+from sonde.experiments.label_files import LabelOptions
 from sonde.experiments.run import run
-from sonde.report import build_report
+from sonde.report import write_report
 from sonde.tasks.engine.task import TASKS
 from tests.label_files import write_label_file
 
@@ -101,7 +101,7 @@ def test_surprisal_reads_the_models_of_one_kind_and_says_which_it_left_out(
     (refused,) = summary["refused"]
     assert (refused["lens"], refused["model"]) == ("surprisal", left)
     assert "never share a table" in refused["reason"] and "\n" not in refused["reason"]
-    page = build_report(tmp_path / "run").read_text().partition("What was not scored, and")[2]
+    page = write_report(tmp_path / "run").read_text().partition("What was not scored, and")[2]
     assert f"surprisal of {left}<" in page
 
 
@@ -125,12 +125,12 @@ def test_a_lens_that_can_read_no_model_of_the_run_is_refused(both: Experiment, t
 
 
 MINE = '''"""Lines of a function."""
-from sonde.tasks.engine.task_types import Measured, binned
+from sonde.tasks.engine.task_types import MetricTask, range_classes
 
 
-class Lines(Measured):
+class Lines(MetricTask):
     name = "lines_of_mine"
-    classes = binned("1-2", "3-")
+    classes = range_classes("1-2", "3-")
 
     def value(self, text, language):
         return text.count("\\n") + 1
@@ -175,7 +175,7 @@ def test_a_task_from_a_file_is_probed(decoder: Path, tmp_path: Path) -> None:
 def test_a_language_that_a_task_does_not_know_is_refused(task: str, tmp_path: Path) -> None:
     corpus = tmp_path / "words.jsonl"
     corpus.write_text(json.dumps({"id": "1", "code": "Some words.", "language": "text"}) + "\n")
-    wanted = Labelling(
+    wanted = LabelOptions(
         task=task, corpora=(f"jsonl:{corpus}",), raw=True, selection=Selection(languages=("text",))
     )
     with pytest.raises(UsageError, match=r"'text'.*java.*python") as caught:

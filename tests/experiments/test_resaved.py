@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 import sonde
 from sonde.base.errors import InputError
 from sonde.experiments import observe, resolve
-from sonde.models import LoadedModel, ModelSpec, describe, load_model, load_tokenizer, pin
+from sonde.models import LoadedModel, ModelSpec, describe_model, load_model, load_tokenizer, pin_revision
 from sonde.models.engine.family import ModelSpec as Spec
 
 from .conftest import save_decoder
@@ -126,34 +126,34 @@ def test_show_reads_what_is_there(checkpoint, tmp_path):
 
 
 def test_a_configuration_that_is_written_again_is_read_again(checkpoint):
-    assert describe(ModelSpec(name=str(checkpoint))).context == 64
+    assert describe_model(ModelSpec(name=str(checkpoint))).context == 64
     config = checkpoint / "config.json"
     config.write_text(
         config.read_text().replace('"max_position_embeddings": 64', '"max_position_embeddings": 32')
     )
-    assert describe(ModelSpec(name=str(checkpoint))).context == 32
+    assert describe_model(ModelSpec(name=str(checkpoint))).context == 32
 
 
 def test_weights_that_change_under_a_run_are_refused_and_leave_nothing(
     checkpoint, code, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SONDE_CACHE", str(tmp_path / "cache"))
-    planned = resolve.pin
+    planned = resolve.pin_revision
 
     def pin_then_train_on(spec: Spec) -> Spec:
         pinned = planned(spec)
         change_weights(checkpoint, 7)
         return pinned
 
-    monkeypatch.setattr(resolve, "pin", pin_then_train_on)
+    monkeypatch.setattr(resolve, "pin_revision", pin_then_train_on)
     with pytest.raises(InputError, match="written again after the run had begun"):
         run_bits(checkpoint, code, tmp_path / "run")
-    monkeypatch.setattr(resolve, "pin", planned)
+    monkeypatch.setattr(resolve, "pin_revision", planned)
     assert run_bits(checkpoint, code, tmp_path / "run") == pytest.approx(mean_bits(checkpoint), rel=1e-5)
 
 
 def test_weights_that_change_while_they_are_loaded_are_refused(checkpoint, monkeypatch):
-    pinned = pin(ModelSpec(name=str(checkpoint)))
+    pinned = pin_revision(ModelSpec(name=str(checkpoint)))
     assert isinstance(load_model(pinned), LoadedModel)
     change_weights(checkpoint, 3)
     with pytest.raises(InputError, match="written again"):

@@ -14,11 +14,11 @@ import pytest
 from polars.testing import assert_frame_equal
 from transformers import LlamaModel
 
-from sonde.base.progress import Silent
+from sonde.base.progress import NullProgress
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe, score, timing
-from sonde.experiments.observe import JobReport, Tried, observe_pool, try_job
-from sonde.experiments.plan import JobPool, ObserveJob
+from sonde.experiments.observe import JobReport, TrialTime, observe_batch, time_job
+from sonde.experiments.plan import JobBatch, ObserveJob
 from sonde.experiments.run import run
 from tests.slices import with_slices
 
@@ -66,7 +66,7 @@ def test_a_second_run_recomputes_nothing(decoder: Path, project: Path, finished:
     assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*.parquet")}
 
 
-class Teller(Silent):
+class Teller(NullProgress):
     def __init__(self, said: list[str]) -> None:
         self.said = said
 
@@ -80,19 +80,19 @@ def test_before_the_first_job_it_is_said_how_long_all_take(
     said: list[str] = []
     tried: list[ObserveJob] = []
 
-    def trial(job: ObserveJob) -> Tried:
-        really = try_job(job)
+    def trial(job: ObserveJob) -> TrialTime:
+        really = time_job(job)
         assert 4 <= really.inputs <= len(job.item_ids) and really.seconds > 0
         tried.append(job)
-        return Tried(inputs=10, seconds=50.0)
+        return TrialTime(inputs=10, seconds=50.0)
 
-    def job_done(pool: JobPool) -> list[JobReport]:
+    def job_done(pool: JobBatch) -> list[JobReport]:
         said.append("a job")
-        return observe_pool(pool)
+        return observe_batch(pool)
 
     monkeypatch.setattr(timing, "_WORTH_A_TRIAL", 100)
-    monkeypatch.setattr(observe, "try_job", trial)
-    monkeypatch.setattr(observe, "observe_pool", job_done)
+    monkeypatch.setattr(observe, "time_job", trial)
+    monkeypatch.setattr(observe, "observe_batch", job_done)
     outcome = run(experiment(decoder, project), Execution(output=tmp_path), Teller(said))
     (line,) = [line for line in said if line.startswith("observing")]
     assert "observing 150 inputs with" in line and ": about 12 min at one input every 5.0 s" in line

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.progress import Silent
+from sonde.base.progress import NullProgress
 from sonde.experiments import Execution, Experiment, train
 from sonde.experiments.experiment import LensChoice
 from sonde.experiments.plan import Part, TrainJob
@@ -13,7 +13,7 @@ from sonde.lenses import Method
 from sonde.models import ModelSpec
 
 
-class Told(Silent):
+class Told(NullProgress):
     """Keeps the lines."""
 
     def __init__(self) -> None:
@@ -58,8 +58,8 @@ def test_only_what_is_left_to_train_is_announced(
 
     monkeypatch.setattr(train, "train_job", trained)
     told = Told()
-    session = Session.of(Experiment(), Execution(output=tmp_path), told)
-    train.train(session, jobs)
+    session = Session.create(Experiment(), Execution(output=tmp_path), told)
+    train.train_jobs(session, jobs)
     if seconds is None:
         assert told.lines == [] and session.outcome.trained == 0
         return

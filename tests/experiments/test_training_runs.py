@@ -15,7 +15,7 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.report import build_report
+from sonde.report import write_report
 from sonde.training.finetune.batches import Batch
 from sonde.training.finetune.model import LoadedBody
 
@@ -182,5 +182,5 @@ def test_batches_of_a_training_that_do_not_fit_into_memory_are_counted(
     run(asked, Execution(output=tmp_path))
     forwards = json.loads((tmp_path / "run.json").read_text())["forwards"]
     assert forwards["batches of trainings halved for memory"] > 0
-    page = build_report(tmp_path).read_text(encoding="utf-8")
+    page = write_report(tmp_path).read_text(encoding="utf-8")
     assert "batches of trainings halved for memory" in page

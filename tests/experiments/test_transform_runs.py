@@ -16,14 +16,14 @@ import pytest
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.comparison.compare import compare, write_comparison
-from sonde.corpora import Intake, Selection, item_id, read_items, select
+from sonde.corpora import Selection, SkipCounter, item_id, read_items, select
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.datasets import unseen
+from sonde.experiments.datasets import exclude_training_items
 from sonde.experiments.plan import Group
-from sonde.experiments.resolve import model_choices
+from sonde.experiments.resolve import resolve_models
 from sonde.experiments.run import run
 from sonde.models.engine import model_names
-from sonde.report.comparison_page import build_comparison
+from sonde.report.comparison_page import write_comparison_page
 from tests.slices import slice_of, with_slices
 
 TRANSFORMS = ("rename", "shuffle", "mislead", "layout", "comments", "docstrings", "swap")
@@ -79,7 +79,7 @@ def test_a_comparison_pairs_programs_by_their_originals(runs: Path) -> None:
     assert whole.value == pytest.approx(values[1] - values[0], abs=1e-6)
     assert whole.low < whole.value < whole.high
     assert whole.n_clusters == 11
-    assert found.moved == []
+    assert found.changed_items == []
 
 
 def test_runs_in_the_same_words_are_compared_as_ever(runs: Path, decoder: Path, project: Path) -> None:
@@ -119,7 +119,7 @@ def test_who_has_read_the_original_has_seen_the_other_words(
     corpus = f"local:{project}"
     chosen = select(corpus, Selection(limit=10, near_duplicates=False, transform="rename"))
     read = chosen.items[0].original
-    held = {item.item_id for item in read_items(corpus, Intake())}
+    held = {item.item_id for item in read_items(corpus, SkipCounter())}
     assert read in held
 
     def seen(name: str, ids: object) -> frozenset[str]:
@@ -128,14 +128,16 @@ def test_who_has_read_the_original_has_seen_the_other_words(
     monkeypatch.setattr("sonde.experiments.datasets.seen_items", seen)
     group = Group(corpus=corpus, corpus_hash="", language="python", items=chosen.items)
     assert model_names.bundled_names()
-    assert [item.original for item in unseen(group.items)] == [item.original for item in chosen.items[1:]]
+    assert [item.original for item in exclude_training_items(group.items)] == [
+        item.original for item in chosen.items[1:]
+    ]
     monkeypatch.setattr("sonde.experiments.resolve.seen_items", seen)
 
     class Reading:
         inputs = chosen.items
 
     asked = experiment(decoder, project, "rename")
-    (model,) = model_choices(asked, Execution(output=Path("unused")), [Reading()], {str(decoder)})  # type: ignore[list-item]
+    (model,) = resolve_models(asked, Execution(output=Path("unused")), [Reading()], {str(decoder)})  # type: ignore[list-item]
     assert model.seen == {chosen.items[0].item_id}
 
 
@@ -245,5 +247,5 @@ def test_what_reads_files_is_refused(decoder: Path, project: Path, tmp_path: Pat
 
 def test_the_page_of_a_comparison_says_which_code_was_changed(runs: Path, tmp_path: Path) -> None:
     write_comparison(compare([runs / "none", runs / "rename"]), tmp_path)
-    page = build_comparison(tmp_path).read_text(encoding="utf-8")
+    page = write_comparison_page(tmp_path).read_text(encoding="utf-8")
     assert page.count("code shown under the transform <code>rename</code>") == 1

@@ -13,7 +13,7 @@ import sonde
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.cli.progress import print_outcome
 from sonde.experiments.progress import Outcome
-from sonde.report import build_report
+from sonde.report import write_report
 from sonde.store.run_folder import RunDirectory
 
 from .conftest import LIMIT
@@ -88,9 +88,9 @@ def test_the_page_is_built_again_when_the_run_has_changed_whatever_the_clock_say
 
     def build(folder: Path) -> Path:
         built.append(folder)
-        return build_report(folder)
+        return write_report(folder)
 
-    monkeypatch.setattr("sonde.api.results.build_report", build)
+    monkeypatch.setattr("sonde.api.results.write_report", build)
     run = sonde.Run(copied)
     assert built == []
     assert run.page == run.page == copied / "report.html"

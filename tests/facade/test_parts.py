@@ -10,11 +10,11 @@ import torch
 
 import sonde
 from sonde.api.label import token_table
-from sonde.api.predictions import new_functions
+from sonde.api.predictions import read_functions
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture import HiddenStates, Pass, Plain, TokenScores
 from sonde.corpora import Selection, select
-from sonde.experiments.label_files import Labelling
+from sonde.experiments.label_files import LabelOptions
 from tests.label_files import write_label_file
 
 
@@ -31,7 +31,7 @@ def code(tmp_path: Path) -> Path:
 def test_labels_are_the_lines_of_the_file(task: str, code: Path, tmp_path: Path) -> None:
     corpus = f"local:{code}"
     frame = sonde.label(task, corpus, raw=True)
-    write_label_file(Labelling(task=task, corpora=(corpus,), raw=True), tmp_path / "labels.jsonl")
+    write_label_file(LabelOptions(task=task, corpora=(corpus,), raw=True), tmp_path / "labels.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
     assert lines
     assert frame.to_dicts() == lines
@@ -100,7 +100,7 @@ def test_a_loaded_model_is_observed_as_transformers_runs_it(code: Path, decoder:
 def test_new_files_say_where_they_do_not_parse(tmp_path: Path, name: str, text: str, line: int) -> None:
     file, skipped = tmp_path / name, list[str]()
     file.write_text(text)
-    found = new_functions([file], skipped)
+    found = read_functions([file], skipped)
     assert "f" in {function.item.name.rpartition(".")[2] for function in found}
     assert skipped == [f"{file}: line {line} does not parse; functions there may be missing"]
 
@@ -109,7 +109,7 @@ def test_new_files_say_where_they_do_not_parse(tmp_path: Path, name: str, text: 
 def test_lines_of_new_files_end_as_in_every_system(tmp_path: Path, end: str) -> None:
     file = tmp_path / "a.py"
     file.write_bytes("a = 1\n\ndef f(x):\n    y = x\n    return y\n".replace("\n", end).encode())
-    (function,) = new_functions([file], [])
+    (function,) = read_functions([file], [])
     at = function.item.text.index("return")
     place = function.spot(at, at + len("return"))
     assert (function.line, function.end_line, place.line, place.column) == (3, 5, 5, 5)

@@ -10,7 +10,7 @@ import pytest
 
 import sonde
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.report import RunData, draw
+from sonde.report import RunData, build_section
 from tests.report.conftest import run_directory as run_directory
 from tests.report.conftest import sources as sources
 
@@ -18,7 +18,7 @@ from tests.report.conftest import sources as sources
 @pytest.mark.parametrize("name", ["calibration", "worst_best_tags", "explorer"])
 def test_a_section_of_the_page_is_had_by_name(run_directory: Path, name: str) -> None:
     plotted = sonde.Run(run_directory).plot(name)
-    (on_page,) = [one for one in [draw(RunData(run_directory), name)] if one]
+    (on_page,) = [one for one in [build_section(RunData(run_directory), name)] if one]
     assert plotted.title == on_page.plot.title
     for chart, held in zip(plotted.charts, on_page.figure.charts, strict=True):
         made = chart.to_dict(validate=False)

@@ -13,18 +13,18 @@ from jsonschema import Draft7Validator
 from typer.testing import CliRunner
 
 import sonde
-from sonde.api.predict import predict_tuned
-from sonde.api.predictions import FORMS, FilePlace, Predictions
+from sonde.api.predict import predict_with_model
+from sonde.api.predictions import FORMS, Predictions, SourceLocation
 from sonde.base.errors import InputError
 from sonde.cli.commands import app
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.lenses.finetune.data import differing
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.lenses.finetune.data import find_difference
 from sonde.models import ModelSpec
-from sonde.tasks.engine.bugs import BugTask, Choice, pointers
+from sonde.tasks.engine.bugs import BugTask, RandomChoice, find_pointers
 from sonde.tasks.engine.task import TASKS
-from sonde.training.finetune.data import Data, Sample
-from sonde.training.finetune.recipe import MAX, POOLED, FineTuning
+from sonde.training.finetune.data import Sample, TaskData
+from sonde.training.finetune.recipe import MAX, POOLED, FinetuneRecipe
 from sonde.training.finetune.saved import Classifier, FineTuned, Pointer, TokenClassifier
 from sonde.training.finetune.tune import tune
 from tests.lenses.test_finetune import save_encoder
@@ -59,19 +59,19 @@ def function(number: int) -> str:
 
 def samples(task: str, size: int, first: int) -> list[Sample]:
     """Functions as written and with a variable of the wrong name, as the task makes them."""
-    bugs = facet_of("python", "misuse", Bugs)
+    bugs = get_facet("python", "misuse", BugSites)
     made = TASKS.load(task)
     assert isinstance(made, BugTask)
     found: list[Sample] = []
     for number in range(first, first + size // 2):
-        both = made.variants(function(number), bugs, Choice(number))
-        stretches = differing(both[0].text, both[1].text)
+        both = made.variants(function(number), bugs, RandomChoice(number))
+        stretches = find_difference(both[0].text, both[1].text)
         for target, (one, evidence) in enumerate(zip(both, stretches, strict=True)):
             sample = Sample(f"{number}-{target}", one.text, target, evidence=evidence, group=str(number))
             if task == "misuse_repair":
                 error = (one.start, one.end or 0)
                 repair = None if one.other_start is None else (one.other_start, one.other_end or 0)
-                where = pointers(one.text, "python", error, repair)
+                where = find_pointers(one.text, "python", error, repair)
                 sample = Sample(
                     sample.name, one.text, target, None, where.candidates, where.error, where.targets
                 )
@@ -89,8 +89,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Pa
     def folder(task: str, head: str) -> Path:
         if (task, head) not in held:
             sizes = ((240, 0), (60, 1000), (60, 2000))
-            data = Data(("Correct", "Variable misuse"), *(samples(task, *size) for size in sizes))
-            recipe = FineTuning(length=96, epochs=30, batch=16, rates=(1e-3,), head=head, patience=30)
+            data = TaskData(("Correct", "Variable misuse"), *(samples(task, *size) for size in sizes))
+            recipe = FinetuneRecipe(length=96, epochs=30, batch=16, rates=(1e-3,), head=head, patience=30)
             about = {"task": task, "language": "python", "base": "encoder", "method": "pretrained", "seed": 0}
             tuned = tune(spec, data, recipe, root / f"{task}-{head}", about=about)
             assert tuned.test.share > 0.85
@@ -115,11 +115,11 @@ WAYS = [("variable_misuse", POOLED), ("variable_misuse", MAX), ("misuse_repair",
 def test_a_planted_misuse_is_found_with_its_place_and_repair(
     task: str, head: str, trained: Callable[[str, str], Path], own: Path
 ) -> None:
-    found = predict_tuned(trained(task, head), [own])
+    found = predict_with_model(trained(task, head), [own])
     wrong, right = found.functions
     assert wrong.has_bug and wrong.chances[wrong.label] > 0.5
     # The argument, in the file and not in the function that was cut out of it.
-    assert wrong.spot == FilePlace(8, 27, 8, 33, "target")
+    assert wrong.spot == SourceLocation(8, 27, 8, 33, "target")
     assert wrong.repair == "item"
     assert not right.has_bug and right.spot is None and right.repair is None
 
@@ -127,7 +127,7 @@ def test_a_planted_misuse_is_found_with_its_place_and_repair(
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "head"), WAYS)
 def test_code_scanning_reads_it(task: str, head: str, trained: Callable[[str, str], Path], own: Path) -> None:
-    log = json.loads(FORMS["sarif"](predict_tuned(trained(task, head), [own])))
+    log = json.loads(FORMS["sarif"](predict_with_model(trained(task, head), [own])))
     assert [error.message for error in Draft7Validator(SCHEMA).iter_errors(log)] == []
     (run,) = log["runs"]
     (result,) = run["results"]
@@ -152,7 +152,7 @@ def fixed(text: str, result: dict[str, Any]) -> str:
 @pytest.mark.slow
 def test_text_and_json_say_the_same(trained: Callable[[str, str], Path], own: Path) -> None:
     folder = trained("variable_misuse", MAX)
-    found = predict_tuned(folder, [own])
+    found = predict_with_model(folder, [own])
     said = CliRunner().invoke(app, ["predict", str(folder), str(own)])
     assert said.exit_code == 0
     first, second, *_ = said.stdout.splitlines()
@@ -190,14 +190,14 @@ def test_edits_undo_what_the_task_does(task: str, text: str) -> None:
     """Whatever bug a task puts in, one of the edits gives the function back, and all of them parse."""
     made = TASKS.load(task)
     assert isinstance(made, BugTask)
-    bugs = facet_of("python", made.facet, Bugs)
+    bugs = get_facet("python", made.facet, BugSites)
     tried = 0
     for number in range(12):
-        both = made.variants(text, bugs, Choice(number))
+        both = made.variants(text, bugs, RandomChoice(number))
         if not both:
-            assert not list(made.undone(text, bugs))
+            assert not list(made.repair_edits(text, bugs))
             continue
-        edits = list(made.undone(both[1].text, bugs))
+        edits = list(made.repair_edits(both[1].text, bugs))
         # Blanks that an operator of letters asked for stay.
         wanted = "".join(both[0].text.split())
         assert wanted in {"".join(edit.made_in(both[1].text).split()) for edit in edits}
@@ -209,18 +209,18 @@ def test_edits_undo_what_the_task_does(task: str, text: str) -> None:
 def test_places_in_a_method_are_those_of_its_file() -> None:
     (first, second) = LANGUAGES.load("python").functions(OWN)
     for one in (first, second):
-        alone = one.taken_from(OWN)
+        alone = one.extract(OWN)
         for place, character in enumerate(alone):
-            assert OWN[one.outside(place)] == character
-            assert one.inside(one.outside(place)) == place
+            assert OWN[one.to_file_position(place)] == character
+            assert one.to_function_position(one.to_file_position(place)) == place
 
 
 def test_no_bug_is_no_result() -> None:
     """A log without results is a log: code scanning closes what it had reported before."""
-    from sonde.api.predictions import PredictedFunction, ScoredProbe
+    from sonde.api.predictions import FunctionPrediction, ScoredProbe
 
     probe = ScoredProbe("m", "wrong_operator", "python", None, "auto", 1, None, None)
-    clean = PredictedFunction("a.py", 1, 2, "f", "Correct", {"Correct": 0.9, "Wrong": 0.1}, clean="Correct")
+    clean = FunctionPrediction("a.py", 1, 2, "f", "Correct", {"Correct": 0.9, "Wrong": 0.1}, clean="Correct")
     log = json.loads(FORMS["sarif"](Predictions((probe,), (clean,), ())))
     assert [error.message for error in Draft7Validator(SCHEMA).iter_errors(log)] == []
     assert log["runs"][0]["results"] == []

@@ -12,7 +12,7 @@ from sonde.api.predictions import FORMS
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.languages.engine.tagging import KTX_CLASSES
-from sonde.results.layers import account_layers
+from sonde.results.layers import summarise_layers
 from sonde.tasks.engine.task import TASKS
 from tests.facade.test_own_labels import L2, regression
 
@@ -105,7 +105,7 @@ def test_every_place_of_a_new_function_is_predicted(probed: sonde.Run, tmp_path:
     text = FORMS["text"](found)
     right = sum(one.label == one.right for one in found.functions)
     assert f"in these files: right in {right:,} of {2 * len(of_first):,} places" in text
-    (account,) = [one for one in account_layers(probed.scores) if one.key[1] == "ktx"]
+    (account,) = [one for one in summarise_layers(probed.scores) if one.key[1] == "ktx"]
     (probe,) = found.probes
     assert probe.encoded == account.describe() and f"; {probe.encoded}" in text
     assert '"right": "KFC"' in FORMS["json"](found) and '"snippet"' in FORMS["sarif"](found)

@@ -14,7 +14,7 @@ from sonde.base.errors import SondeError, UsageError
 from sonde.cli.commands import main
 from sonde.corpora import CORPORA
 from sonde.experiments.arguments import from_arguments
-from sonde.languages import LANGUAGES, corpora_of
+from sonde.languages import LANGUAGES, list_corpora
 
 from .conftest import LIMIT
 
@@ -93,9 +93,9 @@ def test_languages_without_a_corpus_have_one_of_their_own(tmp_path: Path) -> Non
     assert from_arguments(languages="go", file=tmp_path / "mine.toml")[0].corpora == ("jdk",)
 
 
-@pytest.mark.parametrize("language", [name for name in LANGUAGES.names() if corpora_of(name)])
+@pytest.mark.parametrize("language", [name for name in LANGUAGES.names() if list_corpora(name)])
 def test_corpora_of_a_language_are_read_by_sources_of_sonde(language: str) -> None:
-    for corpus in corpora_of(language):
+    for corpus in list_corpora(language):
         assert corpus.partition(":")[0] in CORPORA.names()
 
 

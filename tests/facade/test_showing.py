@@ -39,11 +39,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def showing(file: Path) -> sonde.api.show.Showing:
+def showing(file: Path) -> sonde.api.show.FunctionView:
     return sonde.show(file, ["sonde/mini-decoder", "sonde/mini-encoder"])
 
 
-def test_surprisal_is_that_of_a_plain_forward(showing: sonde.api.show.Showing) -> None:
+def test_surprisal_is_that_of_a_plain_forward(showing: sonde.api.show.FunctionView) -> None:
     folder = str(bundled_folder("sonde/mini-decoder"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
@@ -58,7 +58,7 @@ def test_surprisal_is_that_of_a_plain_forward(showing: sonde.api.show.Showing) -
     assert read.bits_per_byte == pytest.approx(sum(wanted) / len(showing.text.encode()), abs=1e-5)
 
 
-def test_arcs_are_those_of_eager_attention(showing: sonde.api.show.Showing) -> None:
+def test_arcs_are_those_of_eager_attention(showing: sonde.api.show.FunctionView) -> None:
     folder = str(bundled_folder("sonde/mini-decoder"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
@@ -89,7 +89,7 @@ def test_arcs_are_those_of_eager_attention(showing: sonde.api.show.Showing) -> N
         assert arc["picked"] == arc["expected"]
 
 
-def test_a_masked_model_is_read_from_both_sides(showing: sonde.api.show.Showing) -> None:
+def test_a_masked_model_is_read_from_both_sides(showing: sonde.api.show.FunctionView) -> None:
     causal, masked = showing.reads
     assert (causal.objective, masked.objective) == ("causal", "pll")
     assert masked.tokens["bits"].is_finite().all()
@@ -97,7 +97,7 @@ def test_a_masked_model_is_read_from_both_sides(showing: sonde.api.show.Showing)
     assert "".join(masked.tokens["text"].to_list()) == showing.text
 
 
-def test_bits_of_nodes_add_up(showing: sonde.api.show.Showing) -> None:
+def test_bits_of_nodes_add_up(showing: sonde.api.show.FunctionView) -> None:
     read = showing.reads[0]
     assert read.nodes["bits"][0] == pytest.approx(read.tokens["bits"].sum(), rel=1e-5)
     name = next(row for row in read.nodes.to_dicts() if row["kind"] == "identifier")
@@ -175,7 +175,7 @@ def test_attention_that_cannot_be_verified_leaves_the_rest(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = "a layer's are 1 x 4 x 26 x 65 for 26 tokens, not by query and key"
-    monkeypatch.setattr("sonde.capture.attention_backend.unread", lambda _: reason)
+    monkeypatch.setattr("sonde.capture.attention_backend.unreadable_reason", lambda _: reason)
     read = sonde.show(file, "sonde/mini-decoder").reads[0]
     assert read.without == reason and read.arcs.is_empty()
     assert read.tokens["bits"].is_finite().any()

@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.fuzz import hostile
 from tests.report.synthetic import Source, write_run
 
-from sonde.report import RunData, build_report
-from sonde.report.page import draw_all, render
+from sonde.report import RunData, write_report
+from sonde.report.page import build_sections, render_page
 
 ITEMS = 500
 DRAWN_EVERY = 16
@@ -43,12 +43,12 @@ def page(seed: int, folder: Path, items: int = ITEMS) -> None:
     sources = [Source(next(named), next(named), rng.choice(clusters), _text(rng)) for _ in range(items)]
     write_run(folder, sources, {"sonde/mini-decoder": 1.0, next(named): 1.2})
     run = RunData(folder)
-    made = render(run, draw_all(run))
+    made = render_page(run, build_sections(run))
     made.encode()
     found = _Elements(made)
     assert (found.handlers, "alert(" in made) == (0, False), f"{found.handlers} handlers in the page"
     if seed % DRAWN_EVERY == 0:
-        build_report(folder, figures=True)
+        write_report(folder, figures=True)
 
 
 def _text(rng: random.Random) -> str:

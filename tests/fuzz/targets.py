@@ -14,9 +14,9 @@ from tests.fuzz import hostile
 
 from sonde.alignment import align_table
 from sonde.base.errors import SondeError
-from sonde.corpora import Intake, SourceFile, read_files, read_lock
+from sonde.corpora import SkipCounter, SourceFile, read_files, read_lock
 from sonde.corpora.engine.decode import MAX_LINE, is_usable
-from sonde.corpora.engine.read import items_of
+from sonde.corpora.engine.read import extract_items
 from sonde.experiments import load_experiment
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer
@@ -102,7 +102,7 @@ def _tasks(language: str) -> tuple[Any, ...]:
 def warm() -> None:
     """Import and load what the first input would otherwise be charged with."""
     for name in MODELS:
-        align_table(_tokenizer(name), "x = 1\n", "python", merged=False)
+        align_table(_tokenizer(name), "x = 1\n", "python", merge_leaves=False)
     for language in LANGUAGES.names():
         LANGUAGES.load(language).functions("")
     _tasks("python")
@@ -115,18 +115,18 @@ def code(seed: int) -> None:
     language = LANGUAGES.load(name)
     tree = language.parse(text)
     language.tokens(tree), language.constructs(tree)
-    intake = Intake()
+    intake = SkipCounter()
     if not is_usable(text, "p", intake):
         return
     file = SourceFile(path="p", text=text, language=name, cluster="c", repository="r")
     language.definitions(text), language.calls(text)
-    items = [*items_of(file, "function", intake), *items_of(file, "file", intake)][:3]
+    items = [*extract_items(file, "function", intake), *extract_items(file, "file", intake)][:3]
     around = repositories([file])
     for task in rng.sample(_tasks(name), 6):
         task.label(items, around, mode=rng.choice(("corrected", "paper")))
     model = rng.choice(MODELS)
     for item in items[:1]:
-        align_table(_tokenizer(model), item.text, name, merged=rng.random() < 0.2)
+        align_table(_tokenizer(model), item.text, name, merge_leaves=rng.random() < 0.2)
 
 
 _EXPERIMENT = """
@@ -161,7 +161,7 @@ _CLOZE = '[{"idx": "maxmin-0", "nl_tokens": ["a"], "pl_tokens": ["x", "<mask>", 
 
 
 def _read(corpus: str) -> Callable[[Path], object]:
-    return lambda path: [file.text for file in read_files(f"{corpus}:{path}", (), Intake())]
+    return lambda path: [file.text for file in read_files(f"{corpus}:{path}", (), SkipCounter())]
 
 
 FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
@@ -176,7 +176,7 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "labelled spans": (
         '{"code": "x = 1", "label": "a", "start": 0, "end": 3}\n' * 6,
         "d.jsonl",
-        lambda path: [*read_files(f"labelled:{path}?start=start&end=end", (), Intake())],
+        lambda path: [*read_files(f"labelled:{path}?start=start&end=end", (), SkipCounter())],
     ),
     "codexglue": (_CLOZE, "d.json", _read("codexglue")),
 }

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, Language, facet_of
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, Language, get_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.metrics import Metrics
-from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
+from sonde.languages.engine.program_tokens import ProgramLexer, tokenize, untokenize
 from sonde.languages.engine.relations import Relations
-from sonde.languages.engine.tagging import Tagging
-from sonde.tasks.engine.bugs import BugTask, choice_of
-from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.languages.engine.tagging import Tagger
+from sonde.tasks.engine.bugs import BugTask, make_choice
+from sonde.tasks.engine.faults import FaultContext, Mutation
 from sonde.tasks.engine.task import TASKS
 
 CHILDREN = "children:parent->child"
@@ -25,7 +25,7 @@ Check = Callable[[Language, str], None]
 
 def edges(language: str, text: str) -> Iterator[tuple[str, str]]:
     """Each edge of a text: its relation, and how the cases write it."""
-    related = facet_of(language, "relations", Relations).relate(text)
+    related = get_facet(language, "relations", Relations).relate(text)
     assert not related.problem
     words = related.words.surface
     for edge in related.edges:
@@ -48,29 +48,29 @@ def relates_children(language: str, text: str, expected: list[str]) -> None:
 def cases_have_every_relation(language: str, cases: Cases) -> None:
     """Every relation of a language stands in one of the cases at least."""
     held = {edge.split(" ")[0] for _, expected in cases for edge in expected}
-    assert held | {CHILDREN} == set(facet_of(language, "relations", Relations).relation_types)
+    assert held | {CHILDREN} == set(get_facet(language, "relations", Relations).relation_types)
 
 
 def puts_a_bug_in(task_name: str, item: Item, text: str) -> None:
     """A task of bugs makes of a text, one of an item's, the text and another one that parses."""
-    task, bugs = TASKS.load(task_name), facet_of(item.language, "bugs", Bugs)
+    task, bugs = TASKS.load(task_name), get_facet(item.language, "bugs", BugSites)
     assert isinstance(task, BugTask)
-    right, wrong = task.variants(text, bugs, choice_of(0, item))
+    right, wrong = task.variants(text, bugs, make_choice(0, item))
     assert right.text == text != wrong.text and bugs.parses(wrong.text)
 
 
 def puts_a_fault_in(task_name: str, language: str, text: str) -> None:
     """A task of faults finds a place in a text."""
-    task, edits = TASKS.load(task_name), facet_of(language, "edits", Edits)
+    task, edits = TASKS.load(task_name), get_facet(language, "edits", Edits)
     assert isinstance(task, Mutation)
-    around = Surroundings(edits, "train", task.survey([text], edits))
+    around = FaultContext(edits, "train", task.survey([text], edits))
     found = [task.fault(text, around, Random(seed)) for seed in range(20)]
     assert any(fault is not None and fault.text != text for fault in found)
 
 
 def comes_back_from_program_tokens(language: str, text: str, comment: str) -> None:
     """A text made of its program tokens has the same ones, and comments are none."""
-    facet = facet_of(language, "program", Program)
+    facet = get_facet(language, "program", ProgramLexer)
     found = tokenize(facet, text)
     assert comment not in "".join(found) and tokenize(facet, untokenize(facet, found)) == found
 
@@ -81,9 +81,9 @@ def reads_whole(language: str, text: str, check: Check) -> None:
     assert not of.parse(text).has_error
     check(of, text)
     for function in of.functions(text):
-        own = function.taken_from(text)
-        assert facet_of(language, "metrics", Metrics).complexity(own) >= 1
-        assert not facet_of(language, "relations", Relations).relate(own).problem
+        own = function.extract(text)
+        assert get_facet(language, "metrics", Metrics).complexity(own) >= 1
+        assert not get_facet(language, "relations", Relations).relate(own).problem
 
 
 def says_that_it_is_broken(language: str, text: str, check: Check) -> None:
@@ -91,8 +91,8 @@ def says_that_it_is_broken(language: str, text: str, check: Check) -> None:
     of = LANGUAGES.load(language)
     assert of.parse(text).has_error
     check(of, text)
-    assert facet_of(language, "relations", Relations).relate(text).problem == "does not parse"
-    facet_of(language, "metrics", Metrics).complexity(text)
-    facet_of(language, "flow", Flow).variables(text)
-    facet_of(language, "tagging", Tagging).identifiers(text)
-    assert not facet_of(language, "bugs", Bugs).parses(text)
+    assert get_facet(language, "relations", Relations).relate(text).problem == "does not parse"
+    get_facet(language, "metrics", Metrics).complexity(text)
+    get_facet(language, "flow", Flow).variables(text)
+    get_facet(language, "tagging", Tagger).identifiers(text)
+    assert not get_facet(language, "bugs", BugSites).parses(text)

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, CodeTokens, Tree
-from sonde.languages.engine.tree import ADDED, BinaryTree, Constituents, binarise, constituents, spans
+from sonde.languages.engine.tree import (
+    NO_LABELS,
+    BinaryTree,
+    Constituents,
+    binarise,
+    count_constituents,
+    find_gap_spans,
+)
 from sonde.tasks.syntax.whole_trees import task
 
 CODE = {
@@ -40,7 +47,7 @@ def by_spans(tree: Tree, tokens: CodeTokens) -> Constituents:
 
 
 def back(binary: BinaryTree) -> Constituents:
-    return constituents(binary.distance, binary.labels, binary.unary)
+    return count_constituents(binary.distance, binary.labels, binary.unary)
 
 
 def read(language: str, code: str) -> tuple[Tree, CodeTokens]:
@@ -59,10 +66,10 @@ def test_a_function_by_hand() -> None:
         ("-", "a"): ("unary_operator",),
     }
     words = ["def", "f", "(", "a", ")", ":", "return", "-", "a"]
-    assert binary.labels == tuple(gap.get(pair, ADDED) for pair in pairwise(words))
+    assert binary.labels == tuple(gap.get(pair, NO_LABELS) for pair in pairwise(words))
     # A leaf is 0; the root stands above f, the parameters (2), the sign and the block (2): 2, 3, 4, 5, 6.
     assert binary.distance.tolist() == [6, 5, 2, 1, 4, 3, 2, 1]
-    assert binary.unary == (ADDED,) * 9
+    assert binary.unary == (NO_LABELS,) * 9
     assert back(binary) == {
         ("module", 0, 8): 1,
         ("function_definition", 0, 8): 1,
@@ -94,7 +101,7 @@ def test_the_way_back_is_exact_for_functions_of_the_library() -> None:
     for name in ("textwrap.py", "json/decoder.py", "string.py", "calendar.py"):
         text = (Path(sysconfig.get_paths()["stdlib"]) / name).read_text()
         for function in language.functions(text):
-            tree, tokens = read("python", function.taken_from(text))
+            tree, tokens = read("python", function.extract(text))
             assert back(binarise(tree, tokens)) == by_spans(tree, tokens)
             read_functions += 1
     assert read_functions > 80
@@ -142,7 +149,7 @@ def test_the_way_back_is_exact_for_random_trees(seed: int) -> None:
     binary = binarise(tree, tokens)
     assert back(binary) == by_spans(tree, tokens)
     # Only the order of the heights counts.
-    assert constituents(np.sqrt(binary.distance), binary.labels, binary.unary) == back(binary)
+    assert count_constituents(np.sqrt(binary.distance), binary.labels, binary.unary) == back(binary)
 
 
 @settings(deadline=None, max_examples=100)
@@ -158,7 +165,7 @@ def test_parts_are_those_of_the_highest_gap_first(heights: list[int]) -> None:
             part(top + 1, last)
 
     part(0, len(heights))
-    assert spans(np.array(heights, np.float64)) == [expected[gap] for gap in range(len(heights))]
+    assert find_gap_spans(np.array(heights, np.float64)) == [expected[gap] for gap in range(len(heights))]
 
 
 def test_rows_of_label() -> None:

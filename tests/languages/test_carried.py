@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.transforms import (
     COMMENTS,
@@ -14,11 +14,11 @@ from sonde.languages.engine.transforms import (
     RENAME,
     SHUFFLE,
     SWAP,
-    Carried,
+    SpanMapper,
     Transforms,
 )
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.tasks.engine.bugs import BugTask, Choice
+from sonde.tasks.engine.bugs import BugTask, RandomChoice
 from sonde.tasks.engine.task import TASKS
 
 FUNCTIONS = {
@@ -49,7 +49,9 @@ def bugs_in(name: str, task_name: str) -> list[str]:
     assert isinstance(task, BugTask)
     text, found = FUNCTIONS[name], set[str]()
     for seed in range(30):
-        found |= {one.text for one in task.variants(text, facet_of(name, task.facet, Bugs), Choice(seed))}
+        found |= {
+            one.text for one in task.variants(text, get_facet(name, task.facet, BugSites), RandomChoice(seed))
+        }
     return sorted(found - {text})
 
 
@@ -62,11 +64,11 @@ def test_a_bug_in_the_renamed_function_is_the_renamed_function_with_the_bug(
     rules, text = Transforms(language(name)), FUNCTIONS[name]
     change = rules.change(text, transform)
     assert change.text != text
-    carried = Carried(language(name), text, change, transform)
+    carried = SpanMapper(language(name), text, change, transform)
     mutants = bugs_in(name, task)
     assert len(mutants) > 2
     for mutant in mutants:
-        assert carried.edited(mutant) == rules.renamed(mutant, change.names)
+        assert carried.apply_edit(mutant) == rules.rename_variables(mutant, change.names)
 
 
 @pytest.mark.parametrize("transform", [RENAME, LAYOUT, COMMENTS, DOCSTRINGS])
@@ -76,12 +78,12 @@ def test_a_fault_that_does_not_parse_is_carried_over(name: str, transform: str) 
     rules = Transforms(language(name))
     change = rules.change(text, transform)
     assert change.text != text
-    carried = Carried(language(name), text, change, transform)
+    carried = SpanMapper(language(name), text, change, transform)
     broken = text.replace("rest > ", "rest > > ", 1)
-    edits = facet_of(name, "edits", Edits)
+    edits = get_facet(name, "edits", Edits)
     assert broken != text
     assert not edits.parses(broken)
-    found = carried.edited(broken)
+    found = carried.apply_edit(broken)
     assert found is not None
     assert found.count("> >") == 1
     assert found.replace("> >", ">", 1) == change.text
@@ -90,12 +92,12 @@ def test_a_fault_that_does_not_parse_is_carried_over(name: str, transform: str) 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("transform", [RENAME, LAYOUT, COMMENTS])
 def test_every_token_is_found_again(name: str, transform: str) -> None:
-    text, edits = FUNCTIONS[name], facet_of(name, "edits", Edits)
+    text, edits = FUNCTIONS[name], get_facet(name, "edits", Edits)
     change = Transforms(language(name)).change(text, transform)
-    carried = Carried(language(name), text, change, transform)
+    carried = SpanMapper(language(name), text, change, transform)
     tokens = edits.tokens(text)
     for one in tokens:
-        place = carried.place(one.start, one.end)
+        place = carried.map_span(one.start, one.end)
         assert place is not None
         found = change.text[slice(*place)]
         member = text[: one.start].endswith((".", "->"))
@@ -103,8 +105,8 @@ def test_every_token_is_found_again(name: str, transform: str) -> None:
         assert found == (
             "f'{v0}'" if one.surface == "f'{data}'" and transform == RENAME else one.surface
         ) or (not member and found == change.names[one.surface])
-    assert carried.place(tokens[0].start, tokens[-1].end) == (0, len(change.text.rstrip()))
-    assert carried.place(tokens[0].start, tokens[0].end + 1) is None
+    assert carried.map_span(tokens[0].start, tokens[-1].end) == (0, len(change.text.rstrip()))
+    assert carried.map_span(tokens[0].start, tokens[0].end + 1) is None
 
 
 def test_statements_that_change_places_are_not_mistaken() -> None:
@@ -112,23 +114,23 @@ def test_statements_that_change_places_are_not_mistaken() -> None:
     rules = Transforms(language("python"))
     change = rules.change(text, SWAP)
     assert change.text == "def f(a, b):\n    two = b\n    one = a\n    return one + two\n"
-    carried = Carried(language("python"), text, change, SWAP)
+    carried = SpanMapper(language("python"), text, change, SWAP)
     start = text.index("return")
-    assert carried.place(start, start + 6) == (start, start + 6)
+    assert carried.map_span(start, start + 6) == (start, start + 6)
     # A bug behind the statements goes over; one that spans both does not.
-    assert carried.edited(text.replace("+", "-")) == change.text.replace("+", "-")
-    assert carried.edited(text.replace("= a", "= b").replace("two = b", "two = a")) is None
+    assert carried.apply_edit(text.replace("+", "-")) == change.text.replace("+", "-")
+    assert carried.apply_edit(text.replace("= a", "= b").replace("two = b", "two = a")) is None
 
 
 def test_a_name_inside_a_token_is_not_missed() -> None:
     text = "def f(a, b):\n    return f'{a}', b\n"
     change = Transforms(language("python")).change(text, RENAME)
-    carried = Carried(language("python"), text, change, RENAME)
-    assert carried.edited(text.replace("', b", "', a")) == "def f(v0, v1):\n    return f'{v0}', v0\n"
-    assert carried.edited(text.replace("f'{a}'", "f'{b}'")) is None
+    carried = SpanMapper(language("python"), text, change, RENAME)
+    assert carried.apply_edit(text.replace("', b", "', a")) == "def f(v0, v1):\n    return f'{v0}', v0\n"
+    assert carried.apply_edit(text.replace("f'{a}'", "f'{b}'")) is None
     # What lies between tokens goes along: blanks, indents and comments.
-    assert carried.edited(text.replace("', b", "',  b")) == "def f(v0, v1):\n    return f'{v0}',  v1\n"
+    assert carried.apply_edit(text.replace("', b", "',  b")) == "def f(v0, v1):\n    return f'{v0}',  v1\n"
     assert (
-        carried.edited(text.replace("    re", "  # b\n  re"))
+        carried.apply_edit(text.replace("    re", "  # b\n  re"))
         == "def f(v0, v1):\n  # b\n  return f'{v0}', v1\n"
     )

@@ -2,10 +2,16 @@
 
 import pytest
 
-from sonde.languages import facet_of
-from sonde.languages.engine.deprecations import NO_REPLACEMENT, NOT_ITSELF, Deprecations, Said, said
+from sonde.languages import get_facet
+from sonde.languages.engine.deprecations import (
+    NO_REPLACEMENT,
+    OTHER_SUBJECT,
+    Deprecations,
+    Notice,
+    parse_notice,
+)
 
-FACET = facet_of("python", "deprecations", Deprecations)
+FACET = get_facet("python", "deprecations", Deprecations)
 
 CASES = {
     "a warning": (
@@ -87,9 +93,9 @@ def test_what_gives_no_pair(text: str) -> None:
 
 def test_reasons_are_counted() -> None:
     text = 'def f(x):\n    warn("Passing x is deprecated, use y instead", DeprecationWarning)\n'
-    assert FACET.read(text, "m.py")[1] == {NOT_ITSELF: 1}
-    assert said("It is deprecated.") == NO_REPLACEMENT
-    assert said("a.b() has been deprecated in favor of a.c.") == Said("a.b", "a.c")
+    assert FACET.read(text, "m.py")[1] == {OTHER_SUBJECT: 1}
+    assert parse_notice("It is deprecated.") == NO_REPLACEMENT
+    assert parse_notice("a.b() has been deprecated in favor of a.c.") == Notice("a.b", "a.c")
 
 
 def test_the_place_is_that_of_the_definition() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sonde.languages import LANGUAGES, facet_of, has_facet
+from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.edits import Edits
 
 MODULES = ["bisect", "textwrap", "fnmatch", "heapq", "shlex"]
 
 
 def edits(language: str) -> Edits:
-    return facet_of(language, "edits", Edits)
+    return get_facet(language, "edits", Edits)
 
 
 def source(module: str) -> str:
@@ -33,7 +33,7 @@ def test_python_keywords_are_those_of_tokenize(module: str) -> None:
     expected = Counter(
         token.string for token in read if token.type == tokenize.NAME and token.string in known
     )
-    assert Counter(place.surface for place in edits("python").keyword_places(text)) == expected
+    assert Counter(place.surface for place in edits("python").keyword_spans(text)) == expected
 
 
 def test_every_python_keyword_has_one_category() -> None:

@@ -20,15 +20,15 @@ from tests.languages.by_hand import (
 from tests.languages.go_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of, go, has_facet, reasons_without
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, get_facet, get_unsupported_tasks, go, has_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits
-from sonde.languages.engine.imports import Imports
+from sonde.languages.engine.imports import ImportReader
 from sonde.languages.engine.metrics import Metrics
-from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagger
 from sonde.tasks import Repository
-from sonde.tasks.engine.cloze_statements import aliased, plain
+from sonde.tasks.engine.cloze_statements import make_aliased_statement, make_plain_statement
 from sonde.tasks.engine.task import TASKS
 
 GO = LANGUAGES.load("go")
@@ -83,7 +83,7 @@ type Sizer interface{ Size() int }
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in GO.functions(CODE) if one.name == "Total")
-    return Item("i", function.taken_from(CODE), "go", "function", "a.go", "Total", 0, "c", "r")
+    return Item("i", function.extract(CODE), "go", "function", "a.go", "Total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them() -> None:
@@ -117,11 +117,11 @@ def test_the_cases_have_every_relation() -> None:
 
 
 def test_metrics(item: Item) -> None:
-    metrics = facet_of("go", "metrics", Metrics)
+    metrics = get_facet("go", "metrics", Metrics)
     # for, if, &&, if, one case, and one.
     assert metrics.complexity(item.text) == 6
-    assert metrics.nesting(item.text) == 3
-    assert metrics.structures(item.text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
+    assert metrics.nesting_depth(item.text) == 3
+    assert metrics.count_structures(item.text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
     assert metrics.operators(item.text) == (":=", ":=", ">", "&&", "+=", "==")
     # func, for, range, if, else, if, continue, switch, case, return, default, defer, return.
     assert metrics.keywords(item.text) == 13
@@ -147,7 +147,7 @@ PACKAGES = (
 @pytest.mark.skipif(not SOURCES, reason="no sources of Go (Debian: golang-1.19-src)")
 def test_complexity_and_length_against_lizard() -> None:
     compared, other = 0, []
-    metrics = facet_of("go", "metrics", Metrics)
+    metrics = get_facet("go", "metrics", Metrics)
     for path in (file for package in PACKAGES for file in sorted((SOURCES[0] / package).glob("*.go"))):
         text = path.read_text(encoding="utf-8")
         theirs = {
@@ -155,7 +155,7 @@ def test_complexity_and_length_against_lizard() -> None:
         }
         assert not GO.parse(text).has_error
         for function in GO.functions(text):
-            own = function.taken_from(text)
+            own = function.extract(text)
             # lizard counts function literals apart, and loses its way behind these.
             if "func(" in own or "struct{}" in own or "\\\\`" in own or "\nfunc " in own:
                 continue
@@ -170,7 +170,7 @@ def test_complexity_and_length_against_lizard() -> None:
 
 
 def test_variables_and_their_misuse(item: Item) -> None:
-    flow, bugs = facet_of("go", "flow", Flow), facet_of("go", "misuse", Bugs)
+    flow, bugs = get_facet("go", "flow", Flow), get_facet("go", "misuse", BugSites)
     assert {one.name: one.kind for one in flow.variables(item.text)} == {
         **dict.fromkeys(("s", "items", "least", "sum", "err"), "parameter"),
         **dict.fromkeys(("item", "n"), "local"),
@@ -211,11 +211,11 @@ def test_faults_are_put_in(item: Item, name: str) -> None:
     ],
 )
 def test_getters_and_setters(text: str, expected: bool) -> None:
-    assert facet_of("go", "edits", Edits).is_accessor(text) is expected
+    assert get_facet("go", "edits", Edits).is_accessor(text) is expected
 
 
 def test_classes_of_tokens(item: Item) -> None:
-    tagging = facet_of("go", "tagging", Tagging)
+    tagging = get_facet("go", "tagging", Tagger)
     found = {item.text[one.start : one.end]: one.label for one in tagging.keywords(item.text)}
     expected = {"for": "KFC", ":=": "OAS", "&&": "OLB", "==": "ORE", "int": "KPT", "*": "SYM"}
     expected |= {"defer": "KEH", "func": "KMD"}
@@ -238,7 +238,7 @@ def test_classes_of_tokens(item: Item) -> None:
     reachable = {*tables.classes.values(), *tables.words.values()}
     assert reachable == set(KTX_CLASSES)
     # No keyword of Go stands for an object.
-    assert reachable | set(tables.more.values()) | set(IDN_CLASSES) | {"KOB"} == set(AST_CLASSES)
+    assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) | {"KOB"} == set(AST_CLASSES)
 
 
 def test_constructs() -> None:
@@ -297,7 +297,7 @@ func g(t T) []http.Header {
 
 
 def test_imports_and_what_is_taken_from_them() -> None:
-    imports = facet_of("go", "imports", Imports)
+    imports = get_facet("go", "imports", ImportReader)
     found = imports.read(IMPORTING)
     assert [(one.bound, one.name, one.alias) for one in found.imports] == [
         *(("strings", "strings", ""), ("fmt", "fmt", ""), ("r", "math.rand", "r"), ("url", "net.url", "")),
@@ -315,28 +315,33 @@ def test_imports_and_what_is_taken_from_them() -> None:
 
 
 def test_imports_inside_of_broken_code_are_left_out() -> None:
-    found = facet_of("go", "imports", Imports).read(
+    found = get_facet("go", "imports", ImportReader).read(
         'package a\nimport "fmt"\nfunc f() { fmt.A() }\n) fmt.B( {{'
     )
     assert [one.name for one in found.calls] == ["fmt.A"]
 
 
 def test_statements_of_names() -> None:
-    templates = facet_of("go", "imports", Imports).templates
+    templates = get_facet("go", "imports", ImportReader).templates
     name = ("math", "rand", "Intn")
-    call = plain(templates["call"]["call"], name)
+    call = make_plain_statement(templates["call"]["call"], name)
     assert call.text == "rand.Intn("
     assert [(one.index, call.text[one.start : one.end]) for one in call.levels] == [(1, "rand"), (2, "Intn")]
-    assert plain(templates["call"]["import"], name).text == 'import "math/rand"'
-    assert plain(templates["literal"]["call"], ("net", "http", "Header")).text == "http.Header{"
-    assert aliased(templates["call"]["alias"], name, 2, "r").text == 'import r "math/rand"\nr.Intn('
+    assert make_plain_statement(templates["call"]["import"], name).text == 'import "math/rand"'
+    assert (
+        make_plain_statement(templates["literal"]["call"], ("net", "http", "Header")).text == "http.Header{"
+    )
+    assert (
+        make_aliased_statement(templates["call"]["alias"], name, 2, "r").text
+        == 'import r "math/rand"\nr.Intn('
+    )
 
 
 def test_what_go_cannot_have() -> None:
     # Each with its reason in `language.toml`.
     assert not any(has_facet("go", facet) for facet in ("npath", "deprecations"))
-    assert facet_of("go", "bugs", Bugs).exceptions == ()
-    assert set(reasons_without("go")) == {"npt", "exception_type", "api_deprecated"}
+    assert get_facet("go", "bugs", BugSites).exceptions == ()
+    assert set(get_unsupported_tasks("go")) == {"npt", "exception_type", "api_deprecated"}
 
 
 ODD = [

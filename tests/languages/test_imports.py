@@ -3,10 +3,10 @@
 
 import pytest
 
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.imports import Imports
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.imports import ImportReader
 
-PYTHON = facet_of("python", "imports", Imports)
+PYTHON = get_facet("python", "imports", ImportReader)
 
 # Name of the case, text, names called in text order.
 CASES: list[tuple[str, str, list[str]]] = [
@@ -117,7 +117,7 @@ def test_paths_start_at_the_outermost_package() -> None:
         "t.py",
         "p2/__init__.pyi",
     ]
-    rooted = PYTHON.rooted(paths)
+    rooted = PYTHON.to_import_paths(paths)
     assert [rooted[path] for path in paths] == [
         "p/__init__.py",
         "p/q/__init__.py",
@@ -130,14 +130,17 @@ def test_paths_start_at_the_outermost_package() -> None:
 
 def test_a_folder_that_is_a_package_itself_is_the_first_level() -> None:
     paths = ["__init__.py", "m.py", "q/__init__.py", "q/n.py", "loose/o.py"]
-    assert list(PYTHON.rooted(paths, "p").values()) == [
+    assert list(PYTHON.to_import_paths(paths, "p").values()) == [
         "p/__init__.py",
         "p/m.py",
         "p/q/__init__.py",
         "p/q/n.py",
         "loose/o.py",
     ]
-    assert PYTHON.rooted(["m.py", "q/__init__.py"], "p") == {"m.py": "m.py", "q/__init__.py": "q/__init__.py"}
+    assert PYTHON.to_import_paths(["m.py", "q/__init__.py"], "p") == {
+        "m.py": "m.py",
+        "q/__init__.py": "q/__init__.py",
+    }
 
 
 def test_a_deeply_nested_text_is_read() -> None:
@@ -149,5 +152,5 @@ def test_a_language_without_imports_says_so() -> None:
     from sonde.base.errors import UsageError
 
     with pytest.raises(UsageError, match="text"):
-        facet_of("text", "imports", Imports)
+        get_facet("text", "imports", ImportReader)
     assert "python" in LANGUAGES.names()

@@ -3,10 +3,10 @@
 
 import pytest
 
-from sonde.languages import facet_of
-from sonde.languages.engine.imports import Imports
+from sonde.languages import get_facet
+from sonde.languages.engine.imports import ImportReader
 
-JAVA = facet_of("java", "imports", Imports)
+JAVA = get_facet("java", "imports", ImportReader)
 
 HEAD = "import java.util.List;\nimport java.util.Map;\nimport static java.lang.Math.max;\n"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sonde.languages import facet_of
-from sonde.languages.engine.imports import Imports
+from sonde.languages import get_facet
+from sonde.languages.engine.imports import ImportReader
 
 LIBRARY = Path(ast.__file__).parent
 PACKAGES = ("json", "http", "email", "unittest", "concurrent")
@@ -145,7 +145,7 @@ def expected(package: str) -> tuple[Counter[str], dict[str, set[str]]]:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_names_calls_and_aliases_equal_the_compilers(package: str) -> None:
-    facet = facet_of("python", "imports", Imports)
+    facet = get_facet("python", "imports", ImportReader)
     calls: Counter[str] = Counter()
     aliases: dict[str, set[str]] = defaultdict(set)
     for file in sorted((LIBRARY / package).rglob("*.py")):
@@ -161,7 +161,7 @@ def test_names_calls_and_aliases_equal_the_compilers(package: str) -> None:
 
 
 def test_flat_tables_would_add_calls_in_unittest() -> None:
-    facet = facet_of("python", "imports", Imports)
+    facet = get_facet("python", "imports", ImportReader)
     file = LIBRARY / "unittest" / "suite.py"
     text = file.read_text(encoding="utf-8")
     # The parameter `result` of a method is not the module `unittest.result`.

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.counting import grows_by
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.languages import facet_of
-from sonde.languages.engine.relations import Delimiters, Related, Relations
-from sonde.papers.codesyntax.java.edges import with_newlines
+from sonde.languages import get_facet
+from sonde.languages.engine.relations import Delimiters, RelationGraph, Relations
+from sonde.papers.codesyntax.java.edges import add_newlines
 
-JAVA = facet_of("java", "relations", Relations)
+JAVA = get_facet("java", "relations", Relations)
 LOOP = "for (int i = 0; i < n; i++) { g(n); }"
 BRANCH = "if (x > 3) { g(1); } else h(2);"
 CAUGHT = "try { g(1); } catch (E e) { h(2); } finally { k(3); }"
@@ -102,7 +102,7 @@ def method(statement: str) -> str:
     return f"void f() {{\n    {statement}\n}}"
 
 
-def written(related: Related, relation: str) -> str:
+def written(related: RelationGraph, relation: str) -> str:
     seen: Counter[str] = Counter()
     names: list[str] = []
     for surface in related.words.surface:
@@ -115,7 +115,7 @@ def written(related: Related, relation: str) -> str:
 
 def test_there_are_39_relations_each_with_a_golden_edge() -> None:
     assert set(GOLDEN) == set(JAVA.relation_types) and len(JAVA.relation_types) == 39
-    assert set(JAVA.relation_types) - set(JAVA.averaged) == {"LabeledStatement:label->body"}
+    assert set(JAVA.relation_types) - set(JAVA.averaged_relations) == {"LabeledStatement:label->body"}
     assert len(JAVA.keywords) == 53 and JAVA.keywords[-1] == ";"
 
 
@@ -233,7 +233,7 @@ def test_newlines_of_comments_are_words_and_those_at_either_end_are_not() -> Non
     words = JAVA.words("\n a /* \n\n */ b // \n c\n", delimiters=Delimiters(newlines=True))
     assert words.surface == ("a", "\n", "\n", "b", "\n", "c")
     assert [int(place) for place in words.start] == [2, 7, 8, 13, 18, 20]
-    assert with_newlines("", []) == []
+    assert add_newlines("", []) == []
 
 
 def test_semicolons_may_be_trimmed_and_then_masked() -> None:
@@ -298,7 +298,7 @@ def test_no_text_crashes_and_every_edge_is_inside(text: str, mode: bool) -> None
 @pytest.mark.parametrize("mode", ["corrected", "paper"])
 @pytest.mark.parametrize("pair", ["{}", "()"])
 def test_the_work_grows_with_the_brackets(mode: str, pair: str) -> None:
-    def relate(size: int) -> Related:
+    def relate(size: int) -> RelationGraph:
         return JAVA.relate(f"class A {{ int[] x = {pair[0] * size}1{pair[1] * size}; }}", mode=mode)
 
     assert grows_by(relate) < 2.6

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 from tests.languages.java_relations_referee import Eclipse, Position
 
 from sonde.base.fingerprint import unit_hash
-from sonde.languages import LANGUAGES, facet_of
+from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.relations import Delimiters, Relations
 from sonde.papers.javalang_tokens import LexerError, lex
 
 javalang = pytest.importorskip("javalang", reason="javalang, whose tokens these are, is not installed")
 
-JAVA = facet_of("java", "relations", Relations)
+JAVA = get_facet("java", "relations", Relations)
 HERE = Path(__file__).parent
 SNIPPETS = dict(
     part.split("\n", 1)

@@ -17,15 +17,15 @@ from tests.languages.by_hand import (
 from tests.languages.javascript_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, Language, facet_of, has_facet, javascript
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, Language, get_facet, has_facet, javascript
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits
-from sonde.languages.engine.imports import Imports
+from sonde.languages.engine.imports import ImportReader
 from sonde.languages.engine.metrics import Metrics
-from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagger
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.tasks import Repository, languages_of
+from sonde.tasks import Repository, get_languages
 from sonde.tasks.engine.task import TASKS
 
 JAVASCRIPT = LANGUAGES.load("javascript")
@@ -83,7 +83,7 @@ items[0] = function () {};
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in JAVASCRIPT.functions(CODE) if one.name == "total")
-    return Item("i", function.taken_from(CODE), "javascript", "function", "a.js", "total", 0, "c", "r")
+    return Item("i", function.extract(CODE), "javascript", "function", "a.js", "total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them() -> None:
@@ -96,7 +96,7 @@ def test_functions_and_what_documents_them() -> None:
         *(("A.prototype.late", ""), ("run", ""), ("stop-it", ""), ("Deep.down.under", "")),
         *(("hidden", ""), ("$.fn.plugin", "")),
     ]
-    texts = {one.name: one.taken_from(CODE) for one in JAVASCRIPT.functions(CODE)}
+    texts = {one.name: one.extract(CODE) for one in JAVASCRIPT.functions(CODE)}
     assert texts["arrow"].startswith("const arrow = (n) => n") and texts["arrow"].endswith(": 1")
     assert texts["other"] == "other = function () {}"
     assert texts["total"].startswith("async function total(") and texts["secret"].startswith("get secret()")
@@ -111,14 +111,14 @@ def test_functions_and_what_documents_them() -> None:
 )
 @pytest.mark.parametrize("value", ["function (a) {{ {}a }}", "function g(a) {{ {}a }}", "(a) => {}a"])
 def test_brackets_around_a_function_change_nothing(text: str, value: str) -> None:
-    metrics = facet_of("javascript", "metrics", Metrics)
+    metrics = get_facet("javascript", "metrics", Metrics)
     plain, bracketed = (
         text.replace("{{", "{").replace("}}", "}").replace("{}", written)
         for written in (value.format(""), f"({value.format('')})")
     )
     found, other = JAVASCRIPT.functions(plain), JAVASCRIPT.functions(bracketed)
     assert [one.qualified_name for one in found] == [one.qualified_name for one in other]
-    assert len(found) == 1 and other[0].taken_from(bracketed).rstrip(" })").count("(") > 0
+    assert len(found) == 1 and other[0].extract(bracketed).rstrip(" })").count("(") > 0
     assert metrics.complexity(plain) == metrics.complexity(bracketed) == 1
 
 
@@ -138,12 +138,12 @@ def test_a_method_alone_is_read_as_what_it_is(text: str, check: Callable[[Langua
     assert not tree.has_error and tree.kind_name(0) in ("method_definition", "field_definition")
     check(JAVASCRIPT, text)
     (function,) = JAVASCRIPT.functions(text)
-    assert function.taken_from(text) == text.strip()
+    assert function.extract(text) == text.strip()
     assert not any(call.name == function.name for call in JAVASCRIPT.calls(text))
-    assert facet_of("javascript", "bugs", Bugs).parses(text) and facet_of(
+    assert get_facet("javascript", "bugs", BugSites).parses(text) and get_facet(
         "javascript", "edits", Edits
     ).parses(text)
-    assert facet_of("javascript", "metrics", Metrics).complexity(text) == 1
+    assert get_facet("javascript", "metrics", Metrics).complexity(text) == 1
     # Two of them are no definition.
     assert JAVASCRIPT.parse(text + text).has_error
 
@@ -164,11 +164,11 @@ def test_the_cases_have_every_relation() -> None:
 
 
 def test_metrics(item: Item) -> None:
-    metrics = facet_of("javascript", "metrics", Metrics)
+    metrics = get_facet("javascript", "metrics", Metrics)
     # for, if, &&, if, one case, and one; the arrow counts apart.
     assert metrics.complexity(item.text) == 6
-    assert metrics.nesting(item.text) == 4
-    assert metrics.structures(item.text) == {"if": 3, "loop": 1, "switch": 1, "try": 0}
+    assert metrics.nesting_depth(item.text) == 4
+    assert metrics.count_structures(item.text) == {"if": 3, "loop": 1, "switch": 1, "try": 0}
     assert metrics.operators(item.text) == ("=", ">", "&&", "+=", "===", "||")
     # async, function, let, for, const, of, if, else, if, continue, switch, case, throw, new, default, if and
     # return.
@@ -192,7 +192,7 @@ def test_metrics(item: Item) -> None:
 
 
 def test_variables_and_their_misuse(item: Item) -> None:
-    flow, bugs = facet_of("javascript", "flow", Flow), facet_of("javascript", "misuse", Bugs)
+    flow, bugs = get_facet("javascript", "flow", Flow), get_facet("javascript", "misuse", BugSites)
     assert {one.name: one.kind for one in flow.variables(item.text)} == {
         **dict.fromkeys(("items", "least", "others", "more", "one"), "parameter"),
         **dict.fromkeys(("sum", "item"), "local"),
@@ -226,7 +226,7 @@ def test_variables_and_their_misuse(item: Item) -> None:
     ],
 )
 def test_where_a_variable_is_seen(text: str, at: str, expected: set[str]) -> None:
-    assert facet_of("javascript", "flow", Flow).visible(text, text.rindex(at)) == expected
+    assert get_facet("javascript", "flow", Flow).visible_names(text, text.rindex(at)) == expected
 
 
 def as_method(text: str) -> str:
@@ -261,11 +261,11 @@ def test_faults_are_put_in(item: Item, name: str, method: bool) -> None:
     ],
 )
 def test_getters_and_setters(text: str, expected: bool) -> None:
-    assert facet_of("javascript", "edits", Edits).is_accessor(text) is expected
+    assert get_facet("javascript", "edits", Edits).is_accessor(text) is expected
 
 
 def test_classes_of_tokens(item: Item) -> None:
-    tagging = facet_of("javascript", "tagging", Tagging)
+    tagging = get_facet("javascript", "tagging", Tagger)
     found = {item.text[one.start : one.end]: one.label for one in tagging.keywords(item.text)}
     expected = {"for": "KFC", "of": "KFC", "=": "OAS", "&&": "OLB", "===": "ORE", "=>": "SYM", "...": "SYM"}
     expected |= {"throw": "KEH", "function": "KMD", "async": "KMD", "let": "KMD"}
@@ -290,7 +290,7 @@ def test_classes_of_tokens(item: Item) -> None:
     tables = tagging.tables  # type: ignore[attr-defined]
     reachable = {*tables.classes.values(), *tables.words.values(), "OUT"}
     assert reachable == set(KTX_CLASSES)
-    assert reachable | set(tables.more.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
+    assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
 
 
 def test_constructs() -> None:
@@ -331,7 +331,7 @@ function h() { var q = require('util'); return q.inspect(path.sep, path.join(1))
 
 
 def test_imports_and_calls_of_what_modules_export() -> None:
-    found = facet_of("javascript", "imports", Imports).read(IMPORTS)
+    found = get_facet("javascript", "imports", ImportReader).read(IMPORTS)
     assert [(one.bound, one.name, one.member, one.alias) for one in found.imports] == [
         *(("fs", "fs", False, ""), ("writeFile", "fs.writeFile", True, "")),
         *(("read", "fs.readFile", True, "read"), ("path", "path", False, ""), ("_", "lodash", False, "_")),
@@ -350,8 +350,8 @@ def test_imports_and_calls_of_what_modules_export() -> None:
 def test_what_javascript_cannot_have() -> None:
     # Each with its reason in `language.toml`.
     assert not any(has_facet("javascript", facet) for facet in ("npath", "deprecations"))
-    assert facet_of("javascript", "bugs", Bugs).exceptions == ()
-    lacks = {name for name in TASKS.names() if "javascript" not in languages_of(TASKS.load(name))}
+    assert get_facet("javascript", "bugs", BugSites).exceptions == ()
+    lacks = {name for name in TASKS.names() if "javascript" not in get_languages(TASKS.load(name))}
     assert lacks == {"npt"}
 
 

@@ -18,15 +18,15 @@ import pytest
 from tests.languages.by_hand import Check, reads_whole, says_that_it_is_broken
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.metrics import Metrics
 from sonde.languages.engine.relations import Relations
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.tasks.engine.bugs import BugTask, choice_of
-from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.tasks.engine.bugs import BugTask, make_choice
+from sonde.tasks.engine.faults import FaultContext, Mutation
 from sonde.tasks.engine.task import TASKS
 
 JAVASCRIPT = LANGUAGES.load("javascript")
@@ -71,7 +71,7 @@ def files() -> tuple[str, ...]:
 
 
 def test_tokens_functions_and_calls_against_acorn() -> None:
-    metrics = facet_of("javascript", "metrics", Metrics)
+    metrics = get_facet("javascript", "metrics", Metrics)
     assert isinstance(JAVASCRIPT, TreeSitterLanguage)
     compared = 0
     for text, answer in zip(files(), parser_answers(files()), strict=True):
@@ -81,8 +81,7 @@ def test_tokens_functions_and_calls_against_acorn() -> None:
         compared += 1
         assert [[leaf.start, leaf.end] for leaf in JAVASCRIPT.leaves(text)] == answer["tokens"]
         functions = [
-            [one.name, one.end, metrics.complexity(one.taken_from(text))]
-            for one in JAVASCRIPT.functions(text)
+            [one.name, one.end, metrics.complexity(one.extract(text))] for one in JAVASCRIPT.functions(text)
         ]
         assert sorted(functions) == sorted(answer["functions"])
         calls = [[one.name, one.start] for one in JAVASCRIPT.calls(text)]
@@ -91,7 +90,7 @@ def test_tokens_functions_and_calls_against_acorn() -> None:
 
 
 def test_complexity_and_length_against_lizard() -> None:
-    metrics = facet_of("javascript", "metrics", Metrics)
+    metrics = get_facet("javascript", "metrics", Metrics)
     compared, other = 0, []
     # lizard tells functions of one line apart by it.
     for text in (text for text in files() if max(map(len, text.splitlines()), default=0) < 500):
@@ -102,7 +101,7 @@ def test_complexity_and_length_against_lizard() -> None:
             continue
         theirs = {one.start_line: one for one in found}
         for function in JAVASCRIPT.functions(text):
-            own = function.taken_from(text)
+            own = function.extract(text)
             # lizard loses its way in functions inside functions and in regular expressions.
             plain = own.startswith(("function ", "async function ")) and own.count("function") == 1
             if not plain or "=>" in own or re.search(r"[(]/|[?'`]", own):
@@ -139,7 +138,7 @@ def test_code_with_a_fault_is_valid_to_acorn() -> None:
 
 
 def functions_of(texts: Sequence[str]) -> list[str]:
-    found = {one.taken_from(text) for text in texts for one in JAVASCRIPT.functions(text)}
+    found = {one.extract(text) for text in texts for one in JAVASCRIPT.functions(text)}
     return sorted(one for one in found if len(one) < 3000)
 
 
@@ -149,13 +148,13 @@ def fault_of(name: str) -> Callable[[str], str | None]:
     def bug(text: str) -> str | None:
         assert isinstance(task, BugTask)
         asked = Item(text, text, "javascript", "function", "a.js", "f", 0, "c", "r")
-        found = task.variants(text, facet_of("javascript", "bugs", Bugs), choice_of(0, asked))
+        found = task.variants(text, get_facet("javascript", "bugs", BugSites), make_choice(0, asked))
         return found[1].text if found else None
 
     def fault(text: str) -> str | None:
         assert isinstance(task, Mutation)
-        edits = facet_of("javascript", "edits", Edits)
-        around = Surroundings(edits, "train", task.survey([text], edits))
+        edits = get_facet("javascript", "edits", Edits)
+        around = FaultContext(edits, "train", task.survey([text], edits))
         found = task.fault(text, around, Random(len(text)))
         return found.text if found else None
 
@@ -198,8 +197,8 @@ BROKEN = [
 
 @pytest.mark.parametrize("text", ODD)
 def test_odd_code_is_read_whole(text: str, check: Check) -> None:
-    facet_of("javascript", "flow", Flow).dependencies(text)
-    assert not facet_of("javascript", "relations", Relations).relate(text).problem
+    get_facet("javascript", "flow", Flow).dependencies(text)
+    assert not get_facet("javascript", "relations", Relations).relate(text).problem
     reads_whole("javascript", text, check)
 
 

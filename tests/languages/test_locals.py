@@ -80,11 +80,11 @@ def test_a_receiver_of_a_method_reference_is_fixed() -> None:
 def test_scopes_follow_where_code_is_evaluated() -> None:
     text = "class A:\n    n = 1\n    def f(self, m=n):\n        global g\n        g = [n for n in m]\n"
     held = found("python", text)
-    inside, default = held.scopes.at(text.index("g =")), text.index("=n") + 1
-    assert (inside.kind, inside.declared) == ("function", {"g": "global"})
-    assert held.scopes.at(default).kind == "function"
-    assert held.evaluated.at(default).kind == "class"
+    inside, default = held.scopes.find_scope(text.index("g =")), text.index("=n") + 1
+    assert (inside.kind, inside.outer_names) == ("function", {"g": "global"})
+    assert held.scopes.find_scope(default).kind == "function"
+    assert held.evaluation_scopes.find_scope(default).kind == "class"
     # A method does not see what its class binds, and a global name is the module's.
-    assert [scope.kind for scope in held.scopes.seen(inside)] == ["function", "module"]
-    assert [scope.kind for scope in held.scopes.seen(inside, "g")] == ["module"]
-    assert held.scopes.at(text.index("n for")).kind == "comprehension"
+    assert [scope.kind for scope in held.scopes.visible_scopes(inside)] == ["function", "module"]
+    assert [scope.kind for scope in held.scopes.visible_scopes(inside, "g")] == ["module"]
+    assert held.scopes.find_scope(text.index("n for")).kind == "comprehension"

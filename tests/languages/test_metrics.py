@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.base.plugins import published
-from sonde.languages import facet_of
+from sonde.base.plugins import load_published_object
+from sonde.languages import get_facet
 from sonde.languages.engine.metrics import ExecutionPaths, Metrics
-from sonde.papers.inspect.labels import signs
+from sonde.papers.inspect.labels import list_operator_signs
 from sonde.tasks.engine.task import GROUP
 
 
 def paths(language: str, text: str) -> int:
-    return facet_of(language, "npath", ExecutionPaths).count(text)
+    return get_facet(language, "npath", ExecutionPaths).count(text)
 
 
 def value(task: str, text: str, language: str = "java") -> float:
     """The number of a task as INSPECT published it."""
-    return published(GROUP, task).value(text, language)
+    return load_published_object(GROUP, task).value(text, language)
 
 
 # Java: text, complexity, NPath as checkstyle counts, decisions and NPath of the released labels.
@@ -61,12 +61,12 @@ JAVA = [
 
 @pytest.fixture
 def java() -> Metrics:
-    return facet_of("java", "metrics", Metrics)
+    return get_facet("java", "metrics", Metrics)
 
 
 @pytest.fixture
 def python() -> Metrics:
-    return facet_of("python", "metrics", Metrics)
+    return get_facet("python", "metrics", Metrics)
 
 
 @pytest.mark.parametrize(("text", "complexity", "npath", "decisions", "released"), JAVA)
@@ -132,7 +132,7 @@ NESTING = [
 
 @pytest.mark.parametrize(("text", "blocks", "braces"), NESTING)
 def test_nesting_of_java(java: Metrics, text: str, blocks: int, braces: int) -> None:
-    assert java.nesting(text) == blocks
+    assert java.nesting_depth(text) == blocks
     assert value("mxn", text) == braces
 
 
@@ -141,7 +141,7 @@ def test_operators_of_java_operate_and_the_released_ones_stand_anywhere(java: Me
         "void f() { Map<B, ? extends T> m = a instanceof B ? -c : c; for (X x : xs) x += 1; g(y -> y > 1); }"
     )
     assert java.operators(text) == ("=", "instanceof", "?:", "-", "+=", "->", ">")
-    assert signs(text, "java") == ("<", "?", ">", "=", "?", "-", ":", ":", "+=", "->", ">")
+    assert list_operator_signs(text, "java") == ("<", "?", ">", "=", "?", "-", ":", ":", "+=", "->", ">")
 
 
 def test_operators_of_python_are_signs_and_words_that_operate(python: Metrics) -> None:
@@ -153,9 +153,9 @@ def test_operators_of_python_are_signs_and_words_that_operate(python: Metrics) -
 
 def test_structures_are_counted_by_kind(java: Metrics, python: Metrics) -> None:
     text = "void f() { if (a) b(); else if (c) d(); do e(); while (g); try (R r = h()) { switch (x) { } } }"
-    assert java.structures(text) == {"if": 2, "loop": 1, "switch": 1, "try": 1}
+    assert java.count_structures(text) == {"if": 2, "loop": 1, "switch": 1, "try": 1}
     text = "if a: b\nelif c: d\nfor e in g: h\nwith i: j\nmatch k:\n    case 1: l\n"
-    assert python.structures(text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
+    assert python.count_structures(text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
 
 
 def test_tokens_are_a_lexers(java: Metrics, python: Metrics) -> None:
@@ -190,7 +190,7 @@ def test_deep_code_does_not_end_the_stack(java: Metrics, python: Metrics) -> Non
     )
     assert java.complexity(text) == 502
     assert paths("java", text) == 501
-    assert java.nesting(text) == 501
+    assert java.nesting_depth(text) == 501
     assert java.depth(text) > depth
     text = "def f():\n    return " + " + ".join(["a"] * depth) + "\n"
     assert paths("python", text) == 1
@@ -223,7 +223,7 @@ PATTERNS = [
 
 @pytest.mark.parametrize(("language", "text", "expected"), PATTERNS)
 def test_patterns(language: str, text: str, expected: tuple[int, ...]) -> None:
-    found = facet_of(language, "metrics", Metrics).patterns(text)
+    found = get_facet(language, "metrics", Metrics).patterns(text)
     assert (
         tuple(found[name] for name in ("nested_loop", "if_in_loop", "early_return", "recursion")) == expected
     )

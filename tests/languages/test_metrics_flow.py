@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.languages import LANGUAGES, facet_of, has_facet
+from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.data_flow import Flow
 
 JAVA = """\
@@ -45,7 +45,7 @@ def run(self, a, *rest, key: int = 1, **more):
 
 def listed(language: str, text: str) -> list[tuple[str, str, int]]:
     """Name, kind and number of places of each variable."""
-    found = facet_of(language, "flow", Flow).variables(text)
+    found = get_facet(language, "flow", Flow).variables(text)
     for variable in found:
         assert all(text[place.start : place.end] == variable.name for place in variable.places)
         assert list(variable.places) == sorted(variable.places)
@@ -107,7 +107,7 @@ def test_variables_of_python() -> None:
 def scopes(language: str, text: str) -> list[set[str]]:
     """The names of each scope."""
     found: dict[int, set[str]] = {}
-    for variable in facet_of(language, "flow", Flow).variables(text):
+    for variable in get_facet(language, "flow", Flow).variables(text):
         found.setdefault(variable.scope, set()).add(variable.name)
     return list(found.values())
 
@@ -159,7 +159,7 @@ FLOWS = [
 
 @pytest.mark.parametrize(("language", "text", "expected"), FLOWS)
 def test_dependencies(language: str, text: str, expected: set[tuple[str, str]]) -> None:
-    flow = facet_of(language, "flow", Flow)
+    flow = get_facet(language, "flow", Flow)
     found = flow.variables(text)
     assert {(found[one].name, found[other].name) for one, other in flow.dependencies(text)} == expected
 
@@ -167,7 +167,7 @@ def test_dependencies(language: str, text: str, expected: set[tuple[str, str]]) 
 @pytest.mark.parametrize("language", [name for name in LANGUAGES.names() if has_facet(name, "tokens")])
 @pytest.mark.parametrize("text", ["", "x", "def def (", "void f( { int x = ; }", "é = 1;;"])
 def test_any_text_has_variables_inside_it(language: str, text: str) -> None:
-    flow = facet_of(language, "flow", Flow)
+    flow = get_facet(language, "flow", Flow)
     count = len(listed(language, text))
     assert all(0 <= one < count and 0 <= other < count for one, other in flow.dependencies(text))
 
@@ -210,7 +210,7 @@ MEANT = {
 def test_a_name_means_the_variable_that_the_language_says(language: str) -> None:
     for text, expected in MEANT[language]:
         counts: dict[int, int] = {}
-        for variable in facet_of(language, "flow", Flow).variables(text):
+        for variable in get_facet(language, "flow", Flow).variables(text):
             if variable.name.removeprefix("$") == "x":
                 counts[variable.scope] = len(variable.places)
         assert [counts[scope] for scope in sorted(counts)] == expected, text

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from sonde.languages import LANGUAGES, facet_of
+from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.data_flow import Flow
-from sonde.languages.engine.metrics import ExecutionPaths, Metrics, MetricsOf
+from sonde.languages.engine.metrics import ExecutionPaths, Metrics, QueryMetrics
 
 MODULES = (
     *(
@@ -93,7 +93,7 @@ def functions() -> list[Parsed]:
 
 @pytest.fixture(scope="module")
 def python() -> Metrics:
-    return facet_of("python", "metrics", Metrics)
+    return get_facet("python", "metrics", Metrics)
 
 
 def test_complexity_of_python_is_radons(python: Metrics, functions: list[Parsed]) -> None:
@@ -118,7 +118,7 @@ def test_length_of_python_is_the_tokenizers(python: Metrics, functions: list[Par
 
 
 def test_variables_of_python_are_the_compilers(functions: list[Parsed]) -> None:
-    flow = facet_of("python", "flow", Flow)
+    flow = get_facet("python", "flow", Flow)
     for code, module, node in functions:
         table = next(child for child in symtable.symtable(module, "m", "exec").get_children())
         if table.get_type() != "function" or any(isinstance(inner, ast.ClassDef) for inner in ast.walk(node)):
@@ -163,7 +163,7 @@ def blocks(node: Any) -> int:
 
 def test_nesting_of_python_is_that_of_the_compilers_tree(python: Metrics, functions: list[Parsed]) -> None:
     for code, _, node in functions:
-        assert python.nesting(code) == blocks(node), code
+        assert python.nesting_depth(code) == blocks(node), code
 
 
 class Npath(ast.NodeVisitor):
@@ -223,7 +223,7 @@ def test_npath_of_python_is_nejmehs_by_plain_recursion(python: Metrics, function
         if any(isinstance(inner, ast.Match) for inner in ast.walk(node)):
             continue
         compared += 1
-        assert facet_of("python", "npath", ExecutionPaths).count(code) == Npath().row(node.body), code
+        assert get_facet("python", "npath", ExecutionPaths).count(code) == Npath().row(node.body), code
     assert compared > 1000
 
 
@@ -262,7 +262,7 @@ def test_complexity_and_npath_of_java_are_checkstyles(tmp_path: Path) -> None:
     for found in REPORTED.finditer(run.stdout):
         digits = int(re.sub(r"\D", "", found[5]))
         theirs[str(Path(found[1]).resolve()), int(found[2]), int(found[3] or 1), found[4]] = digits
-    metrics = facet_of("java", "metrics", MetricsOf)
+    metrics = get_facet("java", "metrics", QueryMetrics)
     compared, wrong, unexplained = 0, 0, []
     for path in sorted((tmp_path / "java.base").rglob("*.java")):
         text = path.read_text(encoding="utf-8")
@@ -277,7 +277,7 @@ def test_complexity_and_npath_of_java_are_checkstyles(tmp_path: Path) -> None:
             code = text[function.start : function.end]
             assert metrics.complexity(code) == theirs[*place, "Cyclomatic"], code
             # checkstyle says 0 where nothing branches: that is one path.
-            if facet_of("java", "npath", ExecutionPaths).count(code) != max(theirs[*place, "NPath"], 1):
+            if get_facet("java", "npath", ExecutionPaths).count(code) != max(theirs[*place, "NPath"], 1):
                 wrong += 1
                 inner = len(metrics.captured(code).get("function", [])) > 1
                 if not inner and not re.search(r"\bdo\b", code):

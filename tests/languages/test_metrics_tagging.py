@@ -8,11 +8,11 @@ import token
 
 import pytest
 
-from sonde.base.plugins import published
+from sonde.base.plugins import load_published_object
 from sonde.corpora import Item
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.metrics import Metrics
-from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagged, Tagging
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, TaggedToken, Tagger
 from sonde.tasks.engine.task import GROUP
 
 JAVA = """\
@@ -32,12 +32,12 @@ async def run(self, n: int = 3, *rest):
 """
 
 
-def words(text: str, tags: tuple[Tagged, ...]) -> list[tuple[str, str]]:
+def words(text: str, tags: tuple[TaggedToken, ...]) -> list[tuple[str, str]]:
     return [(text[start:end], label) for start, end, label in tags]
 
 
-def facet(language: str) -> Tagging:
-    return facet_of(language, "tagging", Tagging)
+def facet(language: str) -> Tagger:
+    return get_facet(language, "tagging", Tagger)
 
 
 def test_keywords_of_java_by_their_place() -> None:
@@ -49,10 +49,10 @@ def test_keywords_of_java_by_their_place() -> None:
     ]
 
 
-def released(task: str, text: str) -> tuple[Tagged, ...]:
+def released(task: str, text: str) -> tuple[TaggedToken, ...]:
     """The tokens of a Java text as INSPECT published their classes."""
     item = Item("i", text, "java", "function", "A.java", "f", 0, "c", "r")
-    return published(GROUP, task).tags(item, "")
+    return load_published_object(GROUP, task).tags(item, "")
 
 
 def test_keywords_of_the_released_file_by_their_text() -> None:
@@ -185,9 +185,9 @@ def test_nodes_have_keywords_names_and_literals() -> None:
 def test_every_class_can_occur(language: str) -> None:
     tables = facet(language).tables  # type: ignore[attr-defined]
     reachable = {*tables.classes.values(), *tables.words.values()}
-    reachable |= {label for under in tables.under.values() for label in under.values() if label}
+    reachable |= {label for under in tables.parent_overrides.values() for label in under.values() if label}
     assert reachable == set(KTX_CLASSES)
-    assert reachable | set(tables.more.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
+    assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
 
 
 LABELS_OF_JUMPS = {
@@ -224,9 +224,9 @@ TAKES = {
 @pytest.mark.parametrize("language", TAKES)
 def test_a_name_spelt_as_a_kind_is_no_literal(language: str) -> None:
     tables = facet(language).tables  # type: ignore[attr-defined]
-    names = facet_of(language, "tokens", Metrics).identifiers
+    names = get_facet(language, "tokens", Metrics).identifiers
     tried = 0
-    for word in tables.more.keys() - tables.more_words.keys() - tables.words.keys():
+    for word in tables.extra_classes.keys() - tables.extra_words.keys() - tables.words.keys():
         text = TAKES[language].replace("NAME", word)
         if word.isidentifier() and names(text).count(word) == TAKES[language].count("NAME"):
             tried += 1
@@ -254,7 +254,7 @@ MISTAKEN = [
 
 @pytest.mark.parametrize(("language", "text", "names", "reserved"), MISTAKEN)
 def test_a_reserved_word_is_none_of_the_names(language: str, text: str, names: int, reserved: int) -> None:
-    tokens = facet_of(language, "tokens", Metrics)
+    tokens = get_facet(language, "tokens", Metrics)
     assert len(tokens.identifiers(text)) == names and tokens.keywords(text) == reserved
     assert len(facet(language).identifiers(text)) == names
 
@@ -266,7 +266,7 @@ def test_a_method_of_ruby_with_a_capital_is_a_method() -> None:
 
 
 def test_constraints_of_go_operate_on_nothing() -> None:
-    tokens = facet_of("go", "tokens", Metrics)
+    tokens = get_facet("go", "tokens", Metrics)
     assert tokens.operators("func f[T int | ~string](a T) T { return a | b }") == ("|",)
     assert ("|", "SYM") in words(GENERIC, facet("go").keywords(GENERIC))
 

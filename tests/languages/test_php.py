@@ -28,19 +28,19 @@ from tests.languages.by_hand import (
 from tests.languages.php_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of, has_facet, php
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, get_facet, has_facet, php
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits
-from sonde.languages.engine.imports import Imports
+from sonde.languages.engine.imports import ImportReader
 from sonde.languages.engine.metrics import Metrics
 from sonde.languages.engine.relations import Relations
-from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagger
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.tasks import Repository, languages_of
-from sonde.tasks.engine.bugs import BugTask, choice_of
-from sonde.tasks.engine.cloze_statements import aliased, plain
-from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.tasks import Repository, get_languages
+from sonde.tasks.engine.bugs import BugTask, make_choice
+from sonde.tasks.engine.cloze_statements import make_aliased_statement, make_plain_statement
+from sonde.tasks.engine.faults import FaultContext, Mutation
 from sonde.tasks.engine.task import TASKS
 
 PHP = LANGUAGES.load("php")
@@ -98,7 +98,7 @@ enum Suit: string { case A = 'a'; public function label() { return Str::title($t
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in PHP.functions(CODE) if one.name == "total")
-    return Item("i", function.taken_from(CODE), "php", "function", "a.php", "total", 0, "c", "r")
+    return Item("i", function.extract(CODE), "php", "function", "a.php", "total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them(item: Item) -> None:
@@ -176,11 +176,11 @@ def test_the_cases_have_every_relation() -> None:
 
 
 def test_metrics(item: Item) -> None:
-    metrics = facet_of("php", "metrics", Metrics)
+    metrics = get_facet("php", "metrics", Metrics)
     # foreach, if, &&, elseif, one case, and one.
     assert metrics.complexity(item.text) == 6
-    assert metrics.nesting(item.text) == 3
-    assert metrics.structures(item.text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
+    assert metrics.nesting_depth(item.text) == 3
+    assert metrics.count_structures(item.text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
     assert metrics.operators(item.text) == ("=", "=", ">", "&&", "+=", "===")
     assert metrics.patterns(item.text)["if_in_loop"] == 2
     assert metrics.patterns(item.text)["early_return"] == 0
@@ -189,7 +189,9 @@ def test_metrics(item: Item) -> None:
     match = "function f() { return match ($x) { 1, 2 => $a ?: $b, 3 => $a or $b, default => $a ?? $b }; }"
     assert metrics.complexity(match) == 5
     assert metrics.operators(match) == ("?:", "or", "??")
-    assert metrics.nesting("function f() { if ($x): while ($y): g(); endwhile; else: h(); endif; }") == 3
+    assert (
+        metrics.nesting_depth("function f() { if ($x): while ($y): g(); endwhile; else: h(); endif; }") == 3
+    )
 
 
 LIBRARIES = Path("/usr/share/php")
@@ -278,7 +280,7 @@ def spans(tokens: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
 
 @INSTALLED
 def test_relations_against_php_parser() -> None:
-    facet = facet_of("php", "relations", Relations)
+    facet = get_facet("php", "relations", Relations)
     alike, apart = Counter[str](), Counter[str]()
     for (_, text), theirs in zip(sources(), told(), strict=True):
         found = facet.relate(text)
@@ -329,7 +331,7 @@ def functions() -> Iterator[tuple[Path, int, str]]:
     for path, text in sources():
         if not PHP.parse(text).has_error:
             for function in PHP.functions(text):
-                yield path, function.start, function.taken_from(text)
+                yield path, function.start, function.extract(text)
 
 
 # What lizard counts otherwise: closures apart, arms with arrays in them, `?int` as a decision; words as none.
@@ -341,7 +343,7 @@ OTHERWISE = re.compile(
 @INSTALLED
 def test_complexity_and_length_against_lizard() -> None:
     compared, other = 0, []
-    metrics = facet_of("php", "metrics", Metrics)
+    metrics = get_facet("php", "metrics", Metrics)
     theirs: dict[Path, dict[int, Any]] = {}
     texts = dict(sources())
     for path, start, own in functions():
@@ -370,7 +372,7 @@ VALID = (
 
 @INSTALLED
 def test_php_takes_what_is_said_to_parse() -> None:
-    edits, bugs = facet_of("php", "edits", Edits), facet_of("php", "bugs", Bugs)
+    edits, bugs = get_facet("php", "edits", Edits), get_facet("php", "bugs", BugSites)
     draw = Random(1)
     texts = [text for _, _, text in functions() if 80 < len(text) < 2500]
     texts = draw.sample(texts, 250)
@@ -381,11 +383,11 @@ def test_php_takes_what_is_said_to_parse() -> None:
             items = (
                 Item(str(at), text, "php", "function", "a", "f", 0, "c", "r") for at, text in enumerate(texts)
             )
-            variants = (task.variants(one.text, bugs, choice_of(0, one)) for one in items)
+            variants = (task.variants(one.text, bugs, make_choice(0, one)) for one in items)
             changed += [(name, right.text) for found in variants for right in found[1:]]
         else:
             assert isinstance(task, Mutation)
-            around = Surroundings(edits, "train", task.survey(texts, edits))
+            around = FaultContext(edits, "train", task.survey(texts, edits))
             faults = (task.fault(text, around, draw) for text in texts)
             changed += [(name, fault.text) for fault in faults if fault is not None]
     judged = referee(["<?php class _ {\n" + text + "\n}" for _, text in changed])
@@ -411,7 +413,7 @@ def test_what_php_provides() -> None:
 
 
 def test_variables_and_their_misuse(item: Item) -> None:
-    flow, bugs = facet_of("php", "flow", Flow), facet_of("php", "misuse", Bugs)
+    flow, bugs = get_facet("php", "flow", Flow), get_facet("php", "misuse", BugSites)
     assert {one.name: one.kind for one in flow.variables(item.text)} == {
         **dict.fromkeys(("$items", "$least", "$logs"), "parameter"),
         **dict.fromkeys(("$sum", "$name", "$item", "$n"), "local"),
@@ -438,11 +440,11 @@ def test_bugs_are_put_in(item: Item, name: str) -> None:
 
 
 def test_caught_exceptions() -> None:
-    bugs = facet_of("php", "bugs", Bugs)
+    bugs = get_facet("php", "bugs", BugSites)
     text = (
         "function f() { try {} catch (\\RuntimeException | TypeError | A\\Own $e) {} catch (Exception) {} }"
     )
-    assert [one.surface for one in bugs.caught(text)] == ["RuntimeException", "TypeError"]
+    assert [one.surface for one in bugs.caught_exceptions(text)] == ["RuntimeException", "TypeError"]
 
 
 @pytest.mark.parametrize(
@@ -456,18 +458,18 @@ def test_caught_exceptions() -> None:
     ],
 )
 def test_getters_and_setters(text: str, expected: bool) -> None:
-    assert facet_of("php", "edits", Edits).is_accessor(text) is expected
+    assert get_facet("php", "edits", Edits).is_accessor(text) is expected
 
 
 @pytest.mark.parametrize(
     "text", ["$x = return;", "else;", "static public static $x;", "f(public);", "$class->for = A::while();"]
 )
 def test_a_reserved_word_is_no_name_but_a_member_s(text: str) -> None:
-    assert facet_of("php", "edits", Edits).parses(text) is text.startswith("$class")
+    assert get_facet("php", "edits", Edits).parses(text) is text.startswith("$class")
 
 
 def test_classes_of_tokens(item: Item) -> None:
-    tagging = facet_of("php", "tagging", Tagging)
+    tagging = get_facet("php", "tagging", Tagger)
     found = {item.text[one.start : one.end]: one.label for one in tagging.keywords(item.text)}
     expected = {
         "foreach": "KFC",
@@ -497,7 +499,7 @@ def test_classes_of_tokens(item: Item) -> None:
     tables = tagging.tables  # type: ignore[attr-defined]
     reachable = {*tables.classes.values(), *tables.words.values()}
     assert reachable == set(KTX_CLASSES)
-    assert reachable | set(tables.more.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
+    assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
 
 
 def test_constructs() -> None:
@@ -535,7 +537,7 @@ C::f(1); new C(2); E::h(); new E\S(3); g(4); \A\B\C::z(); K::m(); l(); H\q(1); s
 
 
 def test_imports_and_the_calls_through_them() -> None:
-    found = facet_of("php", "imports", Imports).read(IMPORTING)
+    found = get_facet("php", "imports", ImportReader).read(IMPORTING)
     assert [(one.bound, one.name, one.member, one.alias) for one in found.imports] == [
         *(("C", "A.B.C", False, ""), ("E", "D", False, "E"), ("g", "F.g", True, ""), ("H", "G.H", False, "")),
         *(("K", "G.I.J", False, "K"), ("l", "G.l", True, "")),
@@ -550,18 +552,20 @@ def test_imports_and_the_calls_through_them() -> None:
         *(("F.g", "function", "g"), ("G.I.J.m", "call", "K::m"), ("G.l", "function", "l")),
         ("G.H.q", "function", r"H\q"),
     ]
-    call, made = (facet_of("php", "imports", Imports).templates[kind] for kind in ("call", "new"))
-    assert plain(call["call"], ("A", "B", "f")).text == r"\A\B::f("
+    call, made = (get_facet("php", "imports", ImportReader).templates[kind] for kind in ("call", "new"))
+    assert make_plain_statement(call["call"], ("A", "B", "f")).text == r"\A\B::f("
     assert (
-        plain(call["import"], ("A", "B", "f")).text == plain(made["import"], ("A", "B")).text == r"use A\B;"
+        make_plain_statement(call["import"], ("A", "B", "f")).text
+        == make_plain_statement(made["import"], ("A", "B")).text
+        == r"use A\B;"
     )
-    assert aliased(call["alias"], ("A", "B", "f"), 2, "C").text == "use A\\B as C;\nC::f("
+    assert make_aliased_statement(call["alias"], ("A", "B", "f"), 2, "C").text == "use A\\B as C;\nC::f("
 
 
 def test_what_php_cannot_have() -> None:
     # Each with its reason in `language.toml`.
     assert not any(has_facet("php", facet) for facet in ("npath", "deprecations"))
-    lacks = {name for name in TASKS.names() if "php" not in languages_of(TASKS.load(name))}
+    lacks = {name for name in TASKS.names() if "php" not in get_languages(TASKS.load(name))}
     assert lacks == {"npt"}
 
 
@@ -614,10 +618,10 @@ def test_what_use_imports_has_the_kind_that_the_statement_says() -> None:
         "<?php use function A\\x, A\\y as z; use const B\\C, B\\D as E; use F\\G, F\\H as I;"
         " use J\\{function k, const L, M as N, O\\P}; use function Q\\{r, s as t}; y(); z(); t(); I::f();"
     )
-    tags = facet_of("php", "tagging", Tagging).identifiers(text)
+    tags = get_facet("php", "tagging", Tagger).identifiers(text)
     found = {text[tag.start : tag.end]: tag.label for tag in tags}
     kinds = {"IDM": "xyzkrstf", "IDV": "CDEL", "IDC": "GHIMNP", "IDP": "ABFJOQ"}
     assert found == {name: kind for kind, names in kinds.items() for name in names}
-    read = facet_of("php", "imports", Imports).read(text)
+    read = get_facet("php", "imports", ImportReader).read(text)
     assert {one.bound for one in read.imports if one.member} == set("xzkrt")
     assert [call.name for call in read.calls] == ["A.y", "Q.s", "F.H.f"]

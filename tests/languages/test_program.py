@@ -3,90 +3,90 @@
 import pytest
 from tests.languages.program_cases import JAVA, PYTHON, D, E, N
 
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.program_tokens import (
-    SANITISED,
-    Conditions,
-    Program,
+    SANITISED_CHARACTERS,
+    ProgramLexer,
+    TokenFormat,
+    join_pieces,
     split_identifier,
     split_text,
     tokenize,
     untokenize,
-    whole_tokens,
 )
 
-PY = facet_of("python", "program", Program)
-JV = facet_of("java", "program", Program)
+PY = get_facet("python", "program", ProgramLexer)
+JV = get_facet("java", "program", ProgramLexer)
 NOTHING: frozenset[str] = frozenset()
 MISMATCHED = "\nclass A(object):\n  def f():\n    pass\n def b():\n   pass"
 
-FACTS: list[tuple[str, Program, str, Conditions, list[str]]] = [
+FACTS: list[tuple[str, ProgramLexer, str, TokenFormat, list[str]]] = [
     (
         "1",
         PY,
         '"this is a string"',
-        Conditions(),
+        TokenFormat(),
         ['"^', "this^", " ^", "is^", " ^", "a^", " ^", "string^", '"', E],
     ),
-    ("2", PY, '"""this\nis"""', Conditions(), ['"""^', "this^", "___NLCHAR___^", "is^", '"""', E]),
-    ("3", PY, "a_b_c", Conditions(), ["a_^", "b_^", "c", E]),
-    ("4", PY, "a = b\n#comment\nc = d", Conditions(), ["a", "=", "b", N, "___NL___", "c", "=", "d", E]),
-    ("5", PY, "# Comment.", Conditions(skipped=NOTHING), ["#^", " ^", "Comment^", ".", "___NL___", E]),
-    ("6", PY, "a\n\tb", Conditions(), ["a", N, "___INDENT___\t", "b", D, E]),
+    ("2", PY, '"""this\nis"""', TokenFormat(), ['"""^', "this^", "___NLCHAR___^", "is^", '"""', E]),
+    ("3", PY, "a_b_c", TokenFormat(), ["a_^", "b_^", "c", E]),
+    ("4", PY, "a = b\n#comment\nc = d", TokenFormat(), ["a", "=", "b", N, "___NL___", "c", "=", "d", E]),
+    ("5", PY, "# Comment.", TokenFormat(skipped=NOTHING), ["#^", " ^", "Comment^", ".", "___NL___", E]),
+    ("6", PY, "a\n\tb", TokenFormat(), ["a", N, "___INDENT___\t", "b", D, E]),
     (
         "7",
         PY,
         "async f():\n\tawait g()",
-        Conditions(),
+        TokenFormat(),
         ["async", "f", "(", ")", ":", N, "___INDENT___\t", "await", "g", "(", ")", D, E],
     ),
-    ("8", PY, '"""ABC', Conditions(), ["___ERROR___", E]),
-    ("9", PY, MISMATCHED, Conditions(), ["___ERROR___", E]),
-    ("10", PY, "ReServed == bad_mojo", Conditions(), ["Re^", "Served", "==", "bad_^", "mojo", E]),
+    ("8", PY, '"""ABC', TokenFormat(), ["___ERROR___", E]),
+    ("9", PY, MISMATCHED, TokenFormat(), ["___ERROR___", E]),
+    ("10", PY, "ReServed == bad_mojo", TokenFormat(), ["Re^", "Served", "==", "bad_^", "mojo", E]),
     (
         "11",
         PY,
         "ReServed == bad_mojo",
-        Conditions(reserved=frozenset(("ReServed", "bad_mojo"))),
+        TokenFormat(reserved_words=frozenset(("ReServed", "bad_mojo"))),
         ["ReServed", "==", "bad_mojo", E],
     ),
     (
         "12",
         PY,
         'bad_mojo == "bad_mojo"',
-        Conditions(reserved=frozenset(("bad_mojo",))),
+        TokenFormat(reserved_words=frozenset(("bad_mojo",))),
         ["bad_mojo", "==", '"^', "bad^", "_^", "mojo^", '"', E],
     ),
     (
         "13",
         PY,
         "for a in b:",
-        Conditions(mappings={"^": "SENTINEL", "o": "ZZZ"}),
+        TokenFormat(mappings={"^": "SENTINEL", "o": "ZZZ"}),
         ["fZZZr", "a", "in", "b", ":", E],
     ),
     (
         "14",
         PY,
         'a = "rZboing"',
-        Conditions(mappings={"^": "SENTINEL", "Z": "xxx"}),
+        TokenFormat(mappings={"^": "SENTINEL", "Z": "xxx"}),
         ["a", "=", '"^', "r^", "xxxboing^", '"', E],
     ),
-    ("15", PY, "", Conditions(), [E]),
+    ("15", PY, "", TokenFormat(), [E]),
     (
         "21",
         JV,
         "package com.aye.bee.cee;",
-        Conditions(),
+        TokenFormat(),
         ["package", " ", "com", ".", "aye", ".", "bee", ".", "cee", ";", ""],
     ),
     (
         "22",
         JV,
         "public   class CamelCase {",
-        Conditions(),
+        TokenFormat(),
         ["public", "   ", "class", " ", "Camel^", "Case", " ", "{", ""],
     ),
-    ("24", JV, "/* comment */", Conditions(), ["/*^", " ^", "comment^", " ^", "*/", ""]),
+    ("24", JV, "/* comment */", TokenFormat(), ["/*^", " ^", "comment^", " ^", "*/", ""]),
 ]
 
 
@@ -96,14 +96,14 @@ FACTS: list[tuple[str, Program, str, Conditions, list[str]]] = [
     ids=[fact[0] for fact in FACTS],
 )
 def test_facts_of_the_published_tokenizer(
-    program: Program, text: str, conditions: Conditions, pieces: list[str]
+    program: ProgramLexer, text: str, conditions: TokenFormat, pieces: list[str]
 ) -> None:
     assert tokenize(program, text, conditions) == pieces
 
 
 def test_places_of_tokens() -> None:
     assert [(one.start, one.end) for one in PY.lexemes("")] == [((0, 0), (0, 0))]
-    found = [(one.spelling, one.kind, one.start, one.end) for one in PY.lexemes("def f(\n): pass")]
+    found = [(one.surface, one.kind, one.start, one.end) for one in PY.lexemes("def f(\n): pass")]
     assert found == [
         ("def", "KEYWORD", (0, 0), (0, 3)),
         ("f", "IDENTIFIER", (0, 4), (0, 5)),
@@ -195,8 +195,8 @@ def test_programs_made_of_tokens(text: str, again: str) -> None:
 
 
 def test_pieces_that_make_no_program_are_refused() -> None:
-    assert whole_tokens(["CARET^", "1"], {"^": "CARET"}) == ["^1"]
-    assert whole_tokens(["___NLCHAR___^", "a"]) == ["\na"]
+    assert join_pieces(["CARET^", "1"], {"^": "CARET"}) == ["^1"]
+    assert join_pieces(["___NLCHAR___^", "a"]) == ["\na"]
     for pieces in ([], ["other"], ["a", ""], ["a", "", E], ["a^", E], ["a^b", E], ["a\n", E]):
         with pytest.raises(ValueError, match=r"program token|piece"):
             untokenize(PY, pieces)
@@ -212,9 +212,9 @@ def test_pieces_that_make_no_program_are_refused() -> None:
         {"^": "AB", "x": "B"},
         {"^": "A", "x": "A"},
         {"ab": "X", "^": "Y"},
-        {**SANITISED, "C": "y"},
+        {**SANITISED_CHARACTERS, "C": "y"},
     ],
 )
 def test_mappings_that_could_not_be_undone_are_refused(mappings: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="mapping"):
-        Conditions(mappings=mappings)
+        TokenFormat(mappings=mappings)

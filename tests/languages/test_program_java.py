@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer, tokenize, untokenize
 
 javalang = pytest.importorskip("javalang", reason="javalang, whose tokens these are, is not installed")
-JV = facet_of("java", "program", Program)
+JV = get_facet("java", "program", ProgramLexer)
 KINDS = {
     "Keyword": "KEYWORD",
     "Modifier": "KEYWORD",
@@ -52,14 +52,14 @@ def test_kinds_and_spellings_are_those_of_javalang(text: str) -> None:
         assert any(one.kind == "ERROR" for one in found)
     else:
         hidden = ("COMMENT", "WHITESPACE", "NEWLINE", "EOS")
-        assert [(one.kind, one.spelling) for one in found if one.kind not in hidden] == expected
+        assert [(one.kind, one.surface) for one in found if one.kind not in hidden] == expected
 
 
 @settings(max_examples=200, deadline=None)
 @given(CODE | TIGHT)
 def test_tokens_meet_and_come_back(text: str) -> None:
     found = JV.lexemes(text)
-    if found[-1].spelling == "":
+    if found[-1].surface == "":
         for one, following in itertools.pairwise(found):
             assert one.end == following.start
         pieces = tokenize(JV, text)

@@ -12,19 +12,19 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Intake, read_files
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import Conditions, Program, tokenize, untokenize
-from sonde.papers.python_tokens import scan
+from sonde.corpora import SkipCounter, read_files
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer, TokenFormat, tokenize, untokenize
+from sonde.papers.python_tokens import scan_words
 
-PY = facet_of("python", "program", Program)
+PY = get_facet("python", "program", ProgramLexer)
 REFUSED = "___ERROR___"
 ODD = ["'", '"', '"""', "\\", "\\\n", "\n", "  ", "$", "?", "!", "(", ")", "\r", "\f", "\t", "é", "²", "#"]
 
 
 @functools.cache
 def texts() -> list[str]:
-    files = read_files("stdlib", ("python",), Intake())
+    files = read_files("stdlib", ("python",), SkipCounter())
     return [file.text for file in files if unit_hash("program", file.path) < 0.1]
 
 
@@ -59,7 +59,7 @@ def by_tokenize(text: str) -> list[tuple[str, str]] | None:
 @example("x = 'a\\\nb")
 def test_words_are_those_of_tokenize(text: str) -> None:
     text = text.rstrip()
-    words = scan(text)
+    words = scan_words(text)
     found = list(zip(words.kind, words.surface, strict=True)) if words.whole else None
     expected = by_tokenize(text)
     # After a string that a backslash continues in vain, `tokenize` ends the next long string too early.
@@ -72,7 +72,7 @@ def test_words_are_those_of_tokenize(text: str) -> None:
 def test_tokens_of_edited_code_come_back(text: str, comments: bool) -> None:
     # A line that begins with a carriage return is one blank line to `tokenize`, whatever it holds.
     assume("\r" not in text.replace("\r\n", ""))
-    conditions = Conditions(skipped=frozenset()) if comments else Conditions()
+    conditions = TokenFormat(skipped=frozenset()) if comments else TokenFormat()
     pieces = tokenize(PY, text, conditions)
     # Before a line break a backslash that is a word of its own would continue the line.
     assume("\\" not in pieces)

@@ -8,18 +8,18 @@ from tests.counting import grows_by
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Selection, select
-from sonde.languages import facet_of
-from sonde.languages.engine.relations import Delimiters, Related, Relations
-from sonde.papers.python_tokens import matching
+from sonde.languages import get_facet
+from sonde.languages.engine.relations import Delimiters, RelationGraph, Relations
+from sonde.papers.python_tokens import count_matches
 
-FACET = facet_of("python", "relations", Relations)
+FACET = get_facet("python", "relations", Relations)
 
 
 def body(*lines: str) -> str:
     return "def f(x):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def shown(related: Related, relation: str) -> list[str]:
+def shown(related: RelationGraph, relation: str) -> list[str]:
     """Edges as ``head: first ... last``, words joined by blanks, a newline as ``NL`` and nothing as ``_``."""
     words = [{"\n": "NL", "": "_"}.get(word, word.strip()) for word in related.words.surface]
     return [
@@ -103,7 +103,7 @@ GOLDEN: list[tuple[str, str, list[str]]] = [
 def test_every_relation_has_an_edge_written_by_hand() -> None:
     assert {relation for relation, _, edges in GOLDEN if edges} == set(FACET.relation_types)
     assert len(FACET.relation_types) == 44
-    assert len(FACET.averaged) == 34
+    assert len(FACET.averaged_relations) == 34
     assert len(FACET.keywords) == 35
 
 
@@ -257,6 +257,6 @@ def test_words_are_compared_where_they_are() -> None:
             assert isinstance(place, int), "a copy of all words for each node of a line"
             return super().__getitem__(place)
 
-    assert matching(Unsliced("abcd"), Unsliced("bcx"), 1) == 2
-    assert matching(Unsliced("abcd"), Unsliced("cdef"), 2) == 2
-    assert matching(Unsliced("ab"), Unsliced("a"), 5) == 0
+    assert count_matches(Unsliced("abcd"), Unsliced("bcx"), 1) == 2
+    assert count_matches(Unsliced("abcd"), Unsliced("cdef"), 2) == 2
+    assert count_matches(Unsliced("ab"), Unsliced("a"), 5) == 0

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sonde.corpora import Selection, select
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.relations import Delimiters, Relations
 
 pytestmark = pytest.mark.skipif(
@@ -256,7 +256,7 @@ def corrected(code: str, newlines: bool = False) -> Edges:
 
 
 def labelled(code: str, newlines: bool = False, mode: str = "paper") -> tuple[list[str], Edges]:
-    facet = facet_of("python", "relations", Relations)
+    facet = get_facet("python", "relations", Relations)
     related = facet.relate(code, mode=mode, delimiters=Delimiters(newlines=newlines))
     assert related.problem == ""
     found: Edges = defaultdict(list)
@@ -283,7 +283,7 @@ def test_two_hundred_library_functions_equal_the_referee() -> None:
     drawn = select("stdlib", Selection(languages=("python",), limit=300)).items
     chosen = sorted(drawn, key=lambda item: len(item.text))[:200]
     seen: set[str] = set()
-    facet = facet_of("python", "relations", Relations)
+    facet = get_facet("python", "relations", Relations)
     parsed = 0
     for item in chosen:
         try:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.reference import relations as reference
 
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import Program
-from sonde.languages.engine.relations import AS_PUBLISHED, EdgeLabeller, Relations
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer
+from sonde.languages.engine.relations import PUBLISHED_DELIMITERS, EdgeLabeller, Relations
 
 LANGUAGES = ("python", "java")
 with_sources = pytest.mark.skipif(
@@ -51,9 +51,9 @@ def test_a_difference_is_counted_on_both_sides(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_without_a_quirk_no_paper_is_asked(language: str) -> None:
-    edges = facet_of(language, "edges", EdgeLabeller)
+    edges = get_facet(language, "edges", EdgeLabeller)
     assert type(edges).__module__ == "sonde.languages.engine.relation_query"
-    assert type(facet_of(language, "program", Program)).__module__ == f"sonde.papers.cubert.{language}"
+    assert type(get_facet(language, "program", ProgramLexer)).__module__ == f"sonde.papers.cubert.{language}"
 
 
 JAVA = "void f() { g(1, 2); for (int i = 0; i < n; i++) { final String[] s = new String[n]; } }"
@@ -74,8 +74,8 @@ JAVA = "void f() { g(1, 2); for (int i = 0; i < n; i++) { final String[] s = new
 )
 def test_what_the_grammar_has_otherwise(language: str, text: str, edge: tuple[str, str, str]) -> None:
     for related in (
-        facet_of(language, "relations", Relations).relate(text),
-        facet_of(language, "edges", EdgeLabeller).relate(text, AS_PUBLISHED),
+        get_facet(language, "relations", Relations).relate(text),
+        get_facet(language, "edges", EdgeLabeller).relate(text, PUBLISHED_DELIMITERS),
     ):
         words = related.words.surface
         assert edge in {
@@ -85,5 +85,5 @@ def test_what_the_grammar_has_otherwise(language: str, text: str, edge: tuple[st
 
 
 def test_a_sign_that_may_close_type_arguments_is_a_word_each() -> None:
-    words = facet_of("java", "relations", Relations).words("void f() { x = y >>> 2; }").surface
+    words = get_facet("java", "relations", Relations).words("void f() { x = y >>> 2; }").surface
     assert words[5:12] == ("x", "=", "y", ">", ">", ">", "2")

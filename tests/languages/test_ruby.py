@@ -19,12 +19,12 @@ from tests.languages.by_hand import (
 from tests.languages.ruby_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of, has_facet, reasons_without, ruby
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, get_facet, get_unsupported_tasks, has_facet, ruby
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.metrics import Metrics
-from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagging
+from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES, Tagger
 from sonde.tasks import Repository
 from sonde.tasks.engine.task import TASKS
 
@@ -85,7 +85,7 @@ end
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in RUBY.functions(CODE) if one.name == "total")
-    return Item("i", function.taken_from(CODE), "ruby", "function", "a.rb", "total", 0, "c", "r")
+    return Item("i", function.extract(CODE), "ruby", "function", "a.rb", "total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them() -> None:
@@ -152,11 +152,11 @@ def test_the_cases_have_every_relation() -> None:
 
 
 def test_metrics(item: Item) -> None:
-    metrics = facet_of("ruby", "metrics", Metrics)
+    metrics = get_facet("ruby", "metrics", Metrics)
     # if, &&, elsif, one case, and one.
     assert metrics.complexity(item.text) == 5
-    assert metrics.nesting(item.text) == 3
-    assert metrics.structures(item.text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
+    assert metrics.nesting_depth(item.text) == 3
+    assert metrics.count_structures(item.text) == {"if": 2, "loop": 1, "switch": 1, "try": 0}
     assert metrics.operators(item.text) == ("=", "=", ">", "&&", "+=", "==")
     # def, do, if, elsif, next, end, end, case, when, then, return, else, end, end.
     assert metrics.keywords(item.text) == 14
@@ -183,17 +183,17 @@ def test_metrics(item: Item) -> None:
     ],
 )
 def test_decisions(body: str, expected: int) -> None:
-    assert facet_of("ruby", "metrics", Metrics).complexity(f"def f; {body}; end") == expected
+    assert get_facet("ruby", "metrics", Metrics).complexity(f"def f; {body}; end") == expected
 
 
 def test_what_follows_a_heredoc_ends_the_method() -> None:
-    metrics = facet_of("ruby", "metrics", Metrics)
+    metrics = get_facet("ruby", "metrics", Metrics)
     assert metrics.patterns("def f\n  return <<~A\n    b\n  A\nend")["early_return"] == 0
     assert metrics.patterns("def f\n  return <<~A\n    b\n  A\n  c\nend")["early_return"] == 1
 
 
 def test_variables_and_their_misuse(item: Item) -> None:
-    flow, bugs = facet_of("ruby", "flow", Flow), facet_of("ruby", "misuse", Bugs)
+    flow, bugs = get_facet("ruby", "flow", Flow), get_facet("ruby", "misuse", BugSites)
     assert {one.name: one.kind for one in flow.variables(item.text)} == {
         **dict.fromkeys(("items", "least", "item"), "parameter"),
         **dict.fromkeys(("sum", "n"), "local"),
@@ -237,7 +237,7 @@ def test_variables_and_their_misuse(item: Item) -> None:
 )
 def test_places_of_variables(text: str, expected: dict[str, list[int]]) -> None:
     found: dict[str, list[int]] = {}
-    for one in facet_of("ruby", "flow", Flow).variables(text):
+    for one in get_facet("ruby", "flow", Flow).variables(text):
         found.setdefault(one.name, []).append(len(one.places))
     assert found == expected
 
@@ -266,11 +266,11 @@ def test_faults_are_put_in(item: Item, name: str) -> None:
     ],
 )
 def test_getters_and_setters(text: str, expected: bool) -> None:
-    assert facet_of("ruby", "edits", Edits).is_accessor(text) is expected
+    assert get_facet("ruby", "edits", Edits).is_accessor(text) is expected
 
 
 def test_classes_of_tokens(item: Item) -> None:
-    tagging = facet_of("ruby", "tagging", Tagging)
+    tagging = get_facet("ruby", "tagging", Tagger)
     text = item.text.replace("sum = 0", "sum = Integer(x)")
     found = {text[one.start : one.end]: one.label for one in tagging.keywords(text)}
     expected = {"if": "KFC", "=": "OAS", "&&": "OLB", "==": "ORE", "Integer": "KPT", "|": "SYM", "def": "KMD"}
@@ -292,7 +292,7 @@ def test_classes_of_tokens(item: Item) -> None:
     tables = tagging.tables  # type: ignore[attr-defined]
     reachable = {*tables.classes.values(), *tables.words.values()}
     assert reachable == set(KTX_CLASSES)
-    assert reachable | set(tables.more.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
+    assert reachable | set(tables.extra_classes.values()) | set(IDN_CLASSES) == set(AST_CLASSES)
 
 
 def test_constructs() -> None:
@@ -324,8 +324,8 @@ def test_calls_go_into_the_repository_and_out_of_it(item: Item) -> None:
 def test_what_ruby_cannot_have() -> None:
     # Each with its reason in `language.toml`.
     assert not any(has_facet("ruby", facet) for facet in ("npath", "imports", "deprecations"))
-    assert facet_of("ruby", "bugs", Bugs).exceptions == ()
-    assert set(reasons_without("ruby")) == {
+    assert get_facet("ruby", "bugs", BugSites).exceptions == ()
+    assert set(get_unsupported_tasks("ruby")) == {
         *("npt", "exception_type", "api_cloze", "api_fakes", "api_names", "api_prompts", "api_deprecated"),
     }
 

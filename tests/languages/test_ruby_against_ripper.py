@@ -18,12 +18,12 @@ import pytest
 from tests.languages.test_ruby import BROKEN, CASES, CHILDREN, ODD
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, TOKEN_KINDS, facet_of
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, TOKEN_KINDS, get_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.metrics import Metrics
 from sonde.languages.engine.relations import Relations
 from sonde.languages.engine.text import EncodedText
-from sonde.tasks.engine.bugs import BugTask, choice_of
+from sonde.tasks.engine.bugs import BugTask, make_choice
 from sonde.tasks.engine.task import TASKS
 
 RUBY = LANGUAGES.load("ruby")
@@ -62,7 +62,7 @@ def places(text: str) -> Callable[[int, int], int]:
     begins = list(accumulate((len(line) + 1 for line in source.data.split(b"\n")), initial=0))
 
     def at(line: int, byte: int) -> int:
-        return source.at(begins[line - 1] + byte)
+        return source.to_character(begins[line - 1] + byte)
 
     return at
 
@@ -191,7 +191,7 @@ def test_constructs_are_as_many_as_those_of_ripper() -> None:
     total: Counter[str] = Counter()
     for text, told in corpus():
         # A head is never the first word of a text.
-        related = facet_of("ruby", "relations", Relations).relate("nil\n" + text)
+        related = get_facet("ruby", "relations", Relations).relate("nil\n" + text)
         mine = Counter(edge.relation for edge in related.edges)
         theirs = {
             name: sum(told["counts"].get(kind, 0) for kind in kinds) for name, kinds in CONSTRUCTS.items()
@@ -203,14 +203,14 @@ def test_constructs_are_as_many_as_those_of_ripper() -> None:
 
 @pytest.mark.parametrize("name", ["variable_misuse", "wrong_operator", "swapped_operand"])
 def test_what_bugs_are_put_into_is_still_ruby(name: str) -> None:
-    task, bugs = TASKS.load(name), facet_of("ruby", "bugs", Bugs)
+    task, bugs = TASKS.load(name), get_facet("ruby", "bugs", BugSites)
     assert isinstance(task, BugTask)
     changed: list[str] = []
     for text, _ in corpus():
         for function in RUBY.functions(text):
-            own = function.taken_from(text)
+            own = function.extract(text)
             item = Item(f"i{len(changed)}", own, "ruby", "function", "a.rb", "f", 0, "c", "r")
-            changed += [one.text for one in task.variants(own, bugs, choice_of(0, item))[1:]]
+            changed += [one.text for one in task.variants(own, bugs, make_choice(0, item))[1:]]
     assert len(changed) > 100
     assert [text for text, told in zip(changed, asked(changed), strict=True) if not told["valid"]] == []
 
@@ -227,7 +227,7 @@ def test_complexity_and_length_against_lizard() -> None:
     It takes an `end` for that of the method where a `case`, a class or an `if` that is a value opens before,
     reads `<<` and `?x` wrong, and behind a method that it lost its way in finds none.
     """
-    metrics = facet_of("ruby", "metrics", Metrics)
+    metrics = get_facet("ruby", "metrics", Metrics)
     lost = re.compile(r"\b(case|class|module)\b|[=(\[,&|]\s*(if|unless|while|until)\b|return if|<<|\?.")
     compared, other = 0, []
     for text, _ in corpus():
@@ -235,7 +235,7 @@ def test_complexity_and_length_against_lizard() -> None:
             one.start_line: one for one in lizard.analyze_file.analyze_source_code("a.rb", text).function_list
         }
         for function in RUBY.functions(text):
-            own = function.taken_from(text)
+            own = function.extract(text)
             if lost.search(own):
                 continue
             line = text.count("\n", 0, function.start) + 1

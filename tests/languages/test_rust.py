@@ -12,14 +12,14 @@ import pytest
 
 import sonde
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of, has_facet
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.languages import LANGUAGES, get_facet, has_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.edits import Edits
-from sonde.languages.engine.program_tokens import Program, tokenize, untokenize
+from sonde.languages.engine.program_tokens import ProgramLexer, tokenize, untokenize
 from sonde.languages.engine.relations import Relations
-from sonde.tasks import Repository, languages_of
-from sonde.tasks.engine.bugs import BugTask, choice_of
-from sonde.tasks.engine.faults import Mutation, Surroundings
+from sonde.tasks import Repository, get_languages
+from sonde.tasks.engine.bugs import BugTask, make_choice
+from sonde.tasks.engine.faults import FaultContext, Mutation
 from sonde.tasks.engine.task import TASKS
 
 FOLDER = Path(__file__).parent / "rust"
@@ -59,13 +59,13 @@ def item() -> Item:
     LANGUAGES.hand_in(str(FOLDER))
     (function,) = LANGUAGES.load("rust").functions(CODE)
     assert (function.name, function.docstring) == ("total", "Adds what is large.")
-    return Item("i", function.taken_from(CODE), "rust", "function", "a.rs", "total", 0, "c", "r")
+    return Item("i", function.extract(CODE), "rust", "function", "a.rs", "total", 0, "c", "r")
 
 
 def able(language: str) -> set[str]:
     """The tasks that a language can label, those of tables of one's own left out."""
     tasks = (TASKS.load(name) for name in TASKS.names() if not name.startswith("labelled"))
-    return {task.name for task in tasks if language in languages_of(task)}
+    return {task.name for task in tasks if language in get_languages(task)}
 
 
 def test_rust_is_small_and_labels_most_tasks(item: Item) -> None:
@@ -165,15 +165,15 @@ def test_classes_of_tokens(item: Item) -> None:
     "name", ["typ", "rea", "jbl", "jmb", "jft", "sri", "srk", "sck", "jbl_parsed", "jst"]
 )
 def test_faults_are_put_in(item: Item, name: str) -> None:
-    task, edits = TASKS.load(name), facet_of("rust", "edits", Edits)
+    task, edits = TASKS.load(name), get_facet("rust", "edits", Edits)
     assert isinstance(task, Mutation)
-    around = Surroundings(edits, "train", task.survey([item.text], edits))
+    around = FaultContext(edits, "train", task.survey([item.text], edits))
     found = (task.fault(item.text, around, Random(seed)) for seed in range(20))
     assert any(fault is not None and fault.text != item.text for fault in found)
 
 
 def test_relations(item: Item) -> None:
-    related = facet_of("rust", "relations", Relations).relate(item.text)
+    related = get_facet("rust", "relations", Relations).relate(item.text)
     words = related.words.surface
     found = {
         (edge.relation, words[edge.head], " ".join(words[edge.first : edge.last + 1]))
@@ -195,12 +195,12 @@ def test_relations(item: Item) -> None:
     }
     assert all(0 < edge.head < edge.first <= edge.last for edge in related.edges)
     # Nothing was published of it: both modes are the same.
-    assert facet_of("rust", "relations", Relations).relate(item.text, mode="paper").edges == related.edges
-    assert facet_of("rust", "relations", Relations).relate("fn (").problem == "does not parse"
+    assert get_facet("rust", "relations", Relations).relate(item.text, mode="paper").edges == related.edges
+    assert get_facet("rust", "relations", Relations).relate("fn (").problem == "does not parse"
 
 
 def test_program_tokens(item: Item) -> None:
-    facet = facet_of("rust", "program", Program)
+    facet = get_facet("rust", "program", ProgramLexer)
     found = tokenize(facet, item.text)
     assert found[:12] == ["pub", "fn", "total", "(", "items", ":", "&", "[", "Item", "]", ",", "least"]
     assert found[-1] == "___EOS___" and "grows" not in "".join(found)
@@ -209,14 +209,14 @@ def test_program_tokens(item: Item) -> None:
 
 
 def test_a_misuse_is_put_in_and_a_use_is_one_of_a_variable(item: Item) -> None:
-    bugs = facet_of("rust", "misuse", Bugs)
+    bugs = get_facet("rust", "misuse", BugSites)
     variables = bugs.variables(item.text)
     assert variables.names == ("a", "b", "item", "items", "least", "n", "sum", "x")
     (use,) = [use for use in variables.uses if use.surface == "x"]
     assert bugs.replacements(item.text, use) == ("a", "b", "item", "items", "least", "sum")
     task = TASKS.load("variable_misuse")
     assert isinstance(task, BugTask)
-    right, wrong = task.variants(item.text, bugs, choice_of(0, item))
+    right, wrong = task.variants(item.text, bugs, make_choice(0, item))
     assert right.text == item.text != wrong.text and bugs.parses(wrong.text)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.languages import LANGUAGES, TOKEN_KINDS
-from sonde.languages.engine.text import EncodedText, blank
+from sonde.languages.engine.text import EncodedText, whitespace_mask
 
 
 @given(st.text(st.characters(exclude_categories=())))
@@ -15,18 +15,18 @@ def test_every_character_begins_where_its_bytes_begin(text: str) -> None:
     source = EncodedText.of(text)
     offset = 0
     for position, character in enumerate(text):
-        assert source.at(offset) == position
+        assert source.to_character(offset) == position
         offset += len(character.encode("utf-8", "surrogatepass"))
-    assert offset == len(source.data) and source.at(offset) == len(text)
+    assert offset == len(source.data) and source.to_character(offset) == len(text)
     offsets = np.arange(len(source.data) + 1)
-    assert source.characters(offsets).tolist() == [source.at(each) for each in offsets.tolist()]
+    assert source.characters(offsets).tolist() == [source.to_character(each) for each in offsets.tolist()]
     assert source.slice(0, offset) == text
     source.data.decode("utf-8")
 
 
 @given(st.text(st.characters(exclude_categories=())))
 def test_blanks_are_what_python_calls_space_and_what_has_no_width(text: str) -> None:
-    assert blank(text).tolist() == [each.isspace() or each in "\u200b\u2060\ufeff" for each in text]
+    assert whitespace_mask(text).tolist() == [each.isspace() or each in "\u200b\u2060\ufeff" for each in text]
 
 
 def test_plain_text_has_words_numbers_and_signs() -> None:

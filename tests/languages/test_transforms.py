@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.languages import LANGUAGES, facet_of
+from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.transforms import COMMENTS, LAYOUT, RENAME, Transforms
 from sonde.languages.engine.treesitter import TreeSitterLanguage
@@ -33,7 +33,7 @@ def functions() -> tuple[str, ...]:
     for path in (*sorted(root.glob("*.py")), *sorted((root / "asyncio").glob("*.py"))):
         text = path.read_text(encoding="utf-8", errors="ignore")
         for one in LANGUAGES.load("python").functions(text):
-            taken = one.taken_from(text)
+            taken = one.extract(text)
             try:
                 ast.parse(taken)
             except SyntaxError:
@@ -66,11 +66,11 @@ def test_renamed_python_is_the_same_tree_under_other_names(kind: str) -> None:
     for text in functions():
         made = rules("python")
         names = {
-            "neutral": lambda t=text, m=made: m.neutral(t),
-            "shuffled": lambda t=text, m=made: m.shuffled(t, 0),
-            "misleading": lambda t=text, m=made: m.misleading(t, OTHERS),
+            "neutral": lambda t=text, m=made: m.build_neutral_names(t),
+            "shuffled": lambda t=text, m=made: m.shuffle_names(t, 0),
+            "misleading": lambda t=text, m=made: m.select_misleading_names(t, OTHERS),
         }[kind]()
-        other = made.renamed(text, names)
+        other = made.rename_variables(text, names)
         assert (other != text) == bool(names)
         wanted = Renamed(names).visit(ast.parse(text))
         assert ast.dump(ast.parse(other)) == ast.dump(wanted), text
@@ -78,7 +78,7 @@ def test_renamed_python_is_the_same_tree_under_other_names(kind: str) -> None:
         assert ast.dump(Renamed(undone).visit(ast.parse(other))) == ast.dump(ast.parse(text))
         if names:
             changed += 1
-            assert made.keeps(text, other, RENAME)
+            assert made.preserves_tokens(text, other, RENAME)
     assert changed > 300
 
 
@@ -86,9 +86,9 @@ def test_renamed_python_is_the_same_tree_under_other_names(kind: str) -> None:
 def test_python_laid_out_or_without_comments_is_the_same_tree(kind: str) -> None:
     made, changed = rules("python"), 0
     for text in functions():
-        other = made.laid_out(text) if kind == "layout" else made.uncommented(text)
+        other = made.normalise_layout(text) if kind == "layout" else made.remove_comments(text)
         assert ast.dump(ast.parse(other)) == ast.dump(ast.parse(text)), text
-        assert made.keeps(text, other, LAYOUT if kind == "layout" else COMMENTS)
+        assert made.preserves_tokens(text, other, LAYOUT if kind == "layout" else COMMENTS)
         changed += other != text
     assert changed > 150
 
@@ -96,7 +96,7 @@ def test_python_laid_out_or_without_comments_is_the_same_tree(kind: str) -> None
 def test_python_without_docstrings_is_the_same_tree_but_for_them() -> None:
     made, changed = rules("python"), 0
     for text in functions():
-        other = made.undocumented(text)
+        other = made.remove_documentation(text)
         changed += other != text
         trees = [ast.parse(one) for one in (text, other)]
         bodies = [tree.body[0].body for tree in trees if isinstance(tree.body[0], ast.FunctionDef)]
@@ -110,7 +110,7 @@ def test_python_without_docstrings_is_the_same_tree_but_for_them() -> None:
 def test_swapped_python_holds_the_same_statements_and_computes_the_same() -> None:
     made, changed = rules("python"), 0
     for text in functions():
-        other = made.swapped(text, 0)
+        other = made.swap_statements(text, 0)
         if other != text:
             changed += 1
             statements = [Counter(map(ast.dump, ast.walk(ast.parse(one)))) for one in (text, other)]
@@ -140,7 +140,7 @@ SWAPS = [
 
 @pytest.mark.parametrize(("text", "swaps"), SWAPS)
 def test_only_statements_that_see_nothing_of_each_other_are_swapped(text: str, swaps: bool) -> None:
-    assert (rules("python").swapped(text, 0) != text) == swaps
+    assert (rules("python").swap_statements(text, 0) != text) == swaps
 
 
 NAMED = [
@@ -161,9 +161,9 @@ def test_only_names_that_mean_nothing_else_are_changed(text: str, names: set[str
 
 def test_new_names_are_none_that_the_text_holds() -> None:
     text = "def f(a, v0):\n    return a + v0 + v2 + b\n"
-    assert rules("python").neutral(text) == {"a": "v1", "v0": "v3"}
-    assert rules("python").misleading(text, ["b", "v2", "x", "y"]) == {"a": "x", "v0": "y"}
-    assert rules("python").shuffled(text, 0) == {"a": "v0", "v0": "a"}
+    assert rules("python").build_neutral_names(text) == {"a": "v1", "v0": "v3"}
+    assert rules("python").select_misleading_names(text, ["b", "v2", "x", "y"]) == {"a": "x", "v0": "y"}
+    assert rules("python").shuffle_names(text, 0) == {"a": "v0", "v0": "a"}
 
 
 def test_strings_over_lines_and_joined_lines_keep_their_layout() -> None:
@@ -171,7 +171,7 @@ def test_strings_over_lines_and_joined_lines_keep_their_layout() -> None:
     text = f"def f():\n        {doc}\n\n        x = 1 + \\\n            2\n"
     text += "        if x:\n\n            return x\n"
     wanted = f"def f():\n    {doc}\n    x = 1 + \\\n        2\n    if x:\n        return x\n"
-    assert rules("python").laid_out(text) == wanted
+    assert rules("python").normalise_layout(text) == wanted
 
 
 LANGUAGE_TEXTS = {
@@ -224,29 +224,33 @@ NAMES = {
 @pytest.mark.parametrize("language", LANGUAGE_TEXTS)
 def test_every_language_has_every_change(language: str) -> None:
     text, made = LANGUAGE_TEXTS[language], rules(language)
-    edits = facet_of(language, "edits", Edits)
+    edits = get_facet(language, "edits", Edits)
     assert edits.parses(text)
     assert set(made.names(text)) == NAMES[language]
 
     def surfaces(some: str) -> list[str]:
         return [token.surface for token in edits.tokens(some)]
 
-    for names in (made.neutral(text), made.shuffled(text, 0), made.misleading(text, [*_signed(language)])):
-        other = made.renamed(text, names)
+    for names in (
+        made.build_neutral_names(text),
+        made.shuffle_names(text, 0),
+        made.select_misleading_names(text, [*_signed(language)]),
+    ):
+        other = made.rename_variables(text, names)
         assert edits.parses(other)
         assert set(names) == NAMES[language]
         apart = {(one, two) for one, two in zip(surfaces(text), surfaces(other), strict=True) if one != two}
         assert {(one.lstrip("$"), two.lstrip("$")) for one, two in apart} == {
             (one.lstrip("$"), two.lstrip("$")) for one, two in names.items()
         }
-    laid = made.laid_out(text)
+    laid = made.normalise_layout(text)
     assert laid != text
     assert "\n\n" not in laid
     assert surfaces(laid) == surfaces(text)
-    bare = made.uncommented(text)
+    bare = made.remove_comments(text)
     assert surfaces(bare) == surfaces(text)
     assert not any(word in bare for word in ("adds up", "each */", "# each", "// each"))
-    swapped = made.swapped(text, 0)
+    swapped = made.swap_statements(text, 0)
     assert edits.parses(swapped)
     assert Counter(surfaces(swapped)) == Counter(surfaces(text))
     lines = [line.strip().rstrip(";") for line in swapped.splitlines()]

@@ -15,10 +15,10 @@ from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
-from sonde.lenses import LENSES, Captured, LensSettings, Scoring
-from sonde.lenses.engine.lens import tasks_behind
-from sonde.lenses.surprisal.observe import active
-from sonde.results.scores import Score, scores_frame
+from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import get_quirk_tasks
+from sonde.lenses.surprisal.observe import check_active_quirks
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks import repositories
 from sonde.tasks.engine.task import TASKS
 
@@ -26,7 +26,7 @@ from sonde.tasks.engine.task import TASKS
 def tasks_of(settings: LensSettings) -> tuple[str, ...]:
     """The tasks whose labels the lens `surprisal` is given."""
     lens = LENSES.load("surprisal")
-    return (*lens.tasks, *tasks_behind(lens.name, active(settings)))
+    return (*lens.tasks, *get_quirk_tasks(lens.name, check_active_quirks(settings)))
 
 
 def item_of(text: str, **changes: object) -> Item:
@@ -179,20 +179,20 @@ class Study:
             for name in tasks_of(self.settings)
         }
         capture = capture_of(made, nats, rank=rank, context=context)
-        captured = Captured(prepared_of(made, pieces), (capture,))
+        captured = CapturedItem(prepared_of(made, pieces), (capture,))
         return lens.observe([captured], labels, self.settings, ["best", "next"])
 
     def score(self, *observations: pl.DataFrame, frequencies: pl.DataFrame | None = None) -> pl.DataFrame:
         """The table of scores, with ``name``: which weighting, bins or unit a number has."""
         template = Score(model="model", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
-        scoring = Scoring(
+        scoring = ScoringContext(
             observations=pl.concat(observations).lazy(),
             items=pl.DataFrame(),
             template=template,
             settings=self.settings,
             frequencies=frequencies,
         )
-        table = with_slices(scores_frame(LENSES.load("surprisal").score(scoring)))
+        table = with_slices(scores_to_frame(LENSES.load("surprisal").score(scoring)))
         return table.with_columns(name=pl.coalesce("weighting", "binning", "unit"))
 
     @staticmethod

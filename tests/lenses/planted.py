@@ -29,8 +29,8 @@ from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES, CodeTokens
-from sonde.lenses import LENSES, Captured, LensSettings, Scoring
-from sonde.lenses.engine.lens import HANDED, HANDED_KEY, ReadingLens
+from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import STAGE_RESULT, STAGE_RESULT_KEY, ReadingLens
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.scores import Score
 
@@ -280,13 +280,14 @@ def run_lens(
     )
     texts = pl.DataFrame({"item_id": table["item_id"], "text": [one.item.text for one in items]}).lazy()
 
-    def stage(settings: LensSettings) -> tuple[pl.DataFrame, Scoring]:
-        passes = {"causal": lens.passes(items, labels, settings)}
+    def stage(settings: LensSettings) -> tuple[pl.DataFrame, ScoringContext]:
+        passes = {"causal": lens.input_requests(items, labels, settings)}
         observed = [
-            Captured(one.prepared, one.captures["causal"]) for one in observe_lenses(loaded, items, passes)
+            CapturedItem(one.prepared, one.captures["causal"])
+            for one in observe_lenses(loaded, items, passes)
         ]
         rows = lens.observe(observed, labels, settings, ())
-        scoring = Scoring(
+        scoring = ScoringContext(
             observations=rows.lazy(),
             items=table,
             template=template,
@@ -301,11 +302,11 @@ def run_lens(
     every, scores = settings, list[Score]()
     tables: list[pl.DataFrame] = []
     every_score: list[Score] = []
-    while (asked := lens.follow_up(scores, every)) is not None:
-        (handed,) = scoring.handed
+    while (asked := lens.next_stage(scores, every)) is not None:
+        (handed,) = scoring.stage_result
         name = f"handed{every.stage}.parquet"
         handed.write_parquet(folder / name)
-        found = {**asked, HANDED: name, HANDED_KEY: f"{folder} {every.stage}"}
+        found = {**asked, STAGE_RESULT: name, STAGE_RESULT_KEY: f"{folder} {every.stage}"}
         every = replace(every, stage=every.stage + 1, found=found)
         rows, scoring = stage(every)
         tables.append(rows)

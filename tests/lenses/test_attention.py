@@ -22,17 +22,17 @@ from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared, RankRules, WordAttention
 from sonde.capture.settings import CaptureSettings
 from sonde.corpora import Given, Item, split
-from sonde.languages import LANGUAGES, facet_of
+from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.relations import Relations
-from sonde.lenses import LENSES, Captured, Control, ControlObservations, LensSettings, Scoring
-from sonde.lenses.attention import splits_of
-from sonde.lenses.attention.baselines import Sets
-from sonde.lenses.attention.edges import given_split, read_item
-from sonde.lenses.attention.head_selection import Predicted, RelationEdges
-from sonde.lenses.attention.score import Side, gains, pooled
+from sonde.lenses import LENSES, CapturedItem, Control, ControlObservations, LensSettings, ScoringContext
+from sonde.lenses.attention import assign_item_splits
+from sonde.lenses.attention.baselines import NumberSets
+from sonde.lenses.attention.edges import provided_split, read_item
+from sonde.lenses.attention.head_selection import PredictorHits, RelationEdges
+from sonde.lenses.attention.score import StackPredictions, gains, pooled_scores
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.scores import Score, scores_frame
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks.engine.task import TASKS
 
 BOS, SEP, PAD = 256, 257, 258
@@ -144,12 +144,12 @@ class Run:
     labels: Mapping[str, pl.DataFrame]
     settings: LensSettings
     observations: pl.DataFrame
-    scoring: Scoring
+    scoring: ScoringContext
 
     @property
     def scores(self) -> pl.DataFrame:
         scores = LENSES.load("attention").score(self.scoring)
-        return with_slices(scores_frame(scores))
+        return with_slices(scores_to_frame(scores))
 
 
 def observe(loaded: LoadedModel, settings: LensSettings, texts: Sequence[str] = TEXTS) -> Run:
@@ -158,9 +158,9 @@ def observe(loaded: LoadedModel, settings: LensSettings, texts: Sequence[str] = 
     labelled = TASKS.load("syntax_relations").label([one.item for one in prepared], {}, mode=settings.mode)
     table = pl.concat(rows.with_columns(item_id=pl.lit(name)) for name, rows in labelled.items())
     labels = {"syntax_relations": table}
-    passes = lens.passes(prepared, labels, settings)
+    passes = lens.input_requests(prepared, labels, settings)
     seen = observe_lenses(loaded, prepared, {"attention": passes}, settings=CaptureSettings(token_budget=200))
-    captured = [Captured(one.prepared, one.captures["attention"]) for one in seen]
+    captured = [CapturedItem(one.prepared, one.captures["attention"]) for one in seen]
     tables = [lens.observe(captured[at : at + 3], labels, settings, ()) for at in range(0, len(captured), 3)]
     observations = pl.concat(tables)
     template = Score(model="m", lens="attention", metric="", value=0.0, n=0, n_clusters=0, language="python")
@@ -171,7 +171,7 @@ def observe(loaded: LoadedModel, settings: LensSettings, texts: Sequence[str] = 
             "cluster": [one.item.cluster for one in prepared],
         }
     )
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=observations.lazy(), items=items, template=template, settings=settings, labels=labels
     )
     return Run(tuple(prepared), labels, settings, observations, scoring)
@@ -240,7 +240,7 @@ def slow_rank(row: np.ndarray, query: int, wanted: Sequence[int], field: list[in
 
 def slow_edges(run: Run, loaded: LoadedModel) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Every edge with its ranks (metric, head), its offsets and the keywords that hit it."""
-    facet = facet_of("python", "relations", Relations)
+    facet = get_facet("python", "relations", Relations)
     paper = run.settings.mode == "paper"
     found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for one in run.prepared:
@@ -335,7 +335,7 @@ def greedy_share(
 def expected_scores(run: Run, edges: Mapping[tuple[str, str], list[dict[str, Any]]]) -> dict[Any, float]:
     """Each share by (side, relation, control, metric, k); the relation of averages is empty."""
     paper = run.settings.mode == "paper"
-    facet = facet_of("python", "relations", Relations)
+    facet = get_facet("python", "relations", Relations)
     sides = split([one.item for one in run.prepared], (0.0, 0.3, 0.7), run.settings.seed)
     found: dict[Any, float] = {}
     for (side, relation), some in edges.items():
@@ -364,7 +364,7 @@ def expected_scores(run: Run, edges: Mapping[tuple[str, str], list[dict[str, Any
                 found[side, relation, "combined", name, k] = (shares if better else word_shares)[k - 1]
     averaged: defaultdict[Any, list[float]] = defaultdict(list)
     for (side, relation, control, name, k), value in found.items():
-        if not paper or relation in facet.averaged:
+        if not paper or relation in facet.averaged_relations:
             averaged[side, "", control, name, k].append(value)
     return {**found, **{key: float(np.mean(values)) for key, values in averaged.items()}}
 
@@ -394,7 +394,7 @@ def test_scores_equal_loops_over_eager_attention(name: str, mode: str) -> None:
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_one_head_chance_and_the_longest_word_equal_loops(name: str, mode: str) -> None:
     run = observe(load(name), LensSettings(mode=mode, seed=3))
-    facet = facet_of("python", "relations", Relations)
+    facet = get_facet("python", "relations", Relations)
     sides = split([one.item for one in run.prepared], (0.0, 0.3, 0.7), run.settings.seed)
     some: dict[str, tuple[list[Any], list[Any]]] = {}
     for (_, relation), edges in slow_edges(run, load(name)).items():
@@ -402,7 +402,7 @@ def test_one_head_chance_and_the_longest_word_equal_loops(name: str, mode: str) 
         fit = test if mode == "paper" else [edge for edge in edges if sides[edge["item"]] == "valid"]
         if test and fit:
             some[relation] = (fit, test)
-    held = [relation for relation in some if mode != "paper" or relation in facet.averaged]
+    held = [relation for relation in some if mode != "paper" or relation in facet.averaged_relations]
     scores = run.scores
     rows = {
         (row["slice"], row["control"], row["metric"], row["k"]): row["value"]
@@ -499,7 +499,7 @@ def test_every_head_has_its_share_of_each_relation_and_nothing_is_chosen(name: s
         if ranks and len(ranks) < len(edges):
             shares = (np.array(ranks) <= 1).mean(0)
             expected |= {(side, relation, head): share for head, share in enumerate(shares.tolist())}
-    rows = run.scores.filter(dimensions_named("by_head")).with_columns(relation=dimension("by_head"))
+    rows = run.scores.filter(has_dimension_names("by_head")).with_columns(relation=dimension_value("by_head"))
     found = {
         (row["side"], row["relation"], row["layer"] * 4 + row["head"]): row["value"]
         for row in rows.iter_rows(named=True)
@@ -514,7 +514,7 @@ def test_sink_mass_equals_a_plain_eager_forward() -> None:
     run = observe(loaded, LensSettings())
     shares: list[np.ndarray] = []
     for one in run.prepared:
-        words = facet_of("python", "relations", Relations).relate(one.item.text, mode="corrected")
+        words = get_facet("python", "relations", Relations).relate(one.item.text, mode="corrected")
         owned, _ = owned_by(words.words, one.alignment.subwords)
         tokens = torch.tensor([[BOS, *one.alignment.subwords.ids, SEP]])
         loaded.model.set_attn_implementation("eager")
@@ -549,7 +549,8 @@ def test_quirks_of_ranking_reach_the_capture() -> None:
         settings = LensSettings(quirks=frozenset([quirk]))
         run = observe(load("bert"), settings, TEXTS[:1])
         ((request,),) = (
-            one.requests for one in LENSES.load("attention").passes(run.prepared, run.labels, settings)
+            one.requests
+            for one in LENSES.load("attention").input_requests(run.prepared, run.labels, settings)
         )
         assert isinstance(request, WordAttention)
         rules[quirk] = request.lookups["item-0"].rules
@@ -564,7 +565,7 @@ def test_a_head_that_is_chosen_on_the_scored_edges_scores_at_least_as_well() -> 
         run.labels,
         run.settings,
         run.observations,
-        Scoring(
+        ScoringContext(
             observations=run.scoring.observations,
             items=run.scoring.items,
             template=run.scoring.template,
@@ -583,14 +584,14 @@ def test_a_head_that_is_chosen_on_the_scored_edges_scores_at_least_as_well() -> 
 def test_the_control_is_scored_beside_the_model() -> None:
     run = observe(load("bert"), LensSettings())
     control = ControlObservations(Control(0, 0.5), run.observations.lazy())
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=run.scoring.observations,
         items=run.scoring.items,
         template=run.scoring.template,
         settings=run.settings,
         controls=(control,),
     )
-    scores = with_slices(scores_frame(LENSES.load("attention").score(scoring)))
+    scores = with_slices(scores_to_frame(LENSES.load("attention").score(scoring)))
     keys = ["slice", "metric", "k", "chosen", "n_relations"]
     of_any_head = (pl.col("slice") == "head") | pl.col("slice").str.starts_with("by_head=")
     hits = scores.filter(pl.col("metric").str.ends_with("_hit") & ~of_any_head)
@@ -626,16 +627,16 @@ def test_edges_that_two_predictors_tell_apart_are_counted_one_by_one() -> None:
         hits=np.zeros((2, 3, 20, 1), np.int64),
         offset_first=np.ones(edges, np.int64),
         offset_last=np.ones(edges, np.int64),
-        keywords=(Sets(0, np.zeros(0, np.int64), np.zeros(0, np.int64)),) * 3,
+        keywords=(NumberSets(0, np.zeros(0, np.int64), np.zeros(0, np.int64)),) * 3,
         blind=np.ones((edges, 3, 17), np.uint8),
     )
     first = np.broadcast_to((np.arange(edges) % 2 == 0)[:, None, None], (edges, 3, 20))
-    mine, other = (Predicted.of(relation, hits, np.zeros((3, 20))) for hits in (first, ~first))
-    assert (mine.told_apart(other).sum(axis=0) == edges).all()
+    mine, other = (PredictorHits.from_hits(relation, hits, np.zeros((3, 20))) for hits in (first, ~first))
+    assert (mine.compute_disagreement(other).sum(axis=0) == edges).all()
     assert (mine.hits == 1).all() and (mine.hits == other.hits).all()
     template = Score(model="m", lens="attention", metric="", value=0, n=0, n_clusters=0)
-    side = Side({"r": relation}, {"heads": {"r": mine}, "offset": {"r": other}}, ["r"])
-    rows = [*gains(side, "offset", template), *pooled(side, "heads", template)]
+    side = StackPredictions({"r": relation}, {"heads": {"r": mine}, "offset": {"r": other}}, ["r"])
+    rows = [*gains(side, "offset", template), *pooled_scores(side, "heads", template)]
     found = [
         row
         for row in rows
@@ -652,10 +653,10 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
     lens, loaded = LENSES.load("attention"), load("bert")
     first = observe(loaded, LensSettings())
     scores = lens.score(first.scoring)
-    found = lens.follow_up(scores, LensSettings())
+    found = lens.next_stage(scores, LensSettings())
     assert found is not None
     settings = LensSettings(stage=1, found=found)
-    assert lens.follow_up(scores, settings) is None
+    assert lens.next_stage(scores, settings) is None
     assert lens.controls(settings) == ()
     second = observe(loaded, settings)
     heads = second.observations.filter(pl.col("relation") == "")
@@ -686,7 +687,7 @@ def test_a_second_stage_says_what_the_best_head_picks_instead() -> None:
     for row in rows.iter_rows(named=True):
         for part in ("asked", "picked"):
             assert texts[row["item_id"]][row[f"{part}_start"] : row[f"{part}_end"]] == row[part]
-    table = with_slices(scores_frame(lens.score(second.scoring)))
+    table = with_slices(scores_to_frame(lens.score(second.scoring)))
     assert set(table["metric"]) == {"picked"}
     for kind in ("kind", "situation"):
         mine = table.filter(pl.col("slice").str.contains(f";{kind}="))
@@ -713,14 +714,14 @@ def with_copies(run: Run, stage: int, clusters: Callable[[str], str]) -> pl.Data
         ),
         settings=replace(run.settings, stage=stage),
     )
-    return with_slices(scores_frame(LENSES.load("attention").score(scoring)))
+    return with_slices(scores_to_frame(LENSES.load("attention").score(scoring)))
 
 
 @pytest.mark.parametrize("stage", [0, 1])
 def test_copies_within_a_cluster_add_nothing_to_what_is_known(stage: int) -> None:
     lens, loaded, settings = LENSES.load("attention"), load("gpt2"), LensSettings(options={})
     if stage:
-        found = lens.follow_up(lens.score(observe(loaded, settings).scoring), settings)
+        found = lens.next_stage(lens.score(observe(loaded, settings).scoring), settings)
         assert found
         settings = LensSettings(stage=1, found=found)
     run = observe(loaded, settings)
@@ -748,10 +749,10 @@ def test_masked_delimiters_are_no_candidates() -> None:
     table = {"syntax_relations": labels.with_columns(item_id=pl.lit("item-0"))}
     candidates = {}
     for chosen in (LensSettings(), settings):
-        ((request,),) = (one.requests for one in lens.passes(prepared, table, chosen))
+        ((request,),) = (one.requests for one in lens.input_requests(prepared, table, chosen))
         assert isinstance(request, WordAttention)
         candidates[chosen is settings] = request.lookups["item-0"].candidates
-    words = facet_of("python", "relations", Relations).words(TEXTS[0])
+    words = get_facet("python", "relations", Relations).words(TEXTS[0])
     newline = np.array([word == "\n" for word in words.surface])
     assert newline.any()
     assert (candidates[True] == (candidates[False] & ~newline)).all()
@@ -772,13 +773,13 @@ def test_prose_asks_the_dependent_for_its_head_and_keeps_the_split_of_its_source
     words, edges = read_item(item, rows, LensSettings())
     assert words.surface == ("Cats", "chase", "the", "mice")
     order = [edges.relation.index(name) for name in ("nsubj", "obj", "det")]
-    ahead, behind = edges.ahead, edges.behind
+    ahead, behind = edges.bidirectional_lookups, edges.causal_lookups
     assert ahead.query[order].tolist() == [0, 3, 2]
     assert ahead.first[order].tolist() == ahead.last[order].tolist() == [1, 1, 3]
     # Where words see only what stands before, the later of both is asked.
     assert behind.query[order].tolist() == behind.until[order].tolist() == [1, 3, 3]
     assert behind.first[order].tolist() == [0, 1, 2]
-    assert given_split(item) == "test"
+    assert provided_split(item) == "test"
 
 
 def test_splits_of_the_source_come_before_our_own() -> None:
@@ -786,17 +787,19 @@ def test_splits_of_the_source_come_before_our_own() -> None:
     sides = {one.item.item_id: ("test", "train", "valid")[at % 3] for at, one in enumerate(run.prepared)}
     marked = run.observations.with_columns(split=pl.col("item_id").replace_strict(sides))
     scoring = replace(run.scoring, observations=marked.lazy())
-    assert splits_of(scoring) == {item: "test" if side == "test" else "valid" for item, side in sides.items()}
+    assert assign_item_splits(scoring) == {
+        item: "test" if side == "test" else "valid" for item, side in sides.items()
+    }
 
 
 def test_models_without_attention_are_refused_in_one_line() -> None:
     lens = LENSES.load("attention")
     capabilities = load("bert").capabilities
-    assert lens.refuses(capabilities) is None
+    assert lens.unsupported_reason(capabilities) is None
     none = Capabilities(
         kind="encoder", layers=1, heads=1, d_model=1, vocab=1, context=1, attention="none", masks=False
     )
-    assert "needs attention weights" in str(lens.refuses(none))
+    assert "needs attention weights" in str(lens.unsupported_reason(none))
 
 
 def test_a_share_that_is_none_is_refused() -> None:

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.languages.engine.relations import Words
-from sonde.lenses.attention.baselines import NEVER, Hits, NumberRuns, Sets, greedy, ranks
+from sonde.lenses.attention.baselines import (
+    NEVER,
+    Hits,
+    NumberRuns,
+    NumberSets,
+    rank_predictors,
+    select_greedy,
+)
 from sonde.lenses.attention.edges import Edges
 from sonde.lenses.attention.observe import keyword_hits
 
@@ -28,12 +35,12 @@ def by_trying(edges: list[set[int]], candidates: list[int], most: int) -> list[i
 
 def check(hits: Hits, edges: list[set[int]], candidates: list[int], least: int, greatest: int) -> None:
     expected = by_trying(edges, candidates, 4)
-    chosen = greedy(hits, 4, least, greatest)
+    chosen = select_greedy(hits, 4, least, greatest)
     assert list(chosen) == expected
     places = [
         min((place for place, one in enumerate(expected, 1) if one in mine), default=NEVER) for mine in edges
     ]
-    assert ranks(hits, chosen).tolist() == places
+    assert rank_predictors(hits, chosen).tolist() == places
 
 
 @given(RANGES)
@@ -50,7 +57,7 @@ def test_offsets_are_chosen_as_by_trying_all(pairs: list[tuple[int, int]]) -> No
 def test_keywords_are_chosen_as_by_trying_all(edges: list[set[int]]) -> None:
     moved = [{keyword + 4 for keyword in mine} for mine in edges]
     pairs = np.array([(at, one) for at, mine in enumerate(moved) for one in sorted(mine)], int).reshape(-1, 2)
-    sets = Sets(len(moved), pairs[:, 0], pairs[:, 1])
+    sets = NumberSets(len(moved), pairs[:, 0], pairs[:, 1])
     check(sets, moved, list(range(9)), 0, 8)
     some = np.arange(len(moved)) % 2 == 0
     if some.any():

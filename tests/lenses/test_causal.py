@@ -34,12 +34,12 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.capture.requests import Prepared
 from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.causal import properties
-from sonde.lenses.causal.erase_controls import HIT, followed
-from sonde.lenses.causal.findings import erased_of, lead
-from sonde.lenses.causal.interventions import FittedChange, read_fits
+from sonde.lenses.causal.erase_controls import HIT, find_following_heads
+from sonde.lenses.causal.findings import collect_erasures, lead_sentences
+from sonde.lenses.causal.interventions import FittedIntervention, read_fits
 from sonde.lenses.causal.options import read_options
 from sonde.results.schema import REASON
-from sonde.results.scores import LEFT_OUT, scores_frame
+from sonde.results.scores import LEFT_OUT, scores_to_frame
 
 BEST = (("selection", "best"),)
 
@@ -165,7 +165,7 @@ def test_only_ablating_the_head_that_fetches_raises_the_loss(tmp_path: Path) -> 
 
 @torch.no_grad()
 def hits_by_hand(
-    text: str, made: FittedChange | None, layer: int, head: int, edges: Sequence[tuple[int, ...]]
+    text: str, made: FittedIntervention | None, layer: int, head: int, edges: Sequence[tuple[int, ...]]
 ) -> int:
     """Edges whose earlier end gets the most attention of the later one, in an eager forward with a hook."""
     model = planted("orders").model
@@ -203,11 +203,11 @@ def test_heads_behind_an_erasure_hit_as_many_edges_as_by_hand(tmp_path: Path) ->
     options = {"methods": ("erase", "ablate"), "draws": 1}
     ran = run_lens(planted("orders"), items, labels, options, tmp_path)
     fits = read_fits(ran.settings)
-    heads = followed(fits)
+    heads = find_following_heads(fits)
     texts = {one.item.item_id: one.item.text for one in items}
     rows = ran.tables[1].filter(pl.col("what") == HIT)
     some = rows.filter(pl.col("item_id").is_in(rows["item_id"].unique().sort()[:4].implode()))
-    changes = {(one.subject, one.kind, one.layer): one for one in fits.of("erase")}
+    changes = {(one.subject, one.kind, one.layer): one for one in fits.for_method("erase")}
     assert set(some["group"]) == {"letter->sign", "answer->letter"} and some["subject"].n_unique() == 2
     edges = edges_of(items)
     for row in some.iter_rows(named=True):
@@ -231,32 +231,34 @@ def test_probes_of_the_other_property_are_as_right_behind_an_erasure(erased: Ran
 
 
 def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
-    frame = scores_frame(erased.scores)
+    frame = scores_to_frame(erased.scores)
     lines = list(LENSES.load("causal").headline(frame))
-    ((_, _, found),) = erased_of(frame)
+    ((_, _, found),) = collect_erasures(frame)
     assert {one.task: one.kind for one in found} == {USED: "used", HELD: "held"}
-    assert lines[0] == lead("planted ()", found)
+    assert lines[0] == lead_sentences("planted ()", found)
     assert lines[0].startswith(
         "planted () uses what identifiers name: erasing what identifiers name at layer"
     )
     assert ". It merely holds ktx: a probe of layer" in lines[0]
     assert "% of ktx (the commonest class" in lines[0]
     few = frame.with_columns(effective_clusters=pl.lit(8.0))
-    ((_, _, found),) = erased_of(few)
-    assert lead("planted", found).startswith("Too little data on whether planted uses what it knows")
+    ((_, _, found),) = collect_erasures(few)
+    assert lead_sentences("planted", found).startswith(
+        "Too little data on whether planted uses what it knows"
+    )
 
 
 def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> None:
     """The order of a string decides what comes next, and no count of its words tells it."""
     items = some_items(400, "orders")
     ran = run_lens(planted("orders"), items, orders_of(items), {"methods": ("erase",)}, tmp_path)
-    ((_, _, (one,)),) = erased_of(scores_frame(ran.scores))
+    ((_, _, (one,)),) = collect_erasures(scores_to_frame(ran.scores))
     assert (one.task, one.kind) == (ORDER, "used")
     assert set(one.excess) == {"permuted", "uniform", "as_wide", "surface"}
     assert 0.8 < one.realised["as_wide"]["value"] < 1.25
     spans = [
         made.eraser.down
-        for made in read_fits(ran.settings).of("erase")
+        for made in read_fits(ran.settings).for_method("erase")
         if made.kind.startswith("as_wide ") and made.eraser is not None
     ]
     by_hand = [float((first.T @ second).squeeze() ** 2) for first, second in combinations(spans, 2)]
@@ -266,10 +268,10 @@ def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> N
 def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) -> None:
     items = some_items(280, "rivals")
     ran = run_lens(planted("rivals"), items, first_letters_of(items), {"methods": ("erase",)}, tmp_path)
-    ((_, _, (one,)),) = erased_of(scores_frame(ran.scores))
+    ((_, _, (one,)),) = collect_erasures(scores_to_frame(ran.scores))
     assert one.kind == "between" and one.before is not None
     assert one.bits["ci_low"] > 0.25 * one.before["value"]
-    said = lead("planted", [one])
+    said = lead_sentences("planted", [one])
     assert said.startswith("planted neither surely uses nor merely holds what identifiers name: erasing")
     assert "of surprisal, less than directions as wide," in said
 
@@ -284,7 +286,7 @@ def test_labels_by_coin_are_not_used(tmp_path: Path) -> None:
     items = some_items(160, "orders")
     for seed in range(2):
         ran = run_lens(planted("orders"), items, coins(items, seed), {"methods": ("erase",)}, tmp_path)
-        for _, _, found in erased_of(scores_frame(ran.scores)):
+        for _, _, found in collect_erasures(scores_to_frame(ran.scores)):
             assert [one.kind for one in found] in (["neither"], ["open"])
 
 
@@ -298,5 +300,5 @@ def test_options_that_do_not_exist_are_refused() -> None:
 def test_models_without_a_subword_to_ask_for_are_refused() -> None:
     able = planted().capabilities
     lens = LENSES.load("causal")
-    assert lens.refuses(able) is None
-    assert "no mask token" in (lens.refuses(replace(able, kind="encoder")) or "")
+    assert lens.unsupported_reason(able) is None
+    assert "no mask token" in (lens.unsupported_reason(replace(able, kind="encoder")) or "")

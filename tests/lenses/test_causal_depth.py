@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from planted import BOS, Ran, labels_of, planted, run_lens, some_items
 
-from sonde.capture.preparing import prepare_with
+from sonde.capture.preparing import prepare_items
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
 from sonde.lenses.causal.logit_lens import stays_on_top
@@ -92,7 +92,7 @@ def functions(count: int) -> list[Prepared]:
              f"cluster {number % 24}", "")
         for number, text in enumerate(made)
     ]  # fmt: skip
-    return prepare_with(byte_tokenizer(), items)
+    return prepare_items(byte_tokenizer(), items)
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:

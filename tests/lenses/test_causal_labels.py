@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sonde.lenses.causal.erase_maps import from_donors, permuted_within_strata, surface_of
+from sonde.lenses.causal.erase_maps import from_donors, permuted_within_strata, surface_features
 
 
 def functions(count: int, seed: int = 0) -> tuple[np.ndarray, list[str], np.ndarray]:
@@ -69,7 +69,7 @@ def test_the_surface_holds_length_and_what_words_foretell(told: bool) -> None:
     labels = rng.integers(0, 2, 160)
     words = [" ".join(rng.choice(["x", "y", "z"], rng.integers(3, 20))) for _ in labels]
     texts = [f"{text} {'if' if label and told else 'for'}" for text, label in zip(words, labels, strict=True)]
-    found = surface_of(texts, labels, [f"m{at % 40}" for at in range(160)], 0)
+    found = surface_features(texts, labels, [f"m{at % 40}" for at in range(160)], 0)
     np.testing.assert_allclose(found[:, 0], np.log1p([len(text) for text in texts]))
     agree = (found[:, -1] == labels).mean()
     assert agree > 0.95 if told else 0.3 < agree < 0.7

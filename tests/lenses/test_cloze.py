@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 import torch
 
-from sonde.alignment import align, encode, surfaces
+from sonde.alignment import align, encode, get_surfaces
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture import CaptureSettings
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.lenses import Captured, LensSettings
+from sonde.lenses import CapturedItem, LensSettings
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.observe import ONE, SEVERAL
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
@@ -65,14 +65,14 @@ def observed(name: str, data: Dataset, *, budget: int = 0, **options: Any) -> pl
     loaded, settings = model(name), LensSettings(options=options)
     labels = {"api_cloze": data.examples}
     ready = prepared(loaded, lens.inputs(data.inputs, labels, settings))
-    passes = lens.passes(ready, labels, settings)
+    passes = lens.input_requests(ready, labels, settings)
     captured = [
-        Captured(one.prepared, one.captures["cloze"])
+        CapturedItem(one.prepared, one.captures["cloze"])
         for one in observe_lenses(
             loaded, ready, {"cloze": passes}, settings=CaptureSettings(token_budget=budget)
         )
     ]
-    return lens.observe(captured, labels, settings, surfaces(loaded.tokenizer, loaded.capabilities.vocab))
+    return lens.observe(captured, labels, settings, get_surfaces(loaded.tokenizer, loaded.capabilities.vocab))
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def by_hand(prefix: str, answer: str, suffix: str) -> tuple[list[int], list[int]
 def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
     loaded = model("sonde/mini-encoder")
     queries = {row["query_id"]: row for row in drawn().examples.iter_rows(named=True)}
-    names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    names = get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
     statuses = set()
     for row in answers.iter_rows(named=True):
         query = queries[row["query_id"]]
@@ -214,30 +214,36 @@ def capabilities(kind: str, *, masks: bool = True) -> Capabilities:
 def test_the_objective_goes_by_the_kind_of_model() -> None:
     encoder, denoiser = (capabilities(kind) for kind in ("encoder", "encoder-decoder"))
     decoder, filling = (capabilities("decoder", masks=masks) for masks in (False, True))
-    assert lens.options_for({"a": encoder, "b": encoder}, {}) == {"objective": "masked", "unified": "a,b"}
-    assert lens.options_for({"a": decoder}, {"min_count": 1}) == {"min_count": 1, "objective": "candidates"}
-    assert lens.options_for({"a": encoder}, {"objective": "pll"}) == {"objective": "pll"}
-    assert lens.options_for({"b": encoder, "a": denoiser}, {}) == {"objective": "masked", "unified": "a,b"}
-    mixed = lens.options_for({"a": encoder, "b": decoder, "c": denoiser}, {})
+    assert lens.resolve_options({"a": encoder, "b": encoder}, {}) == {"objective": "masked", "unified": "a,b"}
+    assert lens.resolve_options({"a": decoder}, {"min_count": 1}) == {
+        "min_count": 1,
+        "objective": "candidates",
+    }
+    assert lens.resolve_options({"a": encoder}, {"objective": "pll"}) == {"objective": "pll"}
+    assert lens.resolve_options({"b": encoder, "a": denoiser}, {}) == {
+        "objective": "masked",
+        "unified": "a,b",
+    }
+    mixed = lens.resolve_options({"a": encoder, "b": decoder, "c": denoiser}, {})
     assert mixed == {"objective": "candidates", "unified": "a,b,c"}
     for objective in ("masked", "pll"):
         with pytest.raises(UsageError, match=f"'{objective}' does not fit the decoder 'b' of this run; give"):
-            lens.options_for({"a": encoder, "b": decoder}, {"objective": objective})
-    assert lens.options_for({"a": filling}, {})["objective"] == "candidates"
-    assert lens.options_for({"a": filling}, {"objective": "masked"}) == {"objective": "masked"}
+            lens.resolve_options({"a": encoder, "b": decoder}, {"objective": objective})
+    assert lens.resolve_options({"a": filling}, {})["objective"] == "candidates"
+    assert lens.resolve_options({"a": filling}, {"objective": "masked"}) == {"objective": "masked"}
     with pytest.raises(UsageError, match="'pll' does not fit the decoder 'a'"):
-        lens.options_for({"a": filling}, {"objective": "pll"})
+        lens.resolve_options({"a": filling}, {"objective": "pll"})
     with pytest.raises(UsageError, match="ranking = 'unified' needs several models"):
-        lens.options_for({"a": encoder}, {"ranking": "unified"})
+        lens.resolve_options({"a": encoder}, {"ranking": "unified"})
     with pytest.raises(UnknownNameError, match="ranking"):
-        lens.options_for({"a": encoder}, {"ranking": "unifed"})
+        lens.resolve_options({"a": encoder}, {"ranking": "unifed"})
 
 
 def test_models_that_cannot_be_asked_are_refused() -> None:
-    assert lens.refuses(capabilities("encoder")) is None
-    refusal = lens.refuses(capabilities("encoder", masks=False))
+    assert lens.unsupported_reason(capabilities("encoder")) is None
+    refusal = lens.unsupported_reason(capabilities("encoder", masks=False))
     assert refusal is not None and "no mask token" in refusal
-    refusal = lens.refuses(capabilities("encoder-decoder", masks=False))
+    refusal = lens.unsupported_reason(capabilities("encoder-decoder", masks=False))
     assert refusal is not None and "no sign for what is left out" in refusal
     with pytest.raises(InputError, match="no tokens for filling in"):
         observed("sonde/mini-decoder", drawn())

@@ -12,10 +12,10 @@ from scipy.stats import t as student
 from tests.lenses.test_cloze_scores import answer, found, query, scoring, tables
 
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.ranks import KS, with_seen
+from sonde.lenses.cloze.ranks import KS, with_seen_libraries
 from sonde.results import Mean, means
 from sonde.results.scores import Score
-from sonde.stats.intervals import widening
+from sonde.stats.intervals import bootstrap_t_factors
 from sonde.tasks.engine.cloze_queries import path_number
 
 FRAMES = ("assigned", "commented", "spaced")
@@ -93,7 +93,7 @@ def test_the_interval_of_the_spread_leaves_out_one_library_at_a_time(
     half = student.ppf(0.975, effective - 1) * error
     score = found(frame_scores, "p_at_k_sd", "template=call", k=5)
     moved = np.array([whole - spread(one) for one in libraries])
-    wider = widening(np.zeros(len(libraries), int), moved, np.array([whole]), "nonnegative")
+    wider = bootstrap_t_factors(np.zeros(len(libraries), int), moved, np.array([whole]), "nonnegative")
     assert score.ci_low == pytest.approx(whole * np.exp(-wider.low[0] * half / whole))
     assert score.ci_high == pytest.approx(whole * np.exp(wider.high[0] * half / whole))
     assert (score.n, score.n_clusters) == (39, 12)
@@ -168,8 +168,8 @@ def test_seen_and_unseen_at_every_k(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_manifest_says_more_than_a_named_corpus() -> None:
     rows = [query(0, library="a", paths=[path_number("none.py")], trained=True)]
     _, labels = tables(rows, [])
-    assert with_seen(labels, "org/unknown")["seen"].to_list() == [True]
-    assert with_seen(labels, "sonde/mini-encoder")["seen"].to_list() == [False]
+    assert with_seen_libraries(labels, "org/unknown")["seen"].to_list() == [True]
+    assert with_seen_libraries(labels, "sonde/mini-encoder")["seen"].to_list() == [False]
 
 
 def test_names_and_their_aliases_are_counted_once() -> None:

@@ -12,11 +12,11 @@ import torch
 from tests.denoisers import FILLING, save_bart, save_infilling, save_t5
 from tests.lenses.test_cloze import drawn, prepared
 
-from sonde.alignment import encode, surfaces
-from sonde.alignment.vocabulary import vocabulary_of
+from sonde.alignment import encode, get_surfaces
+from sonde.alignment.vocabulary import get_vocabulary
 from sonde.capture import CaptureSettings
 from sonde.capture.forward import observe_lenses
-from sonde.lenses import Captured, LensSettings
+from sonde.lenses import CapturedItem, LensSettings
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.observe import CAUSAL, CUT, GAP, ONE, PLL, SEVERAL
 from sonde.models import LoadedModel, ModelSpec, load_model
@@ -44,15 +44,15 @@ def observed(loaded: LoadedModel, data: Dataset, *, budget: int = 0, **options: 
     settings, labels = LensSettings(options=options), {"api_cloze": data.examples}
     ready = prepared(loaded, lens.inputs(data.inputs, labels, settings))
     captured = [
-        Captured(one.prepared, one.captures["cloze"])
+        CapturedItem(one.prepared, one.captures["cloze"])
         for one in observe_lenses(
             loaded,
             ready,
-            {"cloze": lens.passes(ready, labels, settings)},
+            {"cloze": lens.input_requests(ready, labels, settings)},
             settings=CaptureSettings(token_budget=budget),
         )
     ]
-    return lens.observe(captured, labels, settings, surfaces(loaded.tokenizer, loaded.capabilities.vocab))
+    return lens.observe(captured, labels, settings, get_surfaces(loaded.tokenizer, loaded.capabilities.vocab))
 
 
 def by_hand(loaded: LoadedModel) -> Callable[[tuple[int, ...], int, int], np.ndarray]:
@@ -84,8 +84,8 @@ def by_hand(loaded: LoadedModel) -> Callable[[tuple[int, ...], int, int], np.nda
 def test_answers_equal_a_forward_by_hand(loaded: LoadedModel) -> None:
     rows = observed(loaded, DATA)
     logs = by_hand(loaded)
-    names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
-    vocabulary = vocabulary_of(names)
+    names = get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    vocabulary = get_vocabulary(names)
     queries = {row["query_id"]: row for row in DATA.examples.iter_rows(named=True)}
     items = {item.item_id: item for item in DATA.inputs}
     assert len(rows) == len(queries)

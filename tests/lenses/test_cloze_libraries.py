@@ -10,7 +10,7 @@ from tests.lenses.test_cloze_scores import answer, found, query, scoring
 from tests.slices import slice_of
 
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.libraries import by_use
+from sonde.lenses.cloze.libraries import scores_by_use
 from sonde.results import Score
 
 USERS = [f"d{number}" for number in range(12)]
@@ -131,7 +131,7 @@ def test_chance_stands_beside_answers_that_compete() -> None:
         competing=pl.lit(4), rank=pl.int_range(pl.len()) % 4 + 1, place=pl.lit("member")
     )
     base = Score(model="m", lens="cloze", metric="", value=float("nan"), n=0, n_clusters=0)
-    scores = list(by_use(frame, base, 20))
+    scores = list(scores_by_use(frame, base, 20))
     where = f"library={queries[0]['library']}"
     assert found(scores, "known_by_use", where, control="chance").value == pytest.approx(0.25)
     gain = found(scores, "known_by_use_gain", where, control="chance")

@@ -11,18 +11,18 @@ import torch
 from tests.lenses.test_cloze_scores import query, scoring
 from tests.slices import slice_of, with_slices
 
-from sonde.alignment import align, encode, surfaces
+from sonde.alignment import align, encode, get_surfaces
 from sonde.base.errors import UsageError
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import SourceFile
 from sonde.languages import LANGUAGES
-from sonde.lenses import Captured, LensSettings, Scoring
+from sonde.lenses import CapturedItem, LensSettings, ScoringContext
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT, statements
+from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, TEXT, collect_statements
 from sonde.lenses.engine.lens import Control, ControlObservations
 from sonde.models import ModelSpec, load_model
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
 from sonde.tasks.engine.task import TASKS
 
@@ -44,13 +44,13 @@ def answers(rows: list[dict[str, Any]]) -> pl.LazyFrame:
 
 def test_margins_equal_a_loop(tmp_path: Path) -> None:
     labels = table(tmp_path)
-    items = statements(labels)
+    items = collect_statements(labels)
     rows = [
         {"item_id": item.item_id, "status": TEXT, "nats": float(1 + 7 * n % 11), "pieces": 1 + n % 3}
         for n, item in enumerate(items)
     ]
     nats = {item.text: row for item, row in zip(items, rows, strict=True)}
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=answers([*rows, {"item_id": "x", "query_id": "q", "nats": 1.0}]),
         items=pl.DataFrame(),
         template=Score(model="m", lens="cloze", metric="", value=0.0, n=0, n_clusters=0),
@@ -80,7 +80,7 @@ def test_margins_equal_a_loop(tmp_path: Path) -> None:
         assert length.value == 0.0
     control = [score for score in found if score.control == "random_weights" and score.metric == "margin"]
     assert control and all(score.n == 1 for score in control)
-    lines = list(lens.headline(with_slices(scores_frame(found))))
+    lines = list(lens.headline(with_slices(scores_to_frame(found))))
     assert any(line.strip().startswith("replacement") and "12 libraries" in line for line in lines)
 
 
@@ -123,10 +123,10 @@ def test_pairs_run_beside_queries(tmp_path: Path, name: str, objective: str) -> 
             Prepared(item, tree, tokens, align(encode(loaded.tokenizer, item.text, item.cuts), tree, tokens))
         )
     captured = [
-        Captured(found.prepared, found.captures["cloze"])
-        for found in observe_lenses(loaded, ready, {"cloze": lens.passes(ready, labels, settings)})
+        CapturedItem(found.prepared, found.captures["cloze"])
+        for found in observe_lenses(loaded, ready, {"cloze": lens.input_requests(ready, labels, settings)})
     ]
-    rows = lens.observe(captured, labels, settings, surfaces(loaded.tokenizer, loaded.capabilities.vocab))
+    rows = lens.observe(captured, labels, settings, get_surfaces(loaded.tokenizer, loaded.capabilities.vocab))
     whole = rows.filter(pl.col("status") == TEXT)
     pairs = {text for row in labels["api_deprecated"].to_dicts() for text in row["candidates"]}
     texts = {one.item.item_id: one.item.text for one in ready}
@@ -171,7 +171,8 @@ def test_chance_and_spelling_stand_beside_made_up_names() -> None:
     ]
     labels = pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row")
     texts = [
-        {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 1} for item in statements(labels)
+        {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 1}
+        for item in collect_statements(labels)
     ]
     given = dataclasses.replace(
         scoring([], []),

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from sonde.alignment import encode
-from sonde.alignment.vocabulary import vocabulary_of
+from sonde.alignment.vocabulary import get_vocabulary
 from sonde.capture.requests import Prepared
 from sonde.lenses.cloze.observe import (
     CUT,
@@ -17,11 +17,11 @@ from sonde.lenses.cloze.observe import (
     RESPELLED,
     SEVERAL,
     ClozeQuery,
-    asks_of,
+    build_query_requests,
     distinct_variants,
     queries_by_item,
 )
-from sonde.lenses.engine.observations import word_by_word
+from sonde.lenses.engine.observations import word_masks
 
 
 def prepared(text: str, pieces: list[str]) -> Prepared:
@@ -53,23 +53,25 @@ PIECES = ["from", " num", "py", " import", " zeros", "_", "like"]
 def test_an_answer_is_asked_for_by_its_pieces(
     answer: str, status: str, variants: tuple[tuple[int, ...], ...]
 ) -> None:
-    (ask,) = asks_of(prepared(IMPORT, PIECES), [query(IMPORT, answer)])
+    (ask,) = build_query_requests(prepared(IMPORT, PIECES), [query(IMPORT, answer)])
     assert (ask.status, ask.variants) == (status, variants)
 
 
 def test_an_answer_that_ends_inside_a_piece_is_not_asked() -> None:
-    (ask,) = asks_of(prepared("np.r_(", ["np", ".", "r", "_("]), [query("np.r_(", "r_")])
+    (ask,) = build_query_requests(prepared("np.r_(", ["np", ".", "r", "_("]), [query("np.r_(", "r_")])
     assert ask.status == CUT
 
 
 def test_inputs_are_asked_for_once() -> None:
-    asks = asks_of(prepared(IMPORT, PIECES), [query(IMPORT, one) for one in ("py", "numpy", "like")])
+    asks = build_query_requests(
+        prepared(IMPORT, PIECES), [query(IMPORT, one) for one in ("py", "numpy", "like")]
+    )
     assert distinct_variants(asks) == ((2,), (1, 2), (6,))
 
 
 def test_a_word_hides_its_rest() -> None:
     one = prepared("f(numpy, x)", ["f", "(", "num", "p", "y", ",", " x", ")"])
-    assert word_by_word(one.alignment) == ((0,), (1,), (2, 3, 4), (3, 4), (4,), (5,), (6,), (7,))
+    assert word_masks(one.alignment) == ((0,), (1,), (2, 3, 4), (3, 4), (4,), (5,), (6,), (7,))
 
 
 def test_queries_know_what_stands_before_them() -> None:
@@ -107,7 +109,7 @@ def test_the_piece_says_whether_it_begins_a_word() -> None:
     def asked(start: int, end: int) -> tuple[str, bool]:
         text = "altair_a"
         answer = ClozeQuery("q", text[start:end], start, end, word_start=False)
-        (ask,) = asks_of(word_piece(text, (start, end)), [answer])
+        (ask,) = build_query_requests(word_piece(text, (start, end)), [answer])
         return ask.status, ask.initial
 
     assert [asked(0, 2), asked(2, 4), asked(7, 8)] == [(ONE, True), (ONE, False), (ONE, True)]
@@ -119,13 +121,13 @@ def test_what_a_tokenizer_cannot_spell_or_spells_otherwise_is_not_asked(uncased:
     text = "from a import X.q"
     for answer, status in (("a", ONE), ("X", RESPELLED), ("q", CUT)):
         start = text.index(answer)
-        (ask,) = asks_of(word_piece(text, (start, start + 1), uncased), [query(text, answer)])
+        (ask,) = build_query_requests(word_piece(text, (start, start + 1), uncased), [query(text, answer)])
         assert (ask.status, bool(ask.variants)) == (status, status == ONE)
 
 
 def test_after_a_blank_both_forms_are_right() -> None:
     surfaces = ("rand", " rand", "ran", "d", ".")
-    vocabulary = vocabulary_of(surfaces)
+    vocabulary = get_vocabulary(surfaces)
     assert vocabulary.right("rand", word_start=True, initial=True) == (0, 1)
     assert vocabulary.right("rand", word_start=False, initial=True) == (0,)
     assert vocabulary.right("random", word_start=True, initial=True) == ()
@@ -133,7 +135,7 @@ def test_after_a_blank_both_forms_are_right() -> None:
 
 def test_wordpiece_marks_what_goes_on() -> None:
     surfaces = ("rand", "##rand", "##om", "om", "##s", ".")
-    vocabulary = vocabulary_of(surfaces)
+    vocabulary = get_vocabulary(surfaces)
     assert vocabulary.wordpiece
     assert vocabulary.right("om", word_start=False, initial=False) == (2,)
     assert vocabulary.right("rand", word_start=False, initial=True) == (0,)

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from tests.lenses.test_cloze_scores import answer, query, tables
 
-from sonde.corpora import Intake, read_files
+from sonde.corpora import SkipCounter, read_files
 from sonde.lenses.cloze.score import write_predictions
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.task import TASKS
@@ -27,7 +27,7 @@ def given(folder: Path, sizes: dict[str, int]) -> pl.DataFrame:
             for n in range(1, size + 1)
         ]
         path.write_text(json.dumps(entries), encoding="utf-8")
-        files = list(read_files(f"codexglue:{path}", (), Intake()))
+        files = list(read_files(f"codexglue:{path}", (), SkipCounter()))
         data = TASKS.load("api_cloze").draw(
             files, size=1000, seed=0, language="text", mode="corrected", options={}
         )

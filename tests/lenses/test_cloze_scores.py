@@ -12,17 +12,25 @@ import polars as pl
 import pytest
 from tests.slices import slice_of, with_slices
 
-from sonde.alignment.vocabulary import vocabulary_of
+from sonde.alignment.vocabulary import get_vocabulary
 from sonde.base.errors import InputError
-from sonde.lenses import LensSettings, Scoring
+from sonde.lenses import LensSettings, ScoringContext
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze import ranks as cloze_vocabulary
-from sonde.lenses.cloze.observe import ANSWERS_SCHEMA, CUT, ONE, SEVERAL, TEXT, candidate_ids, statements
-from sonde.lenses.cloze.ranks import KS, contested, ranked_answers, with_agreement, with_seen
-from sonde.lenses.cloze.score import preferred
+from sonde.lenses.cloze.observe import (
+    ANSWERS_SCHEMA,
+    CUT,
+    ONE,
+    SEVERAL,
+    TEXT,
+    candidate_ids,
+    collect_statements,
+)
+from sonde.lenses.cloze.ranks import KS, rank_answers, rank_statements, with_agreement, with_seen_libraries
+from sonde.lenses.cloze.score import select_preferred_words
 from sonde.lenses.engine.lens import Control, ControlObservations
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, path_number
 
 LIBRARIES = [f"lib{number}" for number in range(15)]
@@ -62,12 +70,12 @@ def scoring(
     *,
     control: list[dict[str, Any]] | None = None,
     **options: Any,
-) -> Scoring:
+) -> ScoringContext:
     observations, labels = tables(queries, answers)
     controls = (
         () if control is None else (ControlObservations(Control(0, 1.0), tables([], control)[0].lazy()),)
     )
-    return Scoring(
+    return ScoringContext(
         observations=observations.lazy(),
         items=pl.DataFrame(),
         template=Score(model="m", lens="cloze", metric="", value=float("nan"), n=0, n_clusters=0),
@@ -187,14 +195,14 @@ def test_several_right_answers() -> None:
     queries = [query(number, **prompt, answer=name) for number, name in enumerate(["ones", "zeros", "full"])]
     queries.append(query(3, prefix="os.", answer="path"))
     answers = [answer("q0", 2), answer("q1", 5), answer("q2", 9), answer("q3", 4)]
-    frame = ranked_answers(*tables(queries, answers))
+    frame = rank_answers(*tables(queries, answers))
     assert frame["rank_filtered"].to_list() == [2, 4, 7, 4]
     assert frame["rank_any"].to_list() == [2, 2, 2, 4]
 
 
 def test_the_same_statement_asked_twice_is_one_answer() -> None:
     prompt = {"prefix": "import a as k\nk.", "suffix": "(", "answer": "f", "template": "adversarial"}
-    frame = ranked_answers(
+    frame = rank_answers(
         *tables([query(0, **prompt), query(1, **prompt)], [answer("q0", 3), answer("q1", 3)])
     )
     assert frame["rank_filtered"].to_list() == [3, 3]
@@ -262,7 +270,7 @@ def test_words_are_averaged_within_a_query() -> None:
 def test_statements_are_ranked_among_their_candidates() -> None:
     queries = [query(0, candidates=["f0", "g", "h"]), query(1, candidates=["f1", "g"])]
     _, labels = tables(queries, [])
-    items = statements(labels)
+    items = collect_statements(labels)
     assert [item.text for item in items] == ["lib0.f0(", "lib0.g(", "lib0.h(", "lib1.f1(", "lib1.g("]
     nats = {"lib0.f0(": (6.0, 3), "lib0.g(": (5.0, 1), "lib0.h(": (6.0, 3), "lib1.f1(": (1.0, 2)}
     answers = [
@@ -270,7 +278,7 @@ def test_statements_are_ranked_among_their_candidates() -> None:
         for item in items
         if item.text in nats
     ]
-    frame = contested(pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row"), labels)
+    frame = rank_statements(pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row"), labels)
     # The tie counts against the right one; the second query lacks a statement.
     assert frame.select("query_id", "rank", "rank_per_piece", "competing").rows() == [("q0", 3, 2, 3)]
     assert [item.item_id for item in items[:3]] == candidate_ids(next(labels.iter_rows(named=True)))
@@ -286,10 +294,10 @@ def test_candidate_tables() -> None:
             "nats": 1.0 if "g" in item.text else 0.5 + n % 2,
             "pieces": 2,
         }
-        for n, item in enumerate(statements(labels))
+        for n, item in enumerate(collect_statements(labels))
     ]
     scores = lens.score(
-        Scoring(
+        ScoringContext(
             observations=pl.DataFrame(answers, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
             items=pl.DataFrame(),
             template=Score(model="m", lens="cloze", metric="", value=0.0, n=0, n_clusters=0),
@@ -319,7 +327,7 @@ def test_nothing_is_said_of_k_where_no_more_than_k_compete() -> None:
     _, labels = tables(queries, [])
     rows = [
         {"item_id": item.item_id, "status": TEXT, "nats": 1.0 + at % 3, "pieces": 2}
-        for at, item in enumerate(statements(labels))
+        for at, item in enumerate(collect_statements(labels))
     ]
     given = dataclasses.replace(
         scoring(queries, [], objective="candidates"),
@@ -363,7 +371,10 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
     answers = [answer(f"q{number}", 1, nats=nats) for number, (_, _, nats) in enumerate(words)]
     answers.append(answer("q5", None))
     observations, labels = tables(queries, answers)
-    assert preferred(observations, labels).select("name", "word").rows() == [("e1", "min"), ("e2", "max")]
+    assert select_preferred_words(observations, labels).select("name", "word").rows() == [
+        ("e1", "min"),
+        ("e2", "max"),
+    ]
     scores = lens.score(scoring(queries, answers))
     assert [(slice_of(score.dimensions), score.value, score.n, score.control) for score in scores] == [
         (f"template=clozetest;word={word}", 0.5, 2, control)
@@ -372,10 +383,10 @@ def test_words_are_preferred_where_no_answer_is_published() -> None:
     ]
     texts = [
         {"item_id": item.item_id, "status": TEXT, "nats": float(number), "pieces": 3}
-        for number, item in enumerate(statements(labels))
+        for number, item in enumerate(collect_statements(labels))
     ]
     whole = pl.DataFrame(texts, schema=dict(ANSWERS_SCHEMA), orient="row")
-    found_words = preferred(whole, labels).select("name", "word").rows()
+    found_words = select_preferred_words(whole, labels).select("name", "word").rows()
     assert found_words == [("e1", "max"), ("e2", "max"), ("e3", "max")]
 
 
@@ -384,7 +395,7 @@ def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
     queries = [query(number, answer=word) for number, word in enumerate(("path", "join", "xqzv", "os"))]
     ranks = [(12, 3), (99, 60), (5, None), (1, 1)]
     answers = [answer(f"q{number}", rank, rank_unified=shared) for number, (rank, shared) in enumerate(ranks)]
-    frame = with_agreement(ranked_answers(*tables(queries, answers)), models)
+    frame = with_agreement(rank_answers(*tables(queries, answers)), models)
     cut = [
         load_tokenizer(ModelSpec(name=name))(
             [one["answer"] for one in queries], add_special_tokens=False
@@ -412,21 +423,21 @@ def test_candidates_of_the_shared_vocabulary_are_ranked_beside_all() -> None:
         for item, name in zip(candidate_ids(one), one["candidates"], strict=True)
     ]
     answers = pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
-    frame = contested(answers, labels, frozenset({"a", "b"}))
+    frame = rank_statements(answers, labels, frozenset({"a", "b"}))
     assert frame.select("rank", "rank_unified").rows() == [(3, 2), (4, None)]
-    assert contested(answers, labels)["rank_unified"].to_list() == [None, None]
+    assert rank_statements(answers, labels)["rank_unified"].to_list() == [None, None]
 
 
 OWN = Score(model="sonde/mini-encoder", lens="cloze", metric="", value=0.0, n=0, n_clusters=0)
 
 
 def test_vocabularies_that_share_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    vocabularies = {"a": vocabulary_of(("x", "y")), "b": vocabulary_of(("u", "v"))}
-    monkeypatch.setattr(cloze_vocabulary, "own_vocabulary", vocabularies.__getitem__)
+    vocabularies = {"a": get_vocabulary(("x", "y")), "b": get_vocabulary(("u", "v"))}
+    monkeypatch.setattr(cloze_vocabulary, "load_vocabulary", vocabularies.__getitem__)
     tokenizer = load_tokenizer(ModelSpec(name="sonde/mini-encoder"))
     monkeypatch.setattr(cloze_vocabulary, "load_tokenizer", lambda spec: tokenizer)
     with pytest.raises(InputError, match="a, b share no subtoken"):
-        cloze_vocabulary.unified(("a", "b"))
+        cloze_vocabulary.shared_surfaces(("a", "b"))
 
 
 def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> None:
@@ -438,16 +449,16 @@ def test_a_library_is_seen_where_a_training_file_calls_it(tmp_path: Path) -> Non
         query(1, library="a", paths=[path_number("z.py")]),
         query(2, library="b", paths=[path_number("y.py")]),
     ]
-    frame = ranked_answers(*tables(queries, [answer(f"q{number}", 1) for number in range(3)]))
-    assert with_seen(frame, str(tmp_path))["seen"].to_list() == [True, True, False]
-    assert with_seen(frame, "org/unknown")["seen"].to_list() == [None] * 3
+    frame = rank_answers(*tables(queries, [answer(f"q{number}", 1) for number in range(3)]))
+    assert with_seen_libraries(frame, str(tmp_path))["seen"].to_list() == [True, True, False]
+    assert with_seen_libraries(frame, "org/unknown")["seen"].to_list() == [None] * 3
 
 
 def test_the_headline_names_the_best_control() -> None:
     queries = [query(number, library=f"l{number % 12}") for number in range(24)]
     answers = [answer(f"q{number}", 1 if number % 2 else 20) for number in range(24)]
     scores = with_slices(
-        scores_frame(lens.score(scoring(queries, answers, control=[answer("q0", 1), answer("q1", 9)])))
+        scores_to_frame(lens.score(scoring(queries, answers, control=[answer("q0", 1), answer("q1", 9)])))
     )
     lines = list(lens.headline(scores))
     assert len(lines) == 4
@@ -463,11 +474,12 @@ def test_the_headline_of_statements_has_a_line_a_template_and_k() -> None:
     ]
     _, labels = tables(queries, [])
     rows = [
-        {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 2} for item in statements(labels)
+        {"item_id": item.item_id, "status": TEXT, "nats": 1.0, "pieces": 2}
+        for item in collect_statements(labels)
     ]
     given = dataclasses.replace(
         scoring(queries, [], objective="candidates"),
         observations=pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
     )
-    lines = list(lens.headline(with_slices(scores_frame(lens.score(given)))))
+    lines = list(lens.headline(with_slices(scores_to_frame(lens.score(given)))))
     assert [line.split()[:2] for line in lines[2:]] == [["call", "k=1"], ["call", "k=10"]]

@@ -11,7 +11,7 @@ from tests.lenses.test_cloze import drawn, log_probabilities, model, observed
 from sonde.lenses import LensSettings
 from sonde.lenses.cloze import lens
 from sonde.lenses.cloze.observe import ANSWER, candidate_ids, candidate_texts
-from sonde.lenses.cloze.ranks import contested
+from sonde.lenses.cloze.ranks import rank_statements
 from sonde.tasks import Dataset
 
 
@@ -57,7 +57,7 @@ def test_every_candidate_is_scored_whole(
     assert set(rows["status"]) == {ANSWER}
     nats = dict(rows.select("item_id", "nats").iter_rows())
     pieces = dict(rows.select("item_id", "pieces").iter_rows())
-    ranked = contested(rows, data.examples)
+    ranked = rank_statements(rows, data.examples)
     # Every tokenizer answers every query, those of several subtokens as well.
     assert ranked.height == data.examples.height
     assert ranked["rank"].null_count() == 0
@@ -80,7 +80,7 @@ def test_what_a_vocabulary_cannot_spell_comes_last(data: Dataset) -> None:
     query = data.examples.row(0, named=True)
     right = candidate_ids(query, answers=True)[0]
     lost = rows.with_columns(nats=pl.when(pl.col("item_id") == right).then(math.inf).otherwise("nats"))
-    ranked = contested(lost, data.examples).filter(pl.col("query_id") == query["query_id"])
+    ranked = rank_statements(lost, data.examples).filter(pl.col("query_id") == query["query_id"])
     assert ranked["rank"].item() == len(query["candidates"])
 
 

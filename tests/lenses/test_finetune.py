@@ -19,13 +19,21 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens, training_lens
+from sonde.lenses import (
+    LENSES,
+    LensSettings,
+    Method,
+    ScoringContext,
+    Training,
+    TrainingLens,
+    load_training_lens,
+)
 from sonde.lenses.finetune.data import ROWS_SCHEMA
 from sonde.lenses.finetune.options import FinetuneOptions
 from sonde.models import ModelSpec, load_model
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 
-LENS = training_lens("finetune")
+LENS = load_training_lens("finetune")
 TASKS = ("variable_misuse", "function_docstring", "misuse_repair")
 OPTIONS = {"epochs": 1, "length": 64, "batch": 16, "rates": "1e-3", "seeds": 2}
 
@@ -312,14 +320,14 @@ def test_a_paired_difference_is_tighter_than_its_parts() -> None:
                 }
             )
     template = Score(model="m", lens="finetune", metric="", value=0.0, n=0, n_clusters=0)
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=observed(*rows),
         items=pl.DataFrame(),
         template=template,
         settings=LensSettings(),
         labels={"t": pl.DataFrame()},
     )
-    table = with_slices(scores_frame(LENS.score(scoring)))
+    table = with_slices(scores_to_frame(LENS.score(scoring)))
     gain = table.filter(pl.col("metric") == "gain").row(0, named=True)
     own = table.filter((pl.col("metric") == "accuracy") & pl.col("control").is_null()).row(0, named=True)
     assert gain["control"] == "scratch"

@@ -19,12 +19,12 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import sonde
 from sonde.base.errors import SondeError
-from sonde.corpora import Intake, Selection, read_items
+from sonde.corpora import Selection, SkipCounter, read_items
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.models import ModelSpec
-from sonde.training.finetune.data import Data
-from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.data import TaskData
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.tune import tune
 
 SIZE = 24
@@ -34,8 +34,10 @@ SIZE = 24
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("saved")
     spec = ModelSpec(name=str(save_encoder(root / "encoder", [function(0)])), device="cpu")
-    data = Data(("Correct", "Variable misuse"), *(samples("variable_misuse", 16, at) for at in (0, 50, 99)))
-    recipe = FineTuning(length=96, epochs=1, rates=(1e-3,))
+    data = TaskData(
+        ("Correct", "Variable misuse"), *(samples("variable_misuse", 16, at) for at in (0, 50, 99))
+    )
+    recipe = FinetuneRecipe(length=96, epochs=1, rates=(1e-3,))
     about = {"task": "variable_misuse", "language": "python", "method": "pretrained"}
     return tune(spec, data, recipe, root / "tuned", about=about).folder
 
@@ -70,7 +72,7 @@ def test_every_example_is_asked_and_answered_as_the_model_answers(
     (table,) = tmp_path.glob("observations/lens=finetune/*/*.parquet")
     rows = pl.read_parquet(table)
     assert rows.height == SIZE and set(rows["split"]) == {"test"}
-    texts = {item.item_id: item.text for item in read_items(f"great:{published}", Intake())}
+    texts = {item.item_id: item.text for item in read_items(f"great:{published}", SkipCounter())}
     told = sonde.FineTuned.from_pretrained(model, "cpu").tell([texts[name] for name in rows["item_id"]])
     assert rows["predicted"].to_list() == [one.label for one in told]
     for chances, one in zip(rows["probability"].to_list(), told, strict=True):

@@ -19,13 +19,13 @@ from sonde.base.errors import InputError, SondeError, StoreError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import Program
-from sonde.lenses import LensSettings, Method, Training, training_lens
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer
+from sonde.lenses import LensSettings, Method, Training, load_training_lens
 from sonde.models import ModelSpec
-from sonde.papers.cubert.subtokens import masked
+from sonde.papers.cubert.subtokens import mask_program
 
-LENS = training_lens("finetune")
+LENS = load_training_lens("finetune")
 OPTIONS: dict[str, Any] = {"epochs": 1, "length": 48, "rates": "1e-3", "methods": "pretrained,bag_of_tokens"}
 
 
@@ -111,8 +111,8 @@ def test_a_pointer_into_a_text_that_does_not_parse_is_asked_like_others(
     """A published test set is told as it is; what cannot be pointed at in it is a failure."""
     project = written(tmp_path / "code", code)
     text = "def f(a, b):\n    return a b\n"
-    marked = masked(
-        facet_of("python", "program", Program), text,
+    marked = mask_program(
+        get_facet("python", "program", ProgramLexer), text,
         error=(24, 25), targets=((9, 10),), candidates=((6, 7), (9, 10), (24, 25), (26, 27)),
     )  # fmt: skip
     masks = {

@@ -14,11 +14,11 @@ from tests.lenses.test_finetune import code, experiment, save_encoder
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.experiments import Execution
 from sonde.experiments.run import run
-from sonde.lenses import LensSettings, Method, training_lens
+from sonde.lenses import LensSettings, Method, load_training_lens
 from sonde.lenses.finetune.options import FinetuneOptions, further_texts
 from sonde.training.baselines.recipe import BASELINES
 
-LENS = training_lens("finetune")
+LENS = load_training_lens("finetune")
 TASKS = ("variable_misuse", "misuse_repair")
 OPTIONS = {
     "epochs": 1, "length": 64, "batch": 16, "methods": ",".join(("pretrained", *BASELINES)),

@@ -16,17 +16,17 @@ from tests.lenses.test_finetune import OPTIONS, encoder, experiment, project
 from tests.slices import with_slices
 
 from sonde.base.errors import InputError, SondeError
-from sonde.corpora import Intake, Item, read_items
+from sonde.corpora import Item, SkipCounter, read_items
 from sonde.experiments import Execution
 from sonde.experiments.run import run
-from sonde.lenses import LensSettings, training_lens
-from sonde.lenses.finetune.caveats import ceilings
-from sonde.lenses.finetune.data import data_of, differing, with_evidence
+from sonde.lenses import LensSettings, load_training_lens
+from sonde.lenses.finetune.caveats import accuracy_ceilings
+from sonde.lenses.finetune.data import build_training_data, find_difference, with_evidence
 from sonde.lenses.finetune.options import FinetuneOptions
 from sonde.models import LoadedModel, ModelSpec, load_model
-from sonde.report import build_report
+from sonde.report import write_report
 from sonde.tasks import build
-from sonde.training.finetune.data import Encoded, Sample, read_all, reader_of
+from sonde.training.finetune.data import EncodedExample, Sample, build_text_encoder, encode_samples
 
 __all__ = ["encoder", "project"]
 
@@ -36,7 +36,7 @@ LENGTH = 128
 
 @cache
 def functions() -> list[Item]:
-    found = {item.item_id: item for item in read_items("stdlib", Intake(), languages=("python",))}
+    found = {item.item_id: item for item in read_items("stdlib", SkipCounter(), languages=("python",))}
     return [found[name] for name in sorted(found)[:1500]]
 
 
@@ -52,16 +52,18 @@ def samples(task: str) -> list[Sample]:
     texts = {item.item_id: item.text for item in (*functions(), *made.inputs)}
     table = made.examples.with_columns(text=pl.col("item_id").replace_strict(texts, return_dtype=pl.String))
     found = with_evidence(table)
-    data = data_of(task, dict.fromkeys(("train", "valid", "test"), found), "python")
+    data = build_training_data(task, dict.fromkeys(("train", "valid", "test"), found), "python")
     return list(data.train)
 
 
-def encoded(task: str, cut: str) -> list[Encoded]:
+def encoded(task: str, cut: str) -> list[EncodedExample]:
     loaded = model()
-    return read_all(samples(task), reader_of(loaded.tokenizer, loaded.special, "encoder"), LENGTH, cut)
+    return encode_samples(
+        samples(task), build_text_encoder(loaded.tokenizer, loaded.special, "encoder"), LENGTH, cut
+    )
 
 
-def paired(task: str, cut: str) -> list[tuple[tuple[Sample, Encoded], tuple[Sample, Encoded]]]:
+def paired(task: str, cut: str) -> list[tuple[tuple[Sample, EncodedExample], tuple[Sample, EncodedExample]]]:
     both = sorted(zip(samples(task), encoded(task, cut), strict=True), key=lambda one: one[0].group)
     assert all(one.group for one, _ in both)
     return [(both[at], both[at + 1]) for at in range(0, len(both), 2)]
@@ -140,7 +142,7 @@ def test_a_window_begins_at_the_same_character_of_both(task: str) -> None:
     ],
 )
 def test_texts_differ_between_their_common_ends(one: str, other: str, expected: Any) -> None:
-    assert differing(one, other) == expected
+    assert find_difference(one, other) == expected
     (start, end), (_, last) = expected
     assert one[:start] == other[:start]
     assert one[end:] == other[last:]
@@ -167,7 +169,7 @@ def test_ceilings_are_those_of_the_best_answers_there_are() -> None:
             for number in range(12)
         ]  # fmt: skip
         schema = {"buggy": pl.Boolean, "locatable": pl.Boolean}
-        found = ceilings(pl.DataFrame(rows, schema_overrides=schema))
+        found = accuracy_ceilings(pl.DataFrame(rows, schema_overrides=schema))
         assert found == {"accuracy": slow_ceiling(rows, lambda row, said: row["label"] == str(said))}
         # Of a pointer: an error that is not read looks like the function without it.
         pointed: list[dict[str, Any]] = []
@@ -186,7 +188,7 @@ def test_ceilings_are_those_of_the_best_answers_there_are() -> None:
                         "locatable": not (buggy and far),
                     }
                 )
-        found = ceilings(pl.DataFrame(pointed))
+        found = accuracy_ceilings(pl.DataFrame(pointed))
         wrong = [row for row in pointed if row["buggy"]]
         assert found["classification"] == slow_ceiling(pointed, lambda row, said: row["buggy"] == said)
         assert found["localisation"] == sum(row["locatable"] for row in wrong) / 6
@@ -252,13 +254,13 @@ def test_scores_say_what_could_be_right_and_what_is_out_of_reach(runs: dict[str,
 
 
 def test_a_run_says_what_is_left_out(runs: dict[str, Path]) -> None:
-    lens = training_lens("finetune")
+    lens = load_training_lens("finetune")
     for cut, words in (("keep", "and are asked as well"), ("drop", "and are left out")):
         every = lens.headline(with_slices(pl.read_parquet(runs[cut] / "scores.parquet")))
         lines = [line for line in every if "accuracy" in line or "errors located" in line]
         assert all(words in line for line in lines)
         assert all(("at most" in line) == (cut == "keep") for line in lines)
-        page = build_report(runs[cut]).read_text(encoding="utf-8")
+        page = write_report(runs[cut]).read_text(encoding="utf-8")
         assert "rests on lies beyond the length limit in" in page
         assert ("which are left out" in page) == (cut == "drop")
         assert ("% can be right" in page) == (cut == "keep")

@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from sonde.lenses import LensSettings, training_lens
-from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, ends, enough_lines
-from sonde.lenses.finetune.data import splits_of
+from sonde.lenses import LensSettings, load_training_lens
+from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, convergence_lines, stopped_early
+from sonde.lenses.finetune.data import split_examples
 from sonde.lenses.finetune.options import FinetuneOptions, variants
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 
-LENS = training_lens("finetune")
+LENS = load_training_lens("finetune")
 
 
 def epochs(chosen: tuple[float, int, int], rates: list[float], most: list[int]) -> pl.DataFrame:
@@ -44,7 +44,7 @@ def epochs(chosen: tuple[float, int, int], rates: list[float], most: list[int]) 
 def test_the_ends_of_a_grid_are_known(
     chosen: tuple[float, int, int], rates: list[float], most: list[int], expected: tuple[bool, bool]
 ) -> None:
-    assert ends(epochs(chosen, rates, most)) == expected
+    assert stopped_early(epochs(chosen, rates, most)) == expected
 
 
 def row(metric: str, value: float, control: str | None = None, **more: Any) -> Score:
@@ -62,12 +62,14 @@ def test_a_run_prints_what_may_want_more_and_what_collapsed() -> None:
         row("commonest_answer", 0.6, split="test", dimensions=(("seed", "0"),)),
         row("commonest_answer", 1.0, "scratch", split="test", dimensions=(("seed", "1"),)),
     ]
-    assert list(enough_lines(scores_frame(listed))) == [
+    assert list(convergence_lines(scores_to_frame(listed))) == [
         "wrong_operator, m: pretrained may want more: best after its last epoch in 2 of 3 trainings; "
         "scratch was trained enough",
         "wrong_operator, m: gave one answer to everything (collapsed): scratch in 1 of 1 training",
     ]
-    assert list(LENS.headline(scores_frame(listed)))[-2:] == list(enough_lines(scores_frame(listed)))
+    assert list(LENS.headline(scores_to_frame(listed)))[-2:] == list(
+        convergence_lines(scores_to_frame(listed))
+    )
 
 
 def test_a_model_from_scratch_has_a_grid_of_its_own() -> None:
@@ -98,12 +100,12 @@ def examples(size: int) -> pl.DataFrame:
 
 def test_fewer_examples_are_whole_pairs_and_among_more() -> None:
     table = examples(104)
-    drawn = {size: splits_of(table, 1.0, 99, size, 3)["train"] for size in (10, 11, 40, 0, 500)}
+    drawn = {size: split_examples(table, 1.0, 99, size, 3)["train"] for size in (10, 11, 40, 0, 500)}
     assert [part.height for part in drawn.values()] == [10, 10, 40, 100, 100]
     for part in drawn.values():
         assert set(part.group_by("group").len()["len"]) == {2}
     assert set(drawn[10]["example_id"]) < set(drawn[40]["example_id"])
-    other = splits_of(table, 1.0, 99, 10, 4)["train"]
+    other = split_examples(table, 1.0, 99, 10, 4)["train"]
     assert set(other["example_id"]) != set(drawn[10]["example_id"])
 
 

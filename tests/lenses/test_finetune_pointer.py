@@ -10,11 +10,11 @@ import pytest
 from tests.lenses.test_finetune import save_encoder
 from tests.slices import with_slices
 
-from sonde.lenses import LensSettings, Method, Scoring, Training, training_lens
+from sonde.lenses import LensSettings, Method, ScoringContext, Training, load_training_lens
 from sonde.models import ModelSpec
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 
-LENS = training_lens("finetune")
+LENS = load_training_lens("finetune")
 NAMES = "abcdef"
 OPTIONS = {"epochs": 12, "length": 48, "batch": 32, "rates": "1e-3", "patience": 12}
 
@@ -65,14 +65,14 @@ def test_a_planted_misuse_that_a_bag_of_tokens_cannot_see_is_found(tmp_path: Pat
         table = LENS.train(Method(name=name, task="misuse_repair", seed=0), training)
         named = {"method": name, "task": "misuse_repair", "seed": 0, "variant": ""}
         tables.append(table.with_columns(**{column: pl.lit(value) for column, value in named.items()}))
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=pl.concat(tables).lazy(),
         items=pl.DataFrame(),
         template=Score(model="m", lens="finetune", metric="", value=0.0, n=0, n_clusters=0),
         settings=LensSettings(),
         labels={"misuse_repair": examples},
     )
-    scores = with_slices(scores_frame(LENS.score(scoring)))
+    scores = with_slices(scores_to_frame(LENS.score(scoring)))
     told = {
         (row["metric"], row["control"]): row["value"]
         for row in scores.filter(pl.col("slice") == "all").iter_rows(named=True)

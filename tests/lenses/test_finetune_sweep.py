@@ -15,11 +15,11 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.lenses import LensSettings, training_lens
+from sonde.lenses import LensSettings, load_training_lens
 from sonde.lenses.finetune.options import variants
-from sonde.results.schema import dimension
+from sonde.results.schema import dimension_value
 
-LENS = training_lens("finetune")
+LENS = load_training_lens("finetune")
 TASK = "variable_misuse"
 OPTIONS = {"epochs": 1, "length": 48, "rates": "1e-3", "methods": "pretrained,bag_of_tokens", "cut": "keep"}
 
@@ -94,7 +94,9 @@ def test_frozen_against_fine_tuned_are_two_values(asked: Experiment, tmp_path: P
     options = {"methods": "pretrained", "sweep": "frozen: true, false", "rates": "1e-2,1e-3", "batch": "8,32"}
     run(with_options(asked, **options), Execution(output=tmp_path / "run"))
     scores = with_slices(pl.read_parquet(tmp_path / "run/scores.parquet"))
-    tried = scores.filter(pl.col("slice") == "frozen=true;setting").with_columns(setting=dimension("setting"))
+    tried = scores.filter(pl.col("slice") == "frozen=true;setting").with_columns(
+        setting=dimension_value("setting")
+    )
     names = tried["setting"].to_list()
     assert sorted(names) == [
         f"rate {rate}, batch {batch}, epochs 1" for rate in ("0.001", "0.01") for batch in (32, 8)

@@ -13,22 +13,22 @@ from tests.slices import with_slices
 
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.requests import HiddenStates, ItemCapture
-from sonde.comparison.summary import series_frame
+from sonde.comparison.summary import build_series
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Control, LensSettings, Scoring
-from sonde.lenses.engine.lens import Captured, ControlObservations
-from sonde.lenses.engine.observations import pack, subwords_of, unpack
-from sonde.lenses.probe.data import STATES_SCHEMA, states_of
+from sonde.lenses import LENSES, Control, LensSettings, ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, ControlObservations
+from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
+from sonde.lenses.probe.data import STATES_SCHEMA, gather_states
 from sonde.lenses.probe.examples import Examples
-from sonde.report.controls import compared
+from sonde.report.controls import compare_with_controls
 from sonde.report.sections.probe import title
 from sonde.results import spearman_rows
-from sonde.results.headlines import findings
-from sonde.results.scores import Score, scores_frame
-from sonde.results.text_format import figures
+from sonde.results.headlines import find_headlines
+from sonde.results.scores import Score, scores_to_frame
+from sonde.results.text_format import format_score
 from sonde.stats.metrics import spearman
-from sonde.stats.verdict import verdict_allowed
+from sonde.stats.verdict import allows_verdict
 from sonde.tasks import EXAMPLE_SCHEMA, Dataset
 from sonde.tasks.engine.surface import surface_predictions
 
@@ -106,7 +106,7 @@ def score(
     clusters = [f"cluster{at % 40}" for at in range(len(made))]
     items = pl.DataFrame({"item_id": list(made), "text": list(made.values()), "cluster": clusters})
     facts = {"language": "python", "unit": "function", "path": "a.py", "name": "f"}
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=observations.lazy(),
         items=items.drop("text").with_columns(**{name: pl.lit(value) for name, value in facts.items()}),
         template=TEMPLATE,
@@ -115,7 +115,7 @@ def score(
         texts=items.lazy(),
         controls=untrained,
     )
-    return with_slices(scores_frame(LENSES.load("probe").score(scoring)))
+    return with_slices(scores_to_frame(LENSES.load("probe").score(scoring)))
 
 
 def planted(count: int = 400, layer: int = 1, strength: float = 1.6) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -141,7 +141,7 @@ def test_a_planted_signal_is_told_at_its_layer_with_its_interval() -> None:
     assert best["layer"] == 1 and best["value"] > 0.85
     assert best["ci_low"] < best["value"] < best["ci_high"]
     assert (best["n"], best["n_clusters"], best["ci_method"]) == (80, 8, "Korn-Graubard")
-    assert not verdict_allowed(best)
+    assert not allows_verdict(best)
     assert one(table, metric="coverage")["value"] == 1.0
     ranks = table.filter(pl.col("metric") == "layer_rank").sort("layer")["value"].to_list()
     assert ranks[1] == 1.0 and sum(ranks) == 6.0
@@ -158,9 +158,9 @@ def test_accuracy_is_that_of_scikit_learn() -> None:
 
     frame, observations = planted(strength=0.7)
     table = score({"task": frame}, observations, l2="0.05")
-    examples = Examples.of("task", frame)
-    states, _ = states_of(observations.lazy(), examples, "mean", language="python", alone="mean")
-    train, test = examples.folds[0].train, examples.tested
+    examples = Examples.from_frame("task", frame)
+    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", alone="mean")
+    train, test = examples.folds[0].train, examples.tested_rows
     for layer in range(LAYERS):
         scaled = StandardScaler().fit(states[layer][train]).transform(states[layer])
         fit = LogisticRegression(C=1 / (0.05 * len(train))).fit(scaled[train], examples.labels[train])
@@ -185,7 +185,7 @@ def test_the_headline_is_the_paired_gain_over_the_surface_baseline_that_validati
     assert {"majority", "length", "bag_of_tokens", "parse_error"} < set(told)
     gain = one(table, metric="gain", slice="best")
     # With one fold each baseline's accuracy on validation is what it reaches where validation is tested.
-    examples = Examples.of("task", frame)
+    examples = Examples.from_frame("task", frame)
     items = [
         Item(
             text=text,
@@ -359,7 +359,7 @@ def test_the_published_protocol_is_another_probe_on_the_same_states() -> None:
     assert best["method"] == "paper" and best["layer"] == 1
     assert one(table, metric="accuracy", slice="best", split="test")["pooling"] == "mean"
     lens = LENSES.load("probe")
-    (asked,) = lens.passes([], {"task": frame}, LensSettings(mode="paper"))
+    (asked,) = lens.input_requests([], {"task": frame}, LensSettings(mode="paper"))
     assert asked.requests == (HiddenStates(pooling=("summary",)),)
 
 
@@ -373,13 +373,13 @@ def test_requests_and_rows_take_the_subwords_of_a_token() -> None:
     rows = [{"item_id": "i", "characters": len(text), **ends} for ends in (whole, span)]
     labels = {"t": pl.DataFrame(rows, schema={name: EXAMPLE_SCHEMA[name] for name in rows[0]})}
     settings = LensSettings(options={"pooling": "mean"})
-    (asked,) = lens.passes([prepared], labels, settings)
+    (asked,) = lens.input_requests([prepared], labels, settings)
     assert asked.requests == (
         HiddenStates(pooling=("mean",)),
         HiddenStates(pooling=("spans",), spans={"i": ((2, 4), (5, 6))}),
     )
     states = {"mean": noise(1)[0], "spans": np.stack([noise(1, 5)[0], noise(1, 6)[0]], axis=1)}
-    table = lens.observe([Captured(prepared, (ItemCapture("i", states=states),))], labels, settings, [])
+    table = lens.observe([CapturedItem(prepared, (ItemCapture("i", states=states),))], labels, settings, [])
     assert table.schema == pl.Schema(STATES_SCHEMA)
     assert table.select("start", "end", "pooling").rows() == [
         (-1, -1, "mean"),
@@ -396,7 +396,7 @@ def test_the_subwords_of_a_place_are_those_that_touch_it() -> None:
     subwords = prepared_of(item_of(text), words_of(text)).alignment.subwords
     for start in range(len(text)):
         for end in range(start + 1, len(text) + 1):
-            first, stop = subwords_of([(start, end)], subwords)
+            first, stop = find_overlapping_subwords([(start, end)], subwords)
             touched = [
                 at for at in range(len(subwords)) if subwords.start[at] < end and subwords.end[at] > start
             ]
@@ -412,10 +412,10 @@ def test_a_token_that_no_subword_touches_and_a_missing_summary_leave_no_row() ->
     labels = {"t": pl.DataFrame(rows, schema={name: EXAMPLE_SCHEMA[name] for name in whole})}
     states = {"mean": noise(1)[0], "summary": np.full((LAYERS, WIDTH), np.nan), "spans": noise(1, 2)}
     settings = LensSettings(options={"pooling": "mean,summary"})
-    captured = Captured(prepared, (ItemCapture("i", states=states),))
+    captured = CapturedItem(prepared, (ItemCapture("i", states=states),))
     table = lens.observe([captured], labels, settings, [])
     assert table.select("start", "end", "pooling").rows() == [(-1, -1, "mean")]
-    nothing = lens.observe([Captured(prepared, ())], labels, settings, [])
+    nothing = lens.observe([CapturedItem(prepared, ())], labels, settings, [])
     assert nothing.is_empty() and nothing.schema == pl.Schema(STATES_SCHEMA)
 
 
@@ -447,7 +447,7 @@ def test_tokens_are_shown_alone_where_that_is_asked_for() -> None:
     assert lens.inputs(items, {"task": frame}, LensSettings()) == items
     table = lens.observe(
         [
-            Captured(
+            CapturedItem(
                 prepared_of(alone[0], [alone[0].text]),
                 (ItemCapture("i", states={"mean": noise(1)[0], "last": noise(1)[0]}),),
             )
@@ -605,15 +605,20 @@ def test_local_cues_stand_beside_the_probe_and_take_no_verdict(
     assert rest["value"] == pytest.approx(r2[None] - r2["local_cues"])
     assert (rest["ci_high"] < 0) is decided
     # Whatever they reach, the verdict is that over the surface baseline, and no other row is another.
-    monkeypatch.setattr("sonde.tasks.engine.surface.marks_places", lambda examples: False)
+    monkeypatch.setattr("sonde.tasks.engine.surface.has_marked_spans", lambda examples: False)
     scored = score({"task": frame}, observations, **OPTIONS)
     assert scored.equals(without_cues(table), null_equal=True)
     question = title.question
     assert question is not None
-    said = [compared(rows.filter(question.where).to_dicts(), question) for rows in (table, scored)]
+    said = [
+        compare_with_controls(rows.filter(question.where).to_dicts(), question) for rows in (table, scored)
+    ]
     assert said[0] == said[1] and said[0] is not None and said[0].kind == "above"
-    assert findings(table.filter(metric="accuracy")) == findings(scored.filter(metric="accuracy"))
-    steps = [series_frame([(1, rows)], {"probe": LENSES.load("probe").compared}) for rows in (table, scored)]
+    assert find_headlines(table.filter(metric="accuracy")) == find_headlines(scored.filter(metric="accuracy"))
+    steps = [
+        build_series([(1, rows)], {"probe": LENSES.load("probe").comparable_metrics})
+        for rows in (table, scored)
+    ]
     assert steps[0].equals(steps[1], null_equal=True)
 
 
@@ -631,7 +636,10 @@ def test_the_headline_says_what_the_word_and_its_neighbours_tell(decided: bool) 
     assert (
         f"; read from the states with {100 * best['value']:.1f} %, from the word and its neighbours" in line
     )
-    assert f" with {figures(cues, 100)} %: {words}, {figures(gain, 100, sign='+')} points; encoded: " in line
+    assert (
+        f" with {format_score(cues, 100)} %: {words}, {format_score(gain, 100, sign='+')} points; encoded: "
+        in line
+    )
     few = table.with_columns(effective_clusters=pl.lit(3.0))
     assert "%: too little data, " in [*LENSES.load("probe").headline(few)][1]
     level = pl.when(pl.col("metric") == "cues_gain")

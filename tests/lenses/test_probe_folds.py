@@ -14,11 +14,11 @@ from sonde.executors import EXECUTORS
 from sonde.lenses import LENSES, Control, LensSettings
 from sonde.lenses.engine.lens import ControlObservations
 from sonde.lenses.probe.controls import share_of_classes
-from sonde.lenses.probe.data import states_of
+from sonde.lenses.probe.data import gather_states
 from sonde.lenses.probe.examples import Examples
-from sonde.lenses.probe.fit import fit
+from sonde.lenses.probe.fit import fit_probes
 from sonde.lenses.probe.options import read_options
-from sonde.training.probes.splits import grouped_folds
+from sonde.training.probes.splits import make_grouped_folds
 
 FIVE = {"folds": 5}
 
@@ -57,8 +57,8 @@ def test_what_only_memory_of_a_cluster_knows_is_at_chance() -> None:
 def test_a_fold_chooses_without_its_test_part(fold: int) -> None:
     """Other labels there change neither its layer, nor its penalties, nor what it predicts."""
     frame, observations = planted(strength=0.4)
-    examples = Examples.of("task", frame).cross_fitted(5, seed=0)
-    states, _ = states_of(observations.lazy(), examples, "mean", language="python", alone="mean")
+    examples = Examples.from_frame("task", frame).assign_folds(5, seed=0)
+    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", alone="mean")
     options = read_options(LensSettings()).model_copy(update={"device": "cpu"})
     hidden = examples.folds[fold].test
     labels = examples.labels.copy()
@@ -67,7 +67,7 @@ def test_a_fold_chooses_without_its_test_part(fold: int) -> None:
         examples.task, frame, examples.classes, labels, examples.values, examples.lengths,
         examples.clusters, examples.folds,
     )  # fmt: skip
-    before, after = (fit(states, held, options) for held in (examples, changed))
+    before, after = (fit_probes(states, held, options) for held in (examples, changed))
     own = np.repeat(np.arange(5), before.sizes) == fold
     assert before.layers[fold] == after.layers[fold]
     np.testing.assert_array_equal(before.predicted[:, own], after.predicted[:, own])
@@ -85,8 +85,8 @@ def test_folds_are_those_of_scikit_learn_fitted_one_by_one() -> None:
 
     frame, observations = planted(strength=0.7)
     table = score({"task": frame}, observations, l2="0.05", **FIVE)
-    examples = Examples.of("task", frame)
-    states, _ = states_of(observations.lazy(), examples, "mean", language="python", alone="mean")
+    examples = Examples.from_frame("task", frame)
+    states, _ = gather_states(observations.lazy(), examples, "mean", language="python", alone="mean")
     labels, groups = examples.labels, frame["cluster"].to_list()
     dealer = StratifiedGroupKFold(n_splits=5, shuffle=True, random_state=0)
     tested = [test for _, test in dealer.split(labels, labels, groups)]
@@ -113,10 +113,10 @@ def test_splits_that_a_source_brings_and_the_published_protocol_are_kept() -> No
     best = one(score({"task": kept}, observations, **FIVE), metric="accuracy", slice="best", split="test")
     assert (best["n"], best["n_clusters"], best["k"]) == (80, 8, None)
     lens = LENSES.load("probe")
-    assert lens.tested(frame, LensSettings()).height == 400
-    assert lens.tested(kept, LensSettings()).height == 80
-    assert lens.tested(frame, LensSettings(mode="paper")).height == 80
-    assert lens.tested(frame, LensSettings(options={"folds": 1})).height == 80
+    assert lens.select_test_rows(frame, LensSettings()).height == 400
+    assert lens.select_test_rows(kept, LensSettings()).height == 80
+    assert lens.select_test_rows(frame, LensSettings(mode="paper")).height == 80
+    assert lens.select_test_rows(frame, LensSettings(options={"folds": 1})).height == 80
 
 
 def test_a_class_may_be_missing_where_it_is_only_tested_and_two_clusters_are_too_few() -> None:
@@ -154,15 +154,15 @@ def test_folds_part_no_group_and_test_every_item_once(groups: list[int], folds: 
     labels = np.arange(len(group)) % 3
     if len(set(groups)) < 3:
         with pytest.raises(InputError, match="are needed"):
-            grouped_folds(labels, group, folds, seed)
+            make_grouped_folds(labels, group, folds, seed)
         return
-    made = grouped_folds(labels, group, folds, seed)
+    made = make_grouped_folds(labels, group, folds, seed)
     assert len(made) == min(folds, len(set(groups)))
     assert sorted(np.concatenate([parts.test for parts in made]).tolist()) == list(range(len(group)))
     for parts in made:
         sides = [set(group[rows].tolist()) for rows in (parts.train, parts.valid, parts.test)]
         assert sum(map(len, sides)) == len(set(groups)) and all(sides[:2])
-    again = grouped_folds(labels, group, folds, seed)
+    again = make_grouped_folds(labels, group, folds, seed)
     assert all((one.test == two.test).all() for one, two in zip(made, again, strict=True))
 
 
@@ -177,7 +177,7 @@ def test_random_weights_read_enough_of_every_class_of_a_small_set() -> None:
     given_split = large["task"].with_columns(given_split=pl.lit(True))
     chosen = given_split.filter(pl.col("item_id").is_in(list(share_of_classes((), {"t": given_split}, 0.05))))
     assert chosen.group_by("label", "split").len()["len"].min() >= 40
-    (first, *_) = LENSES.load("probe").controls_over((), labels, LensSettings())
+    (first, *_) = LENSES.load("probe").assign_controls((), labels, LensSettings())
     assert set(first.items or ()) == read
 
 
@@ -239,7 +239,7 @@ def test_tasks_side_by_side_are_those_one_after_the_other(monkeypatch: pytest.Mo
     )
     monkeypatch.setattr("sonde.lenses.probe.score._WORTH_PROCESSES", 0)
     for number in (1, 2):
-        monkeypatch.setattr("sonde.lenses.probe.score.cores", lambda number=number: number)
+        monkeypatch.setattr("sonde.lenses.probe.score.count_cores", lambda number=number: number)
         made.append(score(labels, observations, controls=True, **FIVE))
     assert spread_out == [2]
     assert made[0]["task"].to_list() == made[1]["task"].to_list()

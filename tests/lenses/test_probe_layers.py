@@ -10,12 +10,12 @@ import pytest
 from scipy.special import ndtri
 from tests.lenses.test_probe import TEMPLATE
 
-from sonde.lenses.probe.examples import Fitted
+from sonde.lenses.probe.examples import FittedProbes
 from sonde.lenses.probe.fit import BEST
 from sonde.lenses.probe.score import compare_layers
 from sonde.results import mean_rows, trained_rows
-from sonde.results.layers import LayerAccount, account_layers
-from sonde.results.scores import Score, scores_frame
+from sonde.results.layers import LayerSummary, summarise_layers
+from sonde.results.scores import Score, scores_to_frame
 
 CLUSTERS, SIZE, FOLDS, DRAWS = 40, 10, 5, 200
 SURFACE = 0.6
@@ -25,7 +25,7 @@ ENCODED = np.array([0.6, 0.62, 0.65, 0.8, 0.8, 0.7, 0.65])
 PLANTED = {3, 4}
 
 
-def draw(accuracies: np.ndarray, rng: np.random.Generator) -> LayerAccount:
+def draw(accuracies: np.ndarray, rng: np.random.Generator) -> LayerSummary:
     """Right answers of every layer and of a control: what clusters and examples share makes them alike."""
     owner = np.repeat(np.arange(CLUSTERS), SIZE)
     shared = 0.4 * rng.normal(size=(1, CLUSTERS))[:, owner] + 0.6 * rng.normal(size=(1, len(owner)))
@@ -37,7 +37,7 @@ def draw(accuracies: np.ndarray, rng: np.random.Generator) -> LayerAccount:
     # The fold that comes next is the validation part of each, as in the lens.
     chosen = [int(correct[:, fold == (at + 1) % FOLDS].mean(1).argmax()) for at in range(FOLDS)]
     valid = np.array([correct[layer].mean() for layer in range(len(correct))])
-    found = Fitted(
+    found = FittedProbes(
         kind="linear",
         predicted=correct[:, order].astype(np.int64),
         correct=correct[:, order],
@@ -49,22 +49,22 @@ def draw(accuracies: np.ndarray, rng: np.random.Generator) -> LayerAccount:
     return account_of(found, owner[order], surface[order])
 
 
-def account_of(found: Fitted, clusters: np.ndarray, surface: np.ndarray) -> LayerAccount:
+def account_of(found: FittedProbes, clusters: np.ndarray, surface: np.ndarray) -> LayerSummary:
     template = dataclasses.replace(TEMPLATE, task="task", split="test", pooling="mean", method="linear")
     accuracy = dataclasses.replace(template, metric="accuracy")
     rows: list[Score] = mean_rows(
         accuracy, found.correct, clusters, [{"layer": layer} for layer in range(len(found.correct))]
     )
     best = {"layer": found.best, "dimensions": (BEST,), "fold_layers": found.layers}
-    rows += mean_rows(accuracy, found.chosen(found.correct)[None], clusters, [best])
+    rows += mean_rows(accuracy, found.at_best_layer(found.correct)[None], clusters, [best])
     gain = dataclasses.replace(template, metric="gain", control="length", **best)
-    rows += trained_rows(gain, found.chosen(found.correct), clusters, less=surface)
+    rows += trained_rows(gain, found.at_best_layer(found.correct), clusters, baseline=surface)
     rows += compare_layers(found, clusters, template, ("length", surface))
-    (account,) = account_layers(scores_frame(rows))
+    (account,) = summarise_layers(scores_to_frame(rows))
     return account
 
 
-def accounts(accuracies: np.ndarray, seed: int) -> list[LayerAccount]:
+def accounts(accuracies: np.ndarray, seed: int) -> list[LayerSummary]:
     rng = np.random.default_rng(seed)
     return [draw(accuracies, rng) for _ in range(DRAWS)]
 

@@ -19,14 +19,14 @@ from tests.slices import slice_of, with_slices
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sonde.base.errors import InputError, UsageError
-from sonde.capture.generate import continuations, converses
+from sonde.capture.generate import generate_continuations, has_chat_template
 from sonde.corpora import SourceFile
-from sonde.lenses import LENSES, LensSettings, Method, Scoring, Training, TrainingLens
-from sonde.lenses.prompting.replies import INSTRUCTION, prompt_of, read
+from sonde.lenses import LENSES, LensSettings, Method, ScoringContext, Training, TrainingLens
+from sonde.lenses.prompting.replies import INSTRUCTION, build_prompt, parse_reply
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
-from sonde.models.engine.external import Server, ServerSettings, serving
+from sonde.models.engine.external import Server, ServerSettings, get_server
 from sonde.models.engine.model_names import bundled_folder
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks.engine.task import TASKS
 
 LENS = LENSES.load("prompting")
@@ -78,8 +78,12 @@ def test_the_lens_answers_the_protocol() -> None:
             kind=kind, layers=0, heads=0, d_model=0, vocab=0, context=0, attention="none", masks=False
         )
 
-    assert LENS.refuses(capabilities("decoder")) is LENS.refuses(capabilities("endpoint")) is None
-    assert "this model is an encoder" in str(LENS.refuses(capabilities("encoder")))
+    assert (
+        LENS.unsupported_reason(capabilities("decoder"))
+        is LENS.unsupported_reason(capabilities("endpoint"))
+        is None
+    )
+    assert "this model is an encoder" in str(LENS.unsupported_reason(capabilities("encoder")))
 
 
 def test_prompts_hold_the_published_instruction_and_each_is_sent_once(
@@ -193,7 +197,7 @@ def test_several_requests_at_a_time(server: ProtocolServer) -> None:
 
     server.replies = [reply]
     one = asking(server.url, concurrency=3)
-    found = dict(one.several(lambda prompt: one.chat(prompt, 5).text, list("abcdef")))
+    found = dict(one.ask_all(lambda prompt: one.chat(prompt, 5).text, list("abcdef")))
     assert found == {name: f"1. {name}" for name in "abcdef"}
 
 
@@ -201,7 +205,7 @@ def test_what_was_answered_before_a_fault_is_given(server: ProtocolServer) -> No
     server.replies = [lambda body: 401 if body["messages"][0]["content"] == "c" else "1. x"]
     one, found = asking(server.url), []
     with pytest.raises(InputError, match="answers 401"):
-        for prompt, _ in one.several(lambda prompt: one.chat(prompt, 5), list("abcdef")):
+        for prompt, _ in one.ask_all(lambda prompt: one.chat(prompt, 5), list("abcdef")):
             found.append(prompt)
     sent = [body["messages"][0]["content"] for body, _ in server.asked]
     assert found == [prompt for prompt in sent if prompt != "c"] and found[:2] == ["a", "b"] and len(sent) < 6
@@ -213,11 +217,11 @@ def test_a_limit_of_tokens_keeps_what_was_answered(server: ProtocolServer, tmp_p
     table = examples(6)
     for call in (1, 2):
         # A call of the command is a process of its own, with a count of its own.
-        serving.cache_clear()
+        get_server.cache_clear()
         with pytest.raises(InputError, match="200 tokens are spent and token_limit is 150"):
             asked(tmp_path, "openai:m", table, base_url=server.url, token_limit=150, concurrency=1)
         assert len((tmp_path / "replies.jsonl").read_text().splitlines()) == len(server.asked) == 2 * call
-    serving.cache_clear()
+    get_server.cache_clear()
     rows = asked(tmp_path, "openai:m", table, base_url=server.url)
     assert len(server.asked) == table.height and rows["read_tokens"].to_list() == [70] * table.height
     assert rows["written_tokens"].to_list() == [30] * table.height
@@ -250,7 +254,7 @@ def test_a_killed_run_goes_on_behind_its_last_reply(server: ProtocolServer, tmp_
     ],
 )
 def test_lists_are_read_as_published(reply: str, answers: tuple[str, ...]) -> None:
-    assert read(reply).strict == answers
+    assert parse_reply(reply).strict == answers
 
 
 @pytest.mark.parametrize(
@@ -270,7 +274,7 @@ def test_lists_are_read_as_published(reply: str, answers: tuple[str, ...]) -> No
     ],
 )
 def test_lists_are_read_leniently(reply: str, answers: tuple[str, ...]) -> None:
-    found = read(reply, "np.", "(")
+    found = parse_reply(reply, "np.", "(")
     assert found.lenient == answers
     assert found.refused == ("sorry" in reply)
     assert found.thinking.startswith("1. ") == reply.startswith("<think>")
@@ -299,9 +303,9 @@ def greedy(loaded: LoadedModel, text: str, most: int) -> str:
 
 
 def test_a_decoder_writes_the_likeliest_pieces_behind_each_of_several_prompts(decoder: LoadedModel) -> None:
-    assert not converses(decoder)
+    assert not has_chat_template(decoder)
     texts = ["import ", "x = 1", "return ", "y = 2", "a" * 62, *(f"x{one} = " for one in range(20))]
-    written = dict(continuations(decoder, [*texts, "a" * 64], 6, chat=False))
+    written = dict(generate_continuations(decoder, [*texts, "a" * 64], 6, chat=False))
     assert written.pop("a" * 64) is None
     assert written == {text: greedy(decoder, text, 6) for text in texts}
 
@@ -310,14 +314,14 @@ def test_a_row_that_ends_early_is_cut_at_its_end(
     decoder: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = [f"x{one} = " for one in range(10)]
-    before = dict(continuations(decoder, texts, 6, chat=False))
+    before = dict(generate_continuations(decoder, texts, 6, chat=False))
     ids = [decoder.special.bos, *decoder.tokenizer(texts[0], add_special_tokens=False)["input_ids"]]
     with torch.inference_mode():
         end = int(decoder.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
     # What one of them writes first becomes the end: that row stops there, and others go on.
     monkeypatch.setattr(decoder.model.generation_config, "eos_token_id", [end])
-    written = dict(continuations(decoder, texts, 6, chat=False))
-    alone = {text: dict(continuations(decoder, [text], 6, chat=False))[text] for text in texts}
+    written = dict(generate_continuations(decoder, texts, 6, chat=False))
+    alone = {text: dict(generate_continuations(decoder, [text], 6, chat=False))[text] for text in texts}
     assert written == alone != before
 
 
@@ -326,11 +330,11 @@ def test_a_template_for_conversations_is_used(decoder: LoadedModel) -> None:
         "{% for one in messages %}[{{ one.role }}]{{ one.content }}{% endfor %}:"
     )
     try:
-        assert converses(decoder)
+        assert has_chat_template(decoder)
         ids = decoder.tokenizer("[user]hi:", add_special_tokens=False)["input_ids"]
         with torch.inference_mode():
             best = int(decoder.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax())
-        (written,) = continuations(decoder, ["hi"], 1, chat=True)
+        (written,) = generate_continuations(decoder, ["hi"], 1, chat=True)
         assert written == ("hi", decoder.tokenizer.decode([best], skip_special_tokens=True))
     finally:
         decoder.tokenizer.chat_template = None
@@ -398,7 +402,7 @@ def test_tables_equal_a_loop() -> None:
         }
     )  # fmt: skip
     found = LENS.score(
-        Scoring(
+        ScoringContext(
             observations=observations.lazy(), items=pl.DataFrame(),
             template=Score(model="m", lens="prompting", metric="", value=0.0, n=0, n_clusters=0),
             settings=LensSettings(), labels={"api_prompts": labels},
@@ -423,7 +427,7 @@ def test_tables_equal_a_loop() -> None:
     assert value["template=call", "p_at_k", 5].value == pytest.approx(mean(rank <= 5 for rank in calls))
     assert value["all", "p_at_k", 5].n_clusters == labels["library"].n_unique()
     assert value["all", "p_at_k", 5].ci_low is not None
-    assert any("nothing read of" in line for line in LENS.headline(with_slices(scores_frame(found))))
+    assert any("nothing read of" in line for line in LENS.headline(with_slices(scores_to_frame(found))))
 
 
 def test_queries_are_as_many_of_each_statement() -> None:
@@ -444,6 +448,6 @@ def test_queries_are_as_many_of_each_statement() -> None:
 
 
 def test_the_instruction_names_the_language() -> None:
-    assert "following Java API" in prompt_of("java", "a.", "(") and "Python" not in prompt_of(
+    assert "following Java API" in build_prompt("java", "a.", "(") and "Python" not in build_prompt(
         "java", "a.", "("
     )

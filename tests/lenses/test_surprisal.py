@@ -24,15 +24,15 @@ def capabilities(kind: str) -> Capabilities:
 
 def test_the_lens_answers_the_protocol() -> None:
     assert isinstance(LENS, ReadingLens)
-    (only,) = LENS.passes([], {}, LensSettings())
+    (only,) = LENS.input_requests([], {}, LensSettings())
     assert only.variant == Plain()
     assert only.requests == (TokenScores(top_k=5),)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "encoder-decoder"])
 def test_models_without_a_mask_are_refused_with_what_to_use(kind: str) -> None:
-    assert LENS.refuses(capabilities("decoder")) is None
-    reason = LENS.refuses(capabilities(kind))
+    assert LENS.unsupported_reason(capabilities("decoder")) is None
+    reason = LENS.unsupported_reason(capabilities(kind))
     assert kind in reason and "sonde/mini-decoder" in reason and "\n" not in reason
 
 

@@ -25,13 +25,13 @@ from sonde.corpora import Item, Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses import LENSES, LensSettings
-from sonde.lenses.engine.observations import Batches
-from sonde.lenses.surprisal.file_context import changes
-from sonde.lenses.surprisal.origin import Summary
+from sonde.lenses.engine.observations import BatchSums
+from sonde.lenses.surprisal.file_context import score_changes
+from sonde.lenses.surprisal.origin import OriginSummary
 from sonde.lenses.surprisal.sums import collect_sums
 from sonde.models import ModelSpec, load_model
 from sonde.report import RunData
-from sonde.report.sections.surprisal._title import headlines
+from sonde.report.sections.surprisal._title import list_headlines
 from sonde.results.schema import OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
@@ -103,7 +103,7 @@ def test_one_run_gives_both_with_the_paired_change(both: Path, project: Path) ->
     assert (first["nats"] == first["file_nats"]).all() and first.height
     later = rows.join(first.select("item_id").unique(), on="item_id", how="anti")
     assert (later["file_context"] > later["context"]).all()
-    (headline,) = headlines(RunData(both))
+    (headline,) = list_headlines(RunData(both))
     assert headline.behind.startswith("behind the text of its file ")
     table = with_slices(pl.read_parquet(both / "scores.parquet")).filter(pl.col("task") == "")
     found = {(row["slice"], row["metric"]): row for row in table.iter_rows(named=True)}
@@ -195,15 +195,15 @@ def test_ranks_have_the_same_tables_behind_the_file_with_the_paired_change(both:
 
 def test_few_ranks_that_moved_leave_room_for_those_that_were_not_seen_to_move() -> None:
     """Where no subword of a slice moves, the change is not known to be exactly nothing."""
-    sums = collect_sums(Batches((observed_twice(moved=0),)), bins=10)
-    after = collect_sums(Batches((observed_twice(moved=0),)), bins=10, behind=True)
+    sums = collect_sums(BatchSums((observed_twice(moved=0),)), bins=10)
+    after = collect_sums(BatchSums((observed_twice(moved=0),)), bins=10, behind=True)
     found = {
         (slice_of(score.dimensions), score.metric): score
-        for score in changes(sums, after, TEMPLATE, 5, Summary(5))
+        for score in score_changes(sums, after, TEMPLATE, 5, OriginSummary(5))
     }
     still = found["before=file-none", "top1"]
     assert still.value == 0 and still.ci_low is not None and still.ci_low < -0.005
-    moving = collect_sums(Batches((observed_twice(moved=30),)), bins=10, behind=True)
+    moving = collect_sums(BatchSums((observed_twice(moved=30),)), bins=10, behind=True)
     (all_,) = moving.slices["all"].filter(pl.col("slice") == "all").sum().iter_rows(named=True)
     assert all_["top1_apart"] == 30
 
@@ -265,4 +265,4 @@ def observed_twice(moved: int) -> pl.LazyFrame:
 def test_paper_mode_reads_no_file() -> None:
     lens = LENSES.load("surprisal")
     with pytest.raises(UsageError, match="before = none"):
-        lens.passes([], {}, LensSettings(mode="paper", options={"before": "both"}))
+        lens.input_requests([], {}, LensSettings(mode="paper", options={"before": "both"}))

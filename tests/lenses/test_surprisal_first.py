@@ -11,7 +11,7 @@ from tests.lenses.test_surprisal_tables import random_observations
 from tests.slices import with_slices
 
 import sonde
-from sonde.lenses.engine.observations import Batches
+from sonde.lenses.engine.observations import BatchSums
 from sonde.lenses.surprisal.sums import collect_sums
 from sonde.report.run_tables import RunData
 from sonde.report.sections.surprisal import (
@@ -22,11 +22,11 @@ from sonde.report.sections.surprisal import (
     worst_best_subwords,
     worst_best_tags,
 )
-from sonde.report.sections.surprisal._scores import first_rows
-from sonde.results.schema import FIRST_PART, dimension
+from sonde.report.sections.surprisal._scores import read_first_subwords
+from sonde.results.schema import FIRST_PART, dimension_value
 
 ROWS = random_observations(0)
-GROUPINGS = sorted({*collect_sums(Batches((ROWS.lazy(),)), bins=10).slices} - {"all"})
+GROUPINGS = sorted({*collect_sums(BatchSums((ROWS.lazy(),)), bins=10).slices} - {"all"})
 """What the lens groups subwords by, as it says itself; names and calls are beside them."""
 
 SEVERAL = {"ancestor": ("ancestors", "/"), "user_tag": ("user_tag", "|")}
@@ -49,10 +49,10 @@ def scored(scores: pl.DataFrame, grouping: str, metric: str = "nats") -> pl.Data
     rows = scores.filter(
         (pl.col("metric") == metric)
         & (pl.col("dimensions").list.len() == 1)
-        & dimension(grouping).is_not_null()
+        & dimension_value(grouping).is_not_null()
         & (pl.col("task") == "")
     )
-    return rows.select(slice=dimension(grouping), n="n", nats="value").sort("slice")
+    return rows.select(slice=dimension_value(grouping), n="n", nats="value").sort("slice")
 
 
 def must_be_alike(found: pl.DataFrame, expected: pl.DataFrame) -> None:
@@ -74,7 +74,7 @@ def test_to_a_model_that_sees_both_sides_it_is_a_subword_as_any_other(
 ) -> None:
     scores = study(options={"min_count": 1, "objective": objective}).score(ROWS)
     must_be_alike(scored(scores, grouping), grouped(ROWS, grouping))
-    assert scores.filter(dimension(FIRST_PART[0]) == FIRST_PART[1]).is_empty()
+    assert scores.filter(dimension_value(FIRST_PART[0]) == FIRST_PART[1]).is_empty()
 
 
 @pytest.mark.parametrize("grouping", sorted({*GROUPINGS} - {"subword"}))
@@ -92,7 +92,7 @@ def test_calls_and_names_hold_it_neither(study) -> None:
         (pl.col("task") == "call_origin")
         & (pl.col("dimensions").list.len() == 1)
         & pl.col("weighting").is_null()
-    ).select(slice=dimension("origin"), n="n", nats="value")
+    ).select(slice=dimension_value("origin"), n="n", nats="value")
     must_be_alike(origins.sort("slice"), grouped(later, "origin"))
     # A name that begins a text, in two pieces: the second has the first before it, the name has nothing.
     pieces = ["long", "_name", "(", "long", "_name", ")"]
@@ -137,7 +137,7 @@ def test_where_the_beginning_has_no_score_nothing_is_apart(study) -> None:
     # Without a start token nothing foretells it; the next subword has it before it.
     rows = study().observe("x = 1\n", [float("nan"), 2.0, 3.0, 4.0])
     scores = study(options={"min_count": 1}).score(rows)
-    assert scores.filter(dimension("text") == "first").is_empty()
+    assert scores.filter(dimension_value("text") == "first").is_empty()
     assert scored(scores, "kind")["n"].sum() == 3
 
 
@@ -146,7 +146,7 @@ def test_a_later_window_has_text_before_it_and_is_not_apart(study) -> None:
     rows = study().observe("x = 1\ny = 2", pieces=pieces, context=context)
     scores = study(options={"min_count": 1}).score(rows)
     assert study.value(scores, "subword=y#5", "nats") == 5.0
-    assert scores.filter((dimension("text") == "first") & (pl.col("metric") == "nats"))["n"].item() == 1
+    assert scores.filter((dimension_value("text") == "first") & (pl.col("metric") == "nats"))["n"].item() == 1
 
 
 def test_behind_a_file_the_same_subwords_are_apart(study) -> None:
@@ -161,10 +161,12 @@ def test_behind_a_file_the_same_subwords_are_apart(study) -> None:
         named = scores.filter(
             (pl.col("metric") == "nats") & (pl.col("dimensions").list.len() == 2) & (pl.col("task") == "")
         )
-        named = named.filter(dimension(grouping).is_not_null()).with_columns(before=dimension("before"))
+        named = named.filter(dimension_value(grouping).is_not_null()).with_columns(
+            before=dimension_value("before")
+        )
         for before, factor in (("file", 0.5), ("file-none", -0.5)):
             found = named.filter(pl.col("before") == before)
-            found = found.select(slice=dimension(grouping), n="n", nats=pl.col("value") / factor).sort(
+            found = found.select(slice=dimension_value(grouping), n="n", nats=pl.col("value") / factor).sort(
                 "slice"
             )
             must_be_alike(found, grouped(ROWS.filter(pl.col("position") > 0), grouping))
@@ -226,8 +228,8 @@ def test_sections_that_rank_say_what_is_in_no_row(folder: Path, section: ModuleT
 def test_frequencies_and_quantiles_keep_it_apart_too(folder: Path) -> None:
     run = RunData(folder)
     (model,) = run.models
-    texts = first_rows(run)["n"].item()
-    read = distribution._counted(run, model)  # pyright: ignore[reportPrivateUsage]
+    texts = read_first_subwords(run)["n"].item()
+    read = distribution._count_by_bin(run, model)  # pyright: ignore[reportPrivateUsage]
     assert read.filter(pl.col("kind") == "begins a text")["n"].sum() == texts
     entries = frequency_loss._entries(run, model)  # pyright: ignore[reportPrivateUsage]
     assert entries["count"].sum() == read["n"].sum() - texts

@@ -12,16 +12,16 @@ import torch
 from tests.models.conftest import build, tiny_tokenizer
 from tests.slices import with_slices
 
-from sonde.alignment import align, encode, surfaces
+from sonde.alignment import align, encode, get_surfaces
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Captured, LensSettings, Scoring
+from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.results.schema import OBSERVATIONS_SCHEMA
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks import repositories
 from sonde.tasks.engine.task import TASKS
 
@@ -64,12 +64,12 @@ def observed(bert: LoadedModel, *items: Item) -> pl.DataFrame:
         )
         for task in LENS.tasks
     }
-    passes = LENS.passes(ready, labels, PLL)
+    passes = LENS.input_requests(ready, labels, PLL)
     captured = [
-        Captured(one.prepared, one.captures["surprisal"])
+        CapturedItem(one.prepared, one.captures["surprisal"])
         for one in observe_lenses(bert, ready, {"surprisal": passes})
     ]
-    return LENS.observe(captured, labels, PLL, surfaces(bert.tokenizer, bert.capabilities.vocab))
+    return LENS.observe(captured, labels, PLL, get_surfaces(bert.tokenizer, bert.capabilities.vocab))
 
 
 def words(text: str) -> Iterator[tuple[int, int]]:
@@ -122,8 +122,10 @@ def test_a_later_letter_of_the_word_is_hidden_and_the_next_word_is_not(bert: Loa
 
 def scored(rows: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
     template = Score(model="model", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
-    scoring = Scoring(observations=rows.lazy(), items=pl.DataFrame(), template=template, settings=settings)
-    return with_slices(scores_frame(LENS.score(scoring)))
+    scoring = ScoringContext(
+        observations=rows.lazy(), items=pl.DataFrame(), template=template, settings=settings
+    )
+    return with_slices(scores_to_frame(LENS.score(scoring)))
 
 
 def test_every_score_says_its_objective(bert: LoadedModel) -> None:
@@ -150,17 +152,20 @@ def capabilities(kind: str, *, masks: bool = True) -> Capabilities:
 
 def test_the_objective_goes_by_the_kind_of_model() -> None:
     encoder, decoder = capabilities("encoder"), capabilities("decoder")
-    assert LENS.refuses(encoder) is None
-    assert "no mask token" in str(LENS.refuses(capabilities("encoder", masks=False)))
-    assert LENS.options_for({"a": encoder}, {"min_count": 2}) == {"min_count": 2, "objective": "pll"}
-    assert LENS.options_for({"a": decoder}, {"min_count": 2}) == {"min_count": 2}
+    assert LENS.unsupported_reason(encoder) is None
+    assert "no mask token" in str(LENS.unsupported_reason(capabilities("encoder", masks=False)))
+    assert LENS.resolve_options({"a": encoder}, {"min_count": 2}) == {"min_count": 2, "objective": "pll"}
+    assert LENS.resolve_options({"a": decoder}, {"min_count": 2}) == {"min_count": 2}
     both = {"a": encoder, "b": decoder}
-    assert list(LENS.leaves_out(both, {})) == ["a"]
-    assert list(LENS.leaves_out(both, {"objective": "pll"})) == ["b"]
-    assert "--option surprisal.objective=pll" in LENS.leaves_out({"a": encoder}, {"objective": "causal"})["a"]
-    assert not LENS.leaves_out({"a": encoder}, {}) and not LENS.leaves_out({"b": decoder}, {})
+    assert list(LENS.excluded_models(both, {})) == ["a"]
+    assert list(LENS.excluded_models(both, {"objective": "pll"})) == ["b"]
+    assert (
+        "--option surprisal.objective=pll"
+        in LENS.excluded_models({"a": encoder}, {"objective": "causal"})["a"]
+    )
+    assert not LENS.excluded_models({"a": encoder}, {}) and not LENS.excluded_models({"b": decoder}, {})
     with pytest.raises(UnknownNameError, match="objective"):
-        LENS.options_for({"a": encoder}, {"objective": "pl"})
+        LENS.resolve_options({"a": encoder}, {"objective": "pl"})
 
 
 def test_masked_models_read_the_first_items_that_are_short() -> None:
@@ -197,7 +202,7 @@ def test_a_subword_without_its_mask_is_an_error(bert: LoadedModel) -> None:
             align(encode(bert.tokenizer, one.text), tree, language.tokens(tree)),
         )
     ]
-    passes = LENS.passes(ready, {}, PLL)
+    passes = LENS.input_requests(ready, {}, PLL)
     (found,) = observe_lenses(bert, ready, {"surprisal": passes})
     with pytest.raises(CaptureError, match="0 scores for 2 subwords"):
-        LENS.observe([Captured(ready[0], found.captures["surprisal"][:1])], {}, PLL, [])
+        LENS.observe([CapturedItem(ready[0], found.captures["surprisal"][:1])], {}, PLL, [])

@@ -14,10 +14,10 @@ from scipy import stats
 from tests.lenses.test_surprisal_tables import random_observations, slices_of
 from tests.slices import slice_of
 
-from sonde.comparison.differences import compared, differences_frame
-from sonde.comparison.summary import with_words
-from sonde.lenses import LENSES, Scoring
-from sonde.results.pairing import Direction, merge_same_numbers, paired
+from sonde.comparison.differences import compute_differences, differences_to_frame
+from sonde.comparison.summary import add_text_columns
+from sonde.lenses import LENSES, ScoringContext
+from sonde.results.pairing import Direction, merge_identical_pairs, pair_scores
 from sonde.results.scores import Score
 
 LENS = LENSES.load("surprisal")
@@ -38,7 +38,7 @@ def observations(first: str, second: str) -> pl.DataFrame:
 def scored(study: Any, rows: pl.DataFrame, seed: int, model: str) -> list[Score]:
     rng = np.random.default_rng(seed)
     rows = rows.with_columns(nats=pl.Series(rng.exponential(2.0, rows.height), dtype=pl.Float32))
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=rows.lazy(),
         items=pl.DataFrame(),
         template=Score(model=model, lens="surprisal", metric="", value=0.0, n=0, n_clusters=0),
@@ -49,14 +49,14 @@ def scored(study: Any, rows: pl.DataFrame, seed: int, model: str) -> list[Score]
 
 def pairs_of(study: Any, rows: pl.DataFrame) -> list[tuple[Score, Score, Direction]]:
     first, second = (scored(study, rows, seed, model) for seed, model in ((1, "a"), (2, "b")))
-    return paired(first, second, LENS.compared, same_tokens=True).pairs
+    return pair_scores(first, second, LENS.comparable_metrics, same_tokens=True).pairs
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_one_number_is_one_row_and_one_place_in_the_family(study, first: str, second: str) -> None:
     rows = observations(first, second)
     pairs = pairs_of(study, rows)
-    found = compared(pairs)
+    found = compute_differences(pairs)
     # Which rows each name is over, without a look at any number.
     over: dict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows.to_dicts()):
@@ -83,7 +83,7 @@ def test_one_number_is_one_row_and_one_place_in_the_family(study, first: str, se
 
 def test_the_choice_of_the_name_does_not_depend_on_the_order(study) -> None:
     pairs = pairs_of(study, observations("role", "tag"))
-    forth, back = merge_same_numbers(pairs), merge_same_numbers(pairs[::-1])
+    forth, back = merge_identical_pairs(pairs), merge_identical_pairs(pairs[::-1])
     assert {pair[1].dimensions: others for pair, others in forth} == {
         pair[1].dimensions: others for pair, others in back
     }
@@ -91,11 +91,11 @@ def test_the_choice_of_the_name_does_not_depend_on_the_order(study) -> None:
 
 
 def test_the_table_says_the_other_names(study) -> None:
-    frame = differences_frame(compared(pairs_of(study, observations("role", "tag"))))
-    (row,) = with_words(frame).filter(pl.col("about").str.starts_with("role marked")).to_dicts()
+    frame = differences_to_frame(compute_differences(pairs_of(study, observations("role", "tag"))))
+    (row,) = add_text_columns(frame).filter(pl.col("about").str.starts_with("role marked")).to_dicts()
     assert row["other_names"] == ["tag a -> mark"]
     assert "the same as tag a -> mark" in row["about"]
-    assert not with_words(frame)["about"].str.starts_with("tag a -> mark").any()
+    assert not add_text_columns(frame)["about"].str.starts_with("tag a -> mark").any()
 
 
 def test_counts_that_are_equal_by_chance_stay_apart(study) -> None:
@@ -110,8 +110,8 @@ def test_counts_that_are_equal_by_chance_stay_apart(study) -> None:
         return dataclasses.replace(one, value=1.0, contributions=whole)
 
     twice = [(counted(base), counted(score), better) for _ in range(2)]
-    assert [others for _, others in merge_same_numbers(twice)] == [(), ()]
-    assert len(compared(twice)) == 2
+    assert [others for _, others in merge_identical_pairs(twice)] == [(), ()]
+    assert len(compute_differences(twice)) == 2
 
 
 def test_numbers_that_differ_on_one_side_stay_apart(study) -> None:
@@ -120,5 +120,5 @@ def test_numbers_that_differ_on_one_side_stay_apart(study) -> None:
     assert score.contributions is not None and score.contributions.sums is not None
     nudged = dataclasses.replace(score.contributions, sums=np.nextafter(score.contributions.sums, 0.0))
     other = dataclasses.replace(score, contributions=nudged)
-    assert len(merge_same_numbers([(base, score, better), (base, other, better)])) == 2
-    assert len(merge_same_numbers([(base, score, better), (base, score, better)])) == 1
+    assert len(merge_identical_pairs([(base, score, better), (base, other, better)])) == 2
+    assert len(merge_identical_pairs([(base, score, better), (base, score, better)])) == 1

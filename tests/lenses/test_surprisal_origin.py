@@ -7,7 +7,7 @@ import pytest
 from tests.slices import slice_of
 
 from sonde.lenses import LensSettings
-from sonde.lenses.surprisal.origin import SUMMARY, Summary, by_origin
+from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary, scores_by_origin
 from sonde.results.scores import Score
 
 # Tag, count and mean cross-entropy of internal calls, then of external ones.
@@ -45,8 +45,8 @@ def calls_of(rows: tuple[tuple[str, int, float, int, float], ...], clusters: int
 def summary(
     calls: pl.DataFrame, minimum: int = 1, quirks: frozenset[str] = frozenset()
 ) -> dict[tuple[str, str], Score]:
-    asked = SUMMARY.as_asked(LensSettings(quirks=quirks), Summary(minimum))
-    found = by_origin(calls, TEMPLATE, asked)
+    asked = SUMMARY.resolve(LensSettings(quirks=quirks), OriginSummary(minimum))
+    found = scores_by_origin(calls, TEMPLATE, asked)
     return {
         (slice_of(score.dimensions), score.weighting): score for score in found if score.weighting is not None
     }
@@ -104,7 +104,9 @@ def test_a_tag_that_is_rare_on_one_side_stays_in_the_count_of_every_subword() ->
     common = found["origin=internal-external", "count_common"]
     assert common.n < difference.n and common.value != pytest.approx(difference.value, abs=1e-4)
     alone = {
-        slice_of(s.dimensions): s for s in by_origin(calls, TEMPLATE, Summary(20)) if s.weighting is None
+        slice_of(s.dimensions): s
+        for s in scores_by_origin(calls, TEMPLATE, OriginSummary(20))
+        if s.weighting is None
     }
     for side in ("internal", "external"):
         assert found[f"origin={side}", "count"].value == alone[f"origin={side}"].value
@@ -130,7 +132,10 @@ def test_intervals_hold_the_difference_between_clusters() -> None:
 
 
 def test_names_and_arguments_bare_and_method_calls_are_apart() -> None:
-    slices = {slice_of(score.dimensions) for score in by_origin(calls_of(TABLE_1, 2), TEMPLATE, Summary(1))}
+    slices = {
+        slice_of(score.dimensions)
+        for score in scores_by_origin(calls_of(TABLE_1, 2), TEMPLATE, OriginSummary(1))
+    }
     assert {
         "origin=internal;origin_part=name",
         "origin=external;origin_part=arguments",
@@ -147,7 +152,7 @@ def test_builtin_and_local_calls_have_their_own_row_and_no_part_in_the_compariso
     ]
     found = {
         slice_of(score.dimensions): score
-        for score in by_origin(pl.concat([calls, *others]), TEMPLATE, Summary(1))
+        for score in scores_by_origin(pl.concat([calls, *others]), TEMPLATE, OriginSummary(1))
     }
     assert found["origin=builtin"].value == found["origin=local"].value == pytest.approx(0.771, abs=6e-4)
     assert summary(pl.concat([calls, *others]))["origin=external", "count"].n == 3028285

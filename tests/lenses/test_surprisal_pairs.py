@@ -15,16 +15,16 @@ from tests.lenses.conftest import capture_of, item_of, prepared_of, words_of
 from tests.models.conftest import build, tiny_tokenizer
 from tests.slices import with_slices
 
-from sonde.alignment import align, encode, surfaces
+from sonde.alignment import align, encode, get_surfaces
 from sonde.base.errors import CaptureError, UnknownNameError, UsageError
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Masked, Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Captured, LensSettings, Scoring, pairs_asked
+from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext, get_paired_tasks
 from sonde.lenses.surprisal.minimal_pairs import AROUND, SIDES_SCHEMA, pairs_frame
 from sonde.models import LoadedModel, ModelSpec, load_model
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks import PAIRED_SCHEMA
 
 LENS = LENSES.load("surprisal")
@@ -124,12 +124,12 @@ def test_sums_are_those_of_plain_forwards(model: LoadedModel) -> None:
     decoder = model.capabilities.kind == "decoder"
     settings = CAUSAL if decoder else PLL
     prepared = ready(model, items)
-    passes = LENS.passes(prepared, labels, settings)
+    passes = LENS.input_requests(prepared, labels, settings)
     captured = [
-        Captured(one.prepared, one.captures["surprisal"])
+        CapturedItem(one.prepared, one.captures["surprisal"])
         for one in observe_lenses(model, prepared, {"surprisal": passes})
     ]
-    rows = LENS.observe(captured, labels, settings, surfaces(model.tokenizer, model.capabilities.vocab))
+    rows = LENS.observe(captured, labels, settings, get_surfaces(model.tokenizer, model.capabilities.vocab))
     assert rows.schema == pl.Schema(SIDES_SCHEMA)
     assert rows.height == len(items)
     for one, (start, end) in zip(items, places, strict=True):
@@ -158,7 +158,7 @@ def test_a_masked_model_is_asked_around_the_places_alone() -> None:
     at = len(long) + 4
     labels = labels_of(items, [(at, at + 1)] * 2)
     prepared = [prepared_of(one, words_of(one.text)) for one in items]
-    (asked,) = LENS.passes(prepared, labels, PLL)
+    (asked,) = LENS.input_requests(prepared, labels, PLL)
     assert isinstance(asked.variant, Masked)
     first = next(n for n, piece in enumerate(words_of(text)) if piece == " y")
     for one in items:
@@ -176,20 +176,20 @@ def planted(
     ]
     items, labels = items_of(pairs), labels_of(items_of(pairs), places_of(pairs), beside)
     settings = LensSettings(options={"pairs": TASK, "min_count": 1, **options})
-    captured: list[Captured] = []
+    captured: list[CapturedItem] = []
     for number, one in enumerate(items):
         pieces = words_of(one.text)
         nats = np.ones(len(pieces))
         nats[next(n for n, piece in enumerate(pieces) if piece in (" a", " f") and n > 3)] = costs[
             number // 2
         ][number % 2]
-        captured.append(Captured(prepared_of(one, pieces), (capture_of(one, nats.tolist()),)))
+        captured.append(CapturedItem(prepared_of(one, pieces), (capture_of(one, nats.tolist()),)))
     rows = LENS.observe(captured, labels, settings, ["best", "next"])
     template = Score(model="m", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=rows.lazy(), items=pl.DataFrame(), template=template, settings=settings, labels=labels
     )
-    return with_slices(scores_frame(LENS.score(scoring)))
+    return with_slices(scores_to_frame(LENS.score(scoring)))
 
 
 def value(
@@ -262,7 +262,9 @@ def test_a_pair_of_which_one_text_was_not_read_is_left_out() -> None:
     """As where a model was trained on the original."""
     items, labels = items_of(PAIRS), labels_of(items_of(PAIRS), places_of(PAIRS))
     captured = [
-        Captured(prepared_of(one, words_of(one.text)), (capture_of(one, [1.0] * len(words_of(one.text))),))
+        CapturedItem(
+            prepared_of(one, words_of(one.text)), (capture_of(one, [1.0] * len(words_of(one.text))),)
+        )
         for one in items[1:]
     ]
     rows = LENS.observe(captured, labels, CAUSAL, ["best", "next"])
@@ -274,7 +276,7 @@ def test_the_whole_text_counts_where_a_tokenizer_cuts_the_beginning_otherwise() 
     items, labels = items_of(PAIRS[:1]), labels_of(items_of(PAIRS[:1]), places_of(PAIRS[:1]))
     pieces = [words_of(items[0].text), ["d", "ef", *words_of(items[1].text)[1:]]]
     captured = [
-        Captured(prepared_of(one, some), (capture_of(one, [1.0] * len(some)),))
+        CapturedItem(prepared_of(one, some), (capture_of(one, [1.0] * len(some)),))
         for one, some in zip(items, pieces, strict=True)
     ]
     frame = pairs_frame(LENS.observe(captured, labels, CAUSAL, ["a", "b"]).lazy(), labels)
@@ -300,22 +302,22 @@ def test_captures_without_scores_are_refused() -> None:
     items, labels = items_of(PAIRS[:1]), labels_of(items_of(PAIRS[:1]), places_of(PAIRS[:1]))
     prepared = prepared_of(items[0], words_of(items[0].text))
     with pytest.raises(CaptureError, match="no scores"):
-        LENS.observe([Captured(prepared, ())], labels, CAUSAL, [])
+        LENS.observe([CapturedItem(prepared, ())], labels, CAUSAL, [])
     with pytest.raises(CaptureError, match="not finite"):
         endless = capture_of(items[0], [float("inf")] * len(words_of(items[0].text)))
-        LENS.observe([Captured(prepared, (endless,))], labels, CAUSAL, ["a", "b"])
+        LENS.observe([CapturedItem(prepared, (endless,))], labels, CAUSAL, ["a", "b"])
 
 
 def test_the_option_names_tasks_and_refuses_what_has_no_pairs() -> None:
-    assert pairs_asked(LENS, {}) == ()
-    assert pairs_asked(LENS, {"pairs": "sri,wrong_operator"}) == ("sri", "wrong_operator")
-    assert {"sri", "variable_misuse", "jst"} <= set(pairs_asked(LENS, {"pairs": "all"}))
-    assert "exception_type" not in pairs_asked(LENS, {"pairs": "all"})
+    assert get_paired_tasks(LENS, {}) == ()
+    assert get_paired_tasks(LENS, {"pairs": "sri,wrong_operator"}) == ("sri", "wrong_operator")
+    assert {"sri", "variable_misuse", "jst"} <= set(get_paired_tasks(LENS, {"pairs": "all"}))
+    assert "exception_type" not in get_paired_tasks(LENS, {"pairs": "all"})
     with pytest.raises(UsageError, match="gives no original"):
-        pairs_asked(LENS, {"pairs": "exception_type"})
+        get_paired_tasks(LENS, {"pairs": "exception_type"})
     with pytest.raises(UnknownNameError, match="variable_misuse"):
-        pairs_asked(LENS, {"pairs": "variable_misus"})
-    assert pairs_asked(LENSES.load("probe"), {"pairs": "sri"}) == ()
+        get_paired_tasks(LENS, {"pairs": "variable_misus"})
+    assert get_paired_tasks(LENSES.load("probe"), {"pairs": "sri"}) == ()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from sonde.alignment import encode
 from sonde.corpora import Selection, select
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.lenses.surprisal.cutoff import by_period, period_scores
+from sonde.lenses.surprisal.cutoff import items_by_period, period_scores
 from sonde.models import ModelSpec, load_model
-from sonde.results.headlines import memory_seen
+from sonde.results.headlines import contamination_verdict
 from sonde.results.scores import Score
 
 TEMPLATE = Score(model="m", lens="surprisal", metric="", value=0, n=0, n_clusters=0)
@@ -74,7 +74,7 @@ def observed(
 
 def scored(observations: pl.DataFrame, items: pl.DataFrame, *controls: pl.DataFrame) -> Found:
     found = period_scores(
-        observations.lazy(), [one.lazy() for one in controls], by_period(items), TEMPLATE, 20
+        observations.lazy(), [one.lazy() for one in controls], items_by_period(items), TEMPLATE, 20
     )
     return {(slice_of(one.dimensions), one.metric, one.control, one.compared_to): one for one in found}
 
@@ -82,7 +82,7 @@ def scored(observations: pl.DataFrame, items: pl.DataFrame, *controls: pl.DataFr
 def verdict(found: Found) -> str:
     change = dataclasses.asdict(found[CHANGE, "bits", None, None])
     beyond = found.get((CHANGE, "bits", None, "random_weights"))
-    return memory_seen(change, None if beyond is None else dataclasses.asdict(beyond))
+    return contamination_verdict(change, None if beyond is None else dataclasses.asdict(beyond))
 
 
 def test_a_model_that_has_read_the_older_half_is_seen() -> None:
@@ -206,4 +206,4 @@ def test_a_decoder_trained_on_the_older_half(dated: str, tmp_path_factory: pytes
     (beyond,) = changes.filter(pl.col("compared_to") == "random_weights").to_dicts()
     (drift,) = changes.filter(pl.col("control") == "random_weights").to_dicts()
     assert own["value"] - drift["value"] == pytest.approx(beyond["value"])
-    assert memory_seen(own, beyond) == "contamination seen"
+    assert contamination_verdict(own, beyond) == "contamination seen"

@@ -15,12 +15,12 @@ from tokenizers import Tokenizer, processors
 from torch.nn import CrossEntropyLoss
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sonde.alignment import surfaces
+from sonde.alignment import get_surfaces
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture.forward import observe_lenses
 from sonde.capture.preparing import prepare
 from sonde.corpora import Item, SourceFile
-from sonde.lenses import LENSES, Captured, LensSettings
+from sonde.lenses import LENSES, CapturedItem, LensSettings
 from sonde.models import ModelSpec, load_model
 from sonde.tasks import repositories
 from sonde.tasks.engine.task import TASKS
@@ -101,11 +101,12 @@ def observed(folder: Path, texts: tuple[str, ...], settings: LensSettings) -> pl
         for name in tasks_of(settings)
     }
     prepared = prepare(loaded, items)
-    passes = {"surprisal": lens.passes(prepared, labels, settings)}
+    passes = {"surprisal": lens.input_requests(prepared, labels, settings)}
     found = [
-        Captured(one.prepared, one.captures["surprisal"]) for one in observe_lenses(loaded, prepared, passes)
+        CapturedItem(one.prepared, one.captures["surprisal"])
+        for one in observe_lenses(loaded, prepared, passes)
     ]
-    return lens.observe(found, labels, settings, surfaces(loaded.tokenizer, loaded.capabilities.vocab))
+    return lens.observe(found, labels, settings, get_surfaces(loaded.tokenizer, loaded.capabilities.vocab))
 
 
 def test_paper_mode_is_what_the_published_code_computes(folder: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sonde.capture.requests import Plain
 from sonde.lenses import LENSES
-from sonde.lenses.surprisal.observe import active
+from sonde.lenses.surprisal.observe import check_active_quirks
 
 QUIRKS = LENSES.load("surprisal").quirks
 THERE = "def inner(x): ...\ndef named(): ..."
@@ -20,8 +20,8 @@ def only(quirk: str) -> frozenset[str]:
 
 
 def test_paper_mode_turns_all_on_and_corrected_none(study) -> None:
-    assert active(study(mode="paper").settings) == frozenset(QUIRKS)
-    assert active(study().settings) == frozenset()
+    assert check_active_quirks(study(mode="paper").settings) == frozenset(QUIRKS)
+    assert check_active_quirks(study().settings) == frozenset()
     assert len(QUIRKS) == 15
 
 
@@ -76,8 +76,8 @@ def test_paper_mode_scores_from_end_to_end(study) -> None:
 
 def test_first_unscored_asks_for_one_window_of_what_the_tokenizer_gives(study) -> None:
     lens = LENSES.load("surprisal")
-    (straight,) = lens.passes([], {}, study().settings)
-    (quirky,) = lens.passes([], {}, study(quirks=only("perplexed.first_unscored")).settings)
+    (straight,) = lens.input_requests([], {}, study().settings)
+    (quirky,) = lens.input_requests([], {}, study(quirks=only("perplexed.first_unscored")).settings)
     assert (straight.variant, quirky.variant) == (Plain(), Plain(start="tokenizer", cut=True))
 
 

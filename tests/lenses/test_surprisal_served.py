@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, describe_special
-from sonde.models.engine.external import serving
+from sonde.models.engine.external import get_server
 from sonde.models.engine.model_names import bundled_folder
 
 NAME = "sonde/mini-decoder"
@@ -41,7 +41,7 @@ UNKNOWN = {"entropy", "mrr"}
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProtocolServer]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    serving.cache_clear()
+    get_server.cache_clear()
     made = ProtocolServer()
     thread = threading.Thread(target=made.http.serve_forever, daemon=True)
     thread.start()
@@ -173,7 +173,7 @@ def test_what_a_server_said_to_another_run_is_asked_again(
     server.completes = model("echo")
     served(tmp_path / "first", corpus, server)
     asked = len(server.asked)
-    serving.cache_clear()
+    get_server.cache_clear()
     served(tmp_path / "second", corpus, server)
     assert len(server.asked) > asked + 10
 
@@ -200,7 +200,7 @@ def test_a_run_goes_on_where_tokens_ran_out(
     server.completes = model("echo")
     with pytest.raises(InputError, match="token_limit is 10"):
         served(tmp_path / "run", corpus, server, token_limit=10)
-    serving.cache_clear()
+    get_server.cache_clear()
     folder = served(tmp_path / "run", corpus, server, token_limit=10_000_000)
     asked = len(server.asked)
     served(tmp_path / "run", corpus, server)

@@ -15,13 +15,13 @@ from tests.slices import with_slices
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sonde.alignment import align, encode, stretches
+from sonde.alignment import align, encode, split_segments
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Captured, LensSettings, Scoring
+from sonde.lenses import LENSES, CapturedItem, LensSettings, ScoringContext
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.tasks import repositories
 from sonde.tasks.engine.task import TASKS
 
@@ -69,7 +69,7 @@ def observed(tokenizer: Any) -> pl.DataFrame:
         )
         for name in LENS.tasks
     }
-    language, captured = LANGUAGES.load("python"), list[Captured]()
+    language, captured = LANGUAGES.load("python"), list[CapturedItem]()
     for number, item in enumerate(held):
         tree = language.parse(item.text)
         tokens = language.tokens(tree)
@@ -85,12 +85,12 @@ def observed(tokenizer: Any) -> pl.DataFrame:
             top_ids=np.zeros((size, 2), np.int32),
             top_nats=np.ones((size, 2), np.float32),
         )
-        captured.append(Captured(prepared, (ItemCapture(item.item_id, scores=scores),)))
+        captured.append(CapturedItem(prepared, (ItemCapture(item.item_id, scores=scores),)))
     return LENS.observe(captured, labels, LensSettings(), ["best"])
 
 
 def score(own: pl.DataFrame, *beside: pl.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=own.lazy(),
         items=pl.DataFrame(),
         template=Score(model="m", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0, item_set="own"),
@@ -98,7 +98,7 @@ def score(own: pl.DataFrame, *beside: pl.DataFrame) -> dict[tuple[str, str], dic
         texts=pl.LazyFrame({"item_id": [i.item_id for i in items()], "text": [i.text for i in items()]}),
         beside=tuple(one.lazy() for one in beside),
     )
-    rows = with_slices(scores_frame(LENS.score(scoring))).to_dicts()
+    rows = with_slices(scores_to_frame(LENS.score(scoring))).to_dicts()
     return {(row["slice"], row["metric"]): row for row in rows if row["slice"] in ("all", "shared")}
 
 
@@ -163,7 +163,7 @@ def test_stretches_add_up_to_any_text(text: str) -> None:
     for tokenizer in (LOSSY, LOSSLESS):
         subwords = encode(tokenizer, text)
         if len(subwords):
-            cut = stretches(subwords)
+            cut = split_segments(subwords)
             sums["characters"].append(int(cut.characters.sum()))
             sums["bytes"].append(int(cut.bytes.sum()))
             assert (cut.characters >= 0).all() and (cut.covered <= cut.characters).all()

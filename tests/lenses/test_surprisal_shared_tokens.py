@@ -14,12 +14,12 @@ import pytest
 
 from sonde.corpora import Tag
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Scoring
+from sonde.lenses import LENSES, ScoringContext
 from sonde.lenses.surprisal.common_text import _OF_SEVERAL, _accumulators
 from sonde.lenses.surprisal.sums import _SLICES  # pyright: ignore[reportPrivateUsage]
-from sonde.results.pairing import paired
-from sonde.results.schema import SHARED_TOKENS, dimension
-from sonde.results.scores import Score, scores_frame
+from sonde.results.pairing import pair_scores
+from sonde.results.schema import SHARED_TOKENS, dimension_value
+from sonde.results.scores import Score, scores_to_frame
 
 LENS = LENSES.load("surprisal")
 GROUPINGS = sorted({*_accumulators()} - {"all", "calls"})
@@ -66,7 +66,7 @@ def scored(own: pl.DataFrame, *beside: pl.DataFrame, **options: Any) -> list[Sco
     from tests.lenses.conftest import Study
 
     return LENS.score(
-        Scoring(
+        ScoringContext(
             observations=own.lazy(),
             items=pl.DataFrame(),
             template=Score(model="m", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0),
@@ -78,7 +78,7 @@ def scored(own: pl.DataFrame, *beside: pl.DataFrame, **options: Any) -> list[Sco
 
 
 def shared_rows(scores: list[Score]) -> pl.DataFrame:
-    return scores_frame(scores).filter(dimension(SHARED_TOKENS[0]) == SHARED_TOKENS[1])
+    return scores_to_frame(scores).filter(dimension_value(SHARED_TOKENS[0]) == SHARED_TOKENS[1])
 
 
 def slow(own: pl.DataFrame, *beside: pl.DataFrame) -> list[tuple[dict[str, Any], float]]:
@@ -131,10 +131,10 @@ def test_rows_are_over_the_tokens_that_all_have_whole(study, grouping: str, othe
             for value in values_of(labels, grouping):
                 expected[value].append(cost)
         rows = shared_rows(scored(tables[own], tables[beside])).filter(
-            (pl.col("dimensions").list.len() == 2) & dimension(grouping).is_not_null()
+            (pl.col("dimensions").list.len() == 2) & dimension_value(grouping).is_not_null()
         )
         assert set(rows["metric"]) == {"nats_per_token"} and (rows["task"] == "").all()
-        found = {row[0]: row[1:] for row in rows.select(dimension(grouping), "value", "n").iter_rows()}
+        found = {row[0]: row[1:] for row in rows.select(dimension_value(grouping), "value", "n").iter_rows()}
         assert found == {
             value: (pytest.approx(np.mean(costs), abs=1e-6), len(costs)) for value, costs in expected.items()
         }
@@ -158,7 +158,7 @@ def test_calls_are_over_shared_tokens_too(study) -> None:
     rows = shared_rows(scored(own, other)).filter(
         (pl.col("task") == "call_origin")
         & (pl.col("dimensions").list.len() == 2)
-        & dimension("origin").is_not_null()
+        & dimension_value("origin").is_not_null()
     )
     plain = rows.filter(pl.col("weighting").is_null())
     expected: dict[str, list[float]] = defaultdict(list)
@@ -183,10 +183,10 @@ def test_a_token_without_a_score_is_not_shared(study, cut: str) -> None:
 
 def test_rows_of_each_models_own_text_stay_as_they_are(study) -> None:
     own, other = observed(study, "words"), observed(study, "signs")
-    alone, beside = scores_frame(scored(own)), scores_frame(scored(own, other))
-    of_all = dimension(SHARED_TOKENS[0]).is_not_null() | (dimension("text") == "shared").fill_null(
-        value=False
-    )
+    alone, beside = scores_to_frame(scored(own)), scores_to_frame(scored(own, other))
+    of_all = dimension_value(SHARED_TOKENS[0]).is_not_null() | (
+        dimension_value("text") == "shared"
+    ).fill_null(value=False)
     assert beside.filter(~of_all).equals(alone)
     assert shared_rows(scored(own)).is_empty()
 
@@ -199,7 +199,7 @@ def test_published_rules_have_no_shared_tokens(study) -> None:
 def test_a_comparison_of_two_tokenizers_is_over_shared_tokens(study) -> None:
     tables = [observed(study, name) for name in ("words", "signs")]
     first, second = scored(*tables), scored(*tables[::-1])
-    held = paired(first, second, LENS.compared, same_tokens=False)
+    held = pair_scores(first, second, LENS.comparable_metrics, same_tokens=False)
     about = [score for _, score, _ in held.pairs if score.metric == "nats_per_token"]
     assert about and all(score.dimensions[0] == SHARED_TOKENS for score in about)
     named = {score.dimensions[1][0] for score in about if len(score.dimensions) == 2}
@@ -207,5 +207,5 @@ def test_a_comparison_of_two_tokenizers_is_over_shared_tokens(study) -> None:
     for base, score, _ in held.pairs:
         assert base.n == score.n and math.isfinite(score.value)
     assert not [one for one in held.unpaired if "observations differ" in one.reason]
-    same = paired(first, first, LENS.compared, same_tokens=True)
+    same = pair_scores(first, first, LENS.comparable_metrics, same_tokens=True)
     assert not [score for _, score, _ in same.pairs if score.dimensions[:1] == (SHARED_TOKENS,)]

@@ -12,7 +12,7 @@ from sonde.alignment import align, encode
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile, Tag
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Captured, LensSettings
+from sonde.lenses import LENSES, CapturedItem, LensSettings
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.tasks import repositories
 from sonde.tasks.engine.task import TASKS
@@ -36,7 +36,7 @@ def tokenizer() -> object:
     return load_tokenizer(ModelSpec(name="sonde/mini-decoder"))
 
 
-def captured(tokenizer: object, number: int, text: str) -> Captured:
+def captured(tokenizer: object, number: int, text: str) -> CapturedItem:
     rng = np.random.default_rng(number)
     tags = (Tag(0, len(text) // 2 + 1, "A"), Tag(len(text) // 3, len(text), "B")) if len(text) > 1 else ()
     item = Item(
@@ -57,7 +57,7 @@ def captured(tokenizer: object, number: int, text: str) -> Captured:
         top_ids=rng.integers(0, 50, (size, 5)).astype(np.int32),
         top_nats=rng.exponential(2.0, (size, 5)).astype(np.float32),
     )
-    return Captured(prepared, (ItemCapture(item.item_id, scores=scores),))
+    return CapturedItem(prepared, (ItemCapture(item.item_id, scores=scores),))
 
 
 @pytest.mark.parametrize("mode", ["corrected", "paper"])

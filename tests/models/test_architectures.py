@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from sonde.base.child_process import SAFE_PATH
+from sonde.base.child_process import SAFE_PATH_ENV
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = (
@@ -39,7 +39,7 @@ def test_the_page_says_what_happens():
         pytest.skip("the page was written with another transformers")
     command = [sys.executable, "-W", "ignore", "-m", "bench.architectures", *SAMPLE]
     # A test that calls the command line in this process leaves it the variable that hides the current folder.
-    free = {name: value for name, value in os.environ.items() if name != SAFE_PATH}
+    free = {name: value for name, value in os.environ.items() if name != SAFE_PATH_ENV}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=free, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from sonde.base.errors import InputError
-from sonde.models import ModelSpec, describe, load_model
+from sonde.models import ModelSpec, describe_model, load_model
 from sonde.models.engine.trial_batches import forward_rows
 
 from .conftest import ALL
@@ -33,7 +33,7 @@ def test_how_a_model_was_run_elsewhere_changes_nothing_here(name, saved, tmp_pat
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | ELSEWHERE))
     one, other = (load_model(ModelSpec(name=str(place), device="cpu")) for place in (saved(name), folder))
-    assert one.capabilities == other.capabilities == describe(ModelSpec(name=str(folder)))
+    assert one.capabilities == other.capabilities == describe_model(ModelSpec(name=str(folder)))
     with torch.no_grad():
         states, again = (forward_rows(each, [[5, 6, 7, 8]])[-1].last_hidden_state for each in (one, other))
     torch.testing.assert_close(again, states)
@@ -69,7 +69,7 @@ def test_an_adapter_over_more_words_says_so(way, saved, tmp_path):
     wrapped = peft.get_peft_model(base, peft.LoraConfig(**settings))
     wrapped.save_pretrained(tmp_path, **({"save_embedding_layers": True} if embeddings else {}))
     with pytest.raises(InputError, match="was trained over a vocabulary of 302, and the base has 300: its"):
-        describe(ModelSpec(name=str(saved("llama")), adapter=str(tmp_path)))
+        describe_model(ModelSpec(name=str(saved("llama")), adapter=str(tmp_path)))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -84,7 +84,7 @@ def test_an_adapter_over_as_many_words_is_read(way, saved, tmp_path):
     settings = {"r": 2, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM", **options}
     wrapped = peft.get_peft_model(base, peft.LoraConfig(**settings))
     wrapped.save_pretrained(tmp_path, **({"save_embedding_layers": True} if embeddings else {}))
-    assert describe(ModelSpec(name=str(saved("llama")), adapter=str(tmp_path))).head
+    assert describe_model(ModelSpec(name=str(saved("llama")), adapter=str(tmp_path))).head
 
 
 def test_code_of_its_own_names_the_command_that_runs_it(saved, tmp_path):
@@ -95,4 +95,4 @@ def test_code_of_its_own_names_the_command_that_runs_it(saved, tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "own.py").write_text("raise SystemExit('ran')")
     with pytest.raises(InputError, match="only `sonde run --trust-remote-code` and, in Python,"):
-        describe(ModelSpec(name=str(folder)))
+        describe_model(ModelSpec(name=str(folder)))

@@ -13,8 +13,8 @@ from safetensors import safe_open
 from transformers import AutoModel
 
 from sonde.base.errors import InputError, SondeError
-from sonde.models import ModelSpec, derive, describe, load_model
-from sonde.models.engine.family import refuse_without_head
+from sonde.models import ModelSpec, derive_checkpoint, describe_model, load_model
+from sonde.models.engine.family import check_head_available
 from sonde.models.engine.lm_head import body_and_head
 from sonde.models.engine.trial_batches import forward_rows
 
@@ -36,7 +36,7 @@ def faults(folder, whole, named) -> list[str]:
         config["architectures"] = [type(whole).__name__]
         (folder / "config.json").write_text(json.dumps(config))
     spec = ModelSpec(name=str(folder), device="cpu")
-    told, loaded = describe(spec), load_model(spec)
+    told, loaded = describe_model(spec), load_model(spec)
     found = loaded.capabilities
     wrong = [] if dataclasses.replace(told, context=0) == dataclasses.replace(found, context=0) else ["told"]
     output, embeddings = whole.get_output_embeddings(), whole.get_input_embeddings()
@@ -49,7 +49,7 @@ def faults(folder, whole, named) -> list[str]:
     wrong += [] if found.lacks == LACKS[found.kind] and not found.masks else [found.lacks]
     _, head = body_and_head(loaded)
     states = torch.zeros(1, found.d_model)
-    for ask in (head, head.widened(), head.widened().narrowed(torch.arange(2))):
+    for ask in (head, head.to_float32(), head.to_float32().restrict_to_ids(torch.arange(2))):
         try:
             ask(states)
             wrong.append("speaks")
@@ -125,7 +125,7 @@ def test_a_discriminator_is_a_body(saved, tmp_path):
     shutil.copytree(saved("electra"), tmp_path / "discriminator")
     kind = transformers.ElectraForPreTraining
     kind.from_pretrained(saved("electra")).save_pretrained(tmp_path / "discriminator")
-    told = describe(ModelSpec(name=str(tmp_path / "discriminator")))
+    told = describe_model(ModelSpec(name=str(tmp_path / "discriminator")))
     assert told.lacks == "no masked-LM head"
     assert load_model(ModelSpec(name=str(tmp_path / "discriminator"), device="cpu")).capabilities == told
 
@@ -133,7 +133,7 @@ def test_a_discriminator_is_a_body(saved, tmp_path):
 @pytest.mark.parametrize("name", ["bert", "llama", "t5, untied", "bart"])
 def test_what_speaks_is_as_it_was(name, saved):
     loaded = load_model(ModelSpec(name=str(saved(name)), device="cpu"))
-    refuse_without_head(loaded)
+    check_head_available(loaded)
     assert loaded.capabilities.head and "head" not in loaded.facts
 
 
@@ -142,10 +142,10 @@ def test_a_body_that_is_written_again_stays_one(saved, tmp_path):
     folder = tmp_path / "body"
     shutil.copytree(saved("bert"), folder)
     AutoModel.from_pretrained(saved("bert")).save_pretrained(folder)
-    derive(str(folder), tmp_path / "rounded", "int8")
+    derive_checkpoint(str(folder), tmp_path / "rounded", "int8")
     with safe_open(tmp_path / "rounded" / "model.safetensors", "pt") as held:
         assert not [name for name in held.keys() if name.startswith("cls")]  # noqa: SIM118
-    assert not describe(ModelSpec(name=str(tmp_path / "rounded"))).head
+    assert not describe_model(ModelSpec(name=str(tmp_path / "rounded"))).head
 
 
 def test_pickled_bodies_are_known_before_they_are_loaded(saved, tmp_path):
@@ -154,7 +154,7 @@ def test_pickled_bodies_are_known_before_they_are_loaded(saved, tmp_path):
     body = AutoModel.from_pretrained(saved("bert"))
     (folder / "model.safetensors").unlink()
     torch.save(body.state_dict(), folder / "pytorch_model.bin")
-    assert describe(ModelSpec(name=str(folder))).lacks == "no masked-LM head"
+    assert describe_model(ModelSpec(name=str(folder))).lacks == "no masked-LM head"
 
 
 def test_what_the_hub_says_of_a_body_is_taken(saved, tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_what_the_hub_says_of_a_body_is_taken(saved, tmp_path, monkeypatch):
         )
 
     monkeypatch.setattr(HfApi, "get_safetensors_metadata", told)
-    monkeypatch.setattr(checks, "revision_of", lambda _: "main")
+    monkeypatch.setattr(checks, "resolve_commit", lambda _: "main")
     config = transformers.AutoConfig.from_pretrained(saved("bert"))
     found = checks.contents_by_headers(ModelSpec(name="some/encoder"), config, "encoder")
     assert found is not None and not found.head

@@ -8,15 +8,15 @@ from importlib.resources import files
 
 import pytest
 
-from sonde.experiments.catalogue import checkpoints_for
+from sonde.experiments.catalogue import list_checkpoints
 from sonde.lenses import LENSES
 from sonde.models import (
     CELLS,
     Checkpoint,
     ModelSpec,
     bundled_names,
-    describe,
     describe_checkpoint,
+    describe_model,
     known_checkpoints,
 )
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD
@@ -29,7 +29,7 @@ DATE = re.compile(r"20\d\d-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
 
 
 def names_for(lens: str) -> set[str]:
-    return {one.name for one in checkpoints_for(lens)}
+    return {one.name for one in list_checkpoints(lens)}
 
 
 def test_at_least_forty_are_known_and_all_that_the_papers_used() -> None:
@@ -77,12 +77,12 @@ def test_a_lens_is_offered_what_it_can_read() -> None:
 @pytest.mark.parametrize("name", bundled_names())
 def test_what_is_said_of_a_family_is_what_its_configuration_says(name: str) -> None:
     (bundled,) = (one for one in known_checkpoints() if one.name == name)
-    real = describe(ModelSpec(name=name))
+    real = describe_model(ModelSpec(name=name))
     published = next(one for one in PUBLISHED if one.family == bundled.family and not one.lacks)
     like = describe_checkpoint(published)
     assert (like.kind, like.masks, like.attention) == (real.kind, real.masks, real.attention)
     for lens in LENSES.names():
-        refuses = LENSES.load(lens).refuses
+        refuses = LENSES.load(lens).unsupported_reason
         assert (refuses(like) is None) == (refuses(real) is None)
 
 

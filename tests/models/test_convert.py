@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from sonde.base.errors import InputError, UsageError
 from sonde.cli.commands import app
 from sonde.lenses import LENSES
-from sonde.models import ModelSpec, convert, known_models, load_model, resolve_revision
+from sonde.models import ModelSpec, convert_checkpoint, known_models, load_model, resolve_revision
 from sonde.models.engine import convert as module
 
 from .published import PUBLISHED, VOCAB, save_published
@@ -112,9 +112,9 @@ def test_convert_writes_a_whole_checkpoint(shards, tmp_path):
     loaded = load_model(ModelSpec(name=str(tmp_path / "new"), device="cpu"))
     assert torch.equal(states(loaded.model), states(original))
     with pytest.raises(UsageError, match="safetensors weights already"):
-        convert(str(tmp_path / "new"), tmp_path / "newer")
+        convert_checkpoint(str(tmp_path / "new"), tmp_path / "newer")
     with pytest.raises(UsageError, match="not empty"):
-        convert(str(tmp_path / "old"), tmp_path / "new")
+        convert_checkpoint(str(tmp_path / "old"), tmp_path / "new")
 
 
 def test_every_kind_of_number_is_written_as_it_was(tmp_path):
@@ -128,7 +128,7 @@ def test_every_kind_of_number_is_written_as_it_was(tmp_path):
         "parameter": torch.nn.Parameter(whole),
     }  # fmt: skip
     torch.save(weights, folder / "pytorch_model.bin")
-    held = load_file(convert(str(folder), tmp_path / "new") / "model.safetensors")
+    held = load_file(convert_checkpoint(str(folder), tmp_path / "new") / "model.safetensors")
     assert held.keys() == weights.keys()
     for key, one in weights.items():
         assert held[key].dtype == one.dtype and torch.equal(held[key], one.detach()), key
@@ -264,9 +264,9 @@ def test_a_name_of_the_hub_is_read_from_its_cache(shards, tmp_path):
     code = """
         import json
         from pathlib import Path
-        from sonde.models import ModelSpec, convert, load_model
+        from sonde.models import ModelSpec, convert_checkpoint, load_model
         loaded = load_model(ModelSpec(name="microsoft/codebert-base-mlm", device="cpu"))
-        made = convert("microsoft/codebert-base-mlm", Path("made"))
+        made = convert_checkpoint("microsoft/codebert-base-mlm", Path("made"))
         again = load_model(ModelSpec(name="made", device="cpu"))
         print(json.dumps([loaded.revision, again.family, sorted(file.name for file in made.iterdir())]))
     """

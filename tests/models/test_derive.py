@@ -10,14 +10,14 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.models import ModelSpec, derive, load_model
+from sonde.models import ModelSpec, derive_checkpoint, load_model
 from tests.experiments.conftest import encoder as encoder
 
 
 def test_rounded_weights_are_those_of_eight_bits_a_row_and_little_else_changes(
     encoder: Path, tmp_path: Path
 ) -> None:
-    made = derive(str(encoder), tmp_path / "int8", "int8")
+    made = derive_checkpoint(str(encoder), tmp_path / "int8", "int8")
     old = AutoModelForMaskedLM.from_pretrained(encoder).state_dict()
     new = AutoModelForMaskedLM.from_pretrained(made).state_dict()
     assert old.keys() == new.keys()
@@ -42,7 +42,9 @@ def test_random_weights_follow_their_seed_and_are_those_of_the_controls(
     encoder: Path, tmp_path: Path
 ) -> None:
     made = [
-        load_file(derive(str(encoder), tmp_path / f"{place}", "random", seed=seed) / "model.safetensors")
+        load_file(
+            derive_checkpoint(str(encoder), tmp_path / f"{place}", "random", seed=seed) / "model.safetensors"
+        )
         for place, seed in enumerate((1, 1, 2))
     ]
     name = next(name for name, weight in made[0].items() if weight.ndim == 2)
@@ -56,8 +58,8 @@ def test_what_cannot_be_derived_is_refused_in_one_line(encoder: Path, tmp_path: 
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(UsageError, match="not empty"):
-        derive(str(encoder), tmp_path / "full", "int8")
+        derive_checkpoint(str(encoder), tmp_path / "full", "int8")
     with pytest.raises(UnknownNameError, match="did you mean 'int8'"):
-        derive(str(encoder), tmp_path / "new", "int9")
+        derive_checkpoint(str(encoder), tmp_path / "new", "int9")
     with pytest.raises(UsageError, match="only weights of a folder"):
-        derive("gpt2", tmp_path / "new", "int8")
+        derive_checkpoint("gpt2", tmp_path / "new", "int8")

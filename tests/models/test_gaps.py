@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from sonde.models import Gap, ModelSpec, describe, describe_special
+from sonde.models import Gap, ModelSpec, describe_model, describe_special
 from tests.denoisers import SENTINELS, SPECIAL, save_bart, save_t5
 
 TEXTS = ["import numpy as np", "from os.path import join", "np.zeros(1)"]
@@ -20,7 +20,7 @@ def test_t5_writes_behind_its_sentinel(tmp_path: Path) -> None:
     folder = save_t5(tmp_path, TEXTS)
     sign = AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(SENTINELS[0])
     assert gap_of(folder) == Gap(sign=sign, before=(0, sign), repeats=False)
-    assert describe(ModelSpec(name=str(folder))).masks
+    assert describe_model(ModelSpec(name=str(folder))).masks
 
 
 def test_a_sentinel_among_the_pieces_is_found(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_sentinel_among_the_pieces_is_found(tmp_path: Path) -> None:
 def test_without_a_sentinel_there_is_no_gap(tmp_path: Path) -> None:
     folder = save_t5(tmp_path, TEXTS, sentinels=())
     assert gap_of(folder) is None
-    assert not describe(ModelSpec(name=str(folder))).masks
+    assert not describe_model(ModelSpec(name=str(folder))).masks
 
 
 @pytest.mark.parametrize("plbart", [False, True])

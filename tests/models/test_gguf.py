@@ -18,9 +18,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 import sonde
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.models import load_model, load_tokenizer, resolve_revision, spec_of
-from sonde.models.engine.gguf import _SPLITS, as_the_file_says
-from sonde.models.engine.tokenizer_comparison import texts
+from sonde.models import load_model, load_tokenizer, parse_spec, resolve_revision
+from sonde.models.engine.gguf import _SPLITS, match_gguf_tokenizer
+from sonde.models.engine.tokenizer_comparison import sample_texts
 
 _SIZES = {
     "hidden_size": 64,
@@ -59,7 +59,7 @@ def merged() -> Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(list(texts()) * 3, trainer)
+    tokenizer.train_from_iterator(list(sample_texts()) * 3, trainer)
     return tokenizer
 
 
@@ -131,7 +131,7 @@ def _write(
 def test_a_file_gives_the_logits_of_its_model(kind, merged, tmp_path):
     model = _model(kind, merged.get_vocab_size())
     _write(tmp_path / "tiny.gguf", model, merged)
-    loaded = load_model(spec_of(str(tmp_path / "tiny.gguf")))
+    loaded = load_model(parse_spec(str(tmp_path / "tiny.gguf")))
     ids = torch.arange(40)[None] * 7
     assert torch.allclose(loaded.model(ids).logits, model(ids).logits, atol=1e-5)
     assert loaded.revision.startswith("gguf-")
@@ -142,7 +142,7 @@ def test_a_file_gives_the_logits_of_its_model(kind, merged, tmp_path):
 def test_quantised_weights_are_those_of_the_reference_library(merged, tmp_path):
     model = _model("qwen2", merged.get_vocab_size())
     _write(tmp_path / "tiny.gguf", model, merged, quantised=GGMLQuantizationType.Q8_0)
-    loaded = load_model(spec_of(f"{tmp_path}?gguf=tiny.gguf"))
+    loaded = load_model(parse_spec(f"{tmp_path}?gguf=tiny.gguf"))
     assert "Q8_0 dequantised" in loaded.facts["gguf"]
     for name, tensor in model.state_dict().items():
         wanted = tensor.numpy()
@@ -156,10 +156,10 @@ def test_quantised_weights_are_those_of_the_reference_library(merged, tmp_path):
 def test_a_text_is_split_as_the_file_says(split, merged, tmp_path):
     _write(tmp_path / "tiny.gguf", _model("qwen2", merged.get_vocab_size()), merged, split=split)
     made = AutoTokenizer.from_pretrained(tmp_path, gguf_file="tiny.gguf")
-    tokenizer, _ = as_the_file_says(
+    tokenizer, _ = match_gguf_tokenizer(
         tmp_path / "tiny.gguf", GGUFReader(tmp_path / "tiny.gguf").fields, made, "tiny"
     )
-    for text in texts():
+    for text in sample_texts():
         pieces = [text]
         for expression in _SPLITS[split]:
             pieces = [part for piece in pieces for part in _parts(expression, piece)]
@@ -182,9 +182,9 @@ def test_a_split_that_is_not_known_is_refused_unless_a_tokenizer_lies_beside(mer
     with pytest.raises(
         InputError, match=r"splits as 'of-tomorrow', which is not known here; put the model's"
     ):
-        load_tokenizer(spec_of(name))
+        load_tokenizer(parse_spec(name))
     merged.save(str(tmp_path / "tokenizer.json"))
-    loaded = load_model(spec_of(name))
+    loaded = load_model(parse_spec(name))
     assert loaded.facts["tokenizer"] == "the tokenizer.json beside it"
     text = "def f(x):\n    return 12345\n"
     assert loaded.tokenizer(text, add_special_tokens=False).input_ids == merged.encode(text).ids
@@ -194,7 +194,7 @@ def test_a_split_that_is_not_known_is_refused_unless_a_tokenizer_lies_beside(mer
     with pytest.raises(
         InputError, match=r"the tokenizer\.json beside tiny\.gguf has other words than the file"
     ):
-        load_tokenizer(spec_of(name))
+        load_tokenizer(parse_spec(name))
 
 
 def test_a_file_with_a_tensor_that_has_no_place_is_refused(merged, tmp_path):
@@ -202,7 +202,7 @@ def test_a_file_with_a_tensor_that_has_no_place_is_refused(merged, tmp_path):
     with pytest.raises(
         InputError, match=r"reads 35 numbers less than tiny\.gguf holds \(such as 'blk\.0\.attn_odd"
     ):
-        load_model(spec_of(str(tmp_path / "tiny.gguf")))
+        load_model(parse_spec(str(tmp_path / "tiny.gguf")))
 
 
 def test_what_is_no_such_file_is_one_line(merged, tmp_path):
@@ -210,9 +210,9 @@ def test_what_is_no_such_file_is_one_line(merged, tmp_path):
     _write(file, _model("qwen2", merged.get_vocab_size()), merged)
     whole = file.read_bytes()
     with pytest.raises(UnknownNameError, match="tiny"):
-        load_tokenizer(spec_of(str(tmp_path / "tinny.gguf")))
+        load_tokenizer(parse_spec(str(tmp_path / "tinny.gguf")))
     with pytest.raises(UnknownNameError, match="tiny"):
-        load_tokenizer(spec_of(f"{tmp_path}?gguf=tinny.gguf"))
+        load_tokenizer(parse_spec(f"{tmp_path}?gguf=tinny.gguf"))
     for content in (
         b"",
         b"PK\3\4 no such file",
@@ -221,7 +221,7 @@ def test_what_is_no_such_file_is_one_line(merged, tmp_path):
     ):
         file.write_bytes(content)
         with pytest.raises(InputError, match=r"tiny\.gguf"):
-            load_tokenizer(spec_of(str(file)))
+            load_tokenizer(parse_spec(str(file)))
     assert not list((tmp_path / "cache" / "gguf").glob("*"))
 
 
@@ -229,11 +229,11 @@ def test_a_file_that_is_written_again_is_another_model(merged, tmp_path):
     name = str(tmp_path / "tiny.gguf")
     model = _model("qwen2", merged.get_vocab_size())
     _write(tmp_path / "tiny.gguf", model, merged)
-    first = resolve_revision(spec_of(name))
+    first = resolve_revision(parse_spec(name))
     with torch.no_grad():
         model.lm_head.weight.mul_(2)
     _write(tmp_path / "tiny.gguf", model, merged)
-    assert resolve_revision(spec_of(name)) != first
+    assert resolve_revision(parse_spec(name)) != first
 
 
 def test_a_run_reads_a_file(merged, tmp_path):

@@ -6,8 +6,8 @@ from transformers import AutoConfig
 
 from sonde.models import Family, ModelSpec
 from sonde.models.engine.family import FAMILIES
-from sonde.models.engine.lm_head import separates
-from sonde.models.engine.load import _family_of
+from sonde.models.engine.lm_head import is_separable
+from sonde.models.engine.load import _find_family
 
 from .conftest import ALL, SEQ2SEQ, VOCAB, build
 
@@ -16,7 +16,7 @@ from .conftest import ALL, SEQ2SEQ, VOCAB, build
 @torch.inference_mode()
 def test_head_on_states_is_the_model(name):
     model = build(name)
-    found, family = _family_of(ModelSpec(name=name), model.config)
+    found, family = _find_family(ModelSpec(name=name), model.config)
     assert found == ALL[name][2]
     body, head = family.body_and_head(model)
     ids = torch.randint(4, VOCAB, (2, 9), generator=torch.Generator().manual_seed(1))
@@ -35,8 +35,8 @@ def test_a_model_that_cannot_be_separated_is_seen():
     model = build("llama")
     body, head = FAMILIES.load("llama").body_and_head(model)
     ids = torch.arange(4)[None]
-    assert separates(body, head, model, input_ids=ids)
-    assert not separates(body, lambda states: head(states) * 2, model, input_ids=ids)
+    assert is_separable(body, head, model, input_ids=ids)
+    assert not is_separable(body, lambda states: head(states) * 2, model, input_ids=ids)
 
 
 def test_every_family_file_answers_the_protocol():

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 
 import sonde
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.capture.attention_backend import how_read
+from sonde.capture.attention_backend import describe_backend
 from sonde.capture.forward import observe
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import AttentionRows, HiddenStates, Masked, Pass, Plain, TokenScores
@@ -32,12 +32,12 @@ from sonde.corpora import Item, item_id
 from sonde.models import (
     LoadedModel,
     ModelSpec,
-    describe,
+    describe_model,
     full_name,
     load_model,
+    parse_spec,
+    point_to_folder,
     resolve_revision,
-    spec_of,
-    stored,
 )
 
 from .conftest import HEADS, build
@@ -137,17 +137,17 @@ def half_on_disk(folder: Path, name: str, *, embeddings: str = "cpu") -> dict[st
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_model_half_on_disk_gives_the_numbers_of_the_whole(name: str, saved: Saved) -> None:
-    whole = numbers(load_model(spec_of(str(saved(name)))))
+    whole = numbers(load_model(parse_spec(str(saved(name)))))
     for embeddings in ("cpu", "disk"):
         placed = half_on_disk(saved(name), name, embeddings=embeddings)
         loaded = sonde.load_model(str(saved(name)), device_map=placed)
         assert any(one.device.type == "meta" for one in loaded.model.parameters()), "something lies on disk"
-        assert "on disk" in str(how_read(loaded)["placed"]) and loaded.device.type == "cpu"
+        assert "on disk" in str(describe_backend(loaded)["placed"]) and loaded.device.type == "cpu"
         assert_same(numbers(loaded), whole)
 
 
 def test_a_model_all_on_disk_and_one_placed_by_itself(saved: Saved) -> None:
-    whole = numbers(load_model(spec_of(str(saved("llama")))))
+    whole = numbers(load_model(parse_spec(str(saved("llama")))))
     for device_map in ({"": "disk"}, "auto"):
         assert_same(numbers(sonde.load_model(str(saved("llama")), device_map=device_map)), whole)
 
@@ -157,7 +157,7 @@ def test_an_adapter_over_a_model_half_on_disk(saved: Saved, adapted: Any) -> Non
     placed = half_on_disk(saved("llama"), "llama")
     loaded = sonde.load_model(str(saved("llama")), adapter=adapter, device_map=placed)
     assert any(one.device.type == "meta" for one in loaded.model.parameters())
-    assert_same(numbers(loaded), numbers(load_model(spec_of(str(merged)))))
+    assert_same(numbers(loaded), numbers(load_model(parse_spec(str(merged)))))
 
 
 def test_what_goes_to_disk_is_removed_with_the_model(
@@ -179,9 +179,9 @@ def test_shards_give_the_numbers_of_the_whole(name: str, saved: Saved, tmp_path:
     (tmp_path / "model" / "model.safetensors").unlink()
     build(name).save_pretrained(tmp_path / "model", max_shard_size="40KB")
     assert len([*(tmp_path / "model").glob("model-*.safetensors")]) > 2
-    whole = numbers(load_model(spec_of(str(saved(name)))))
+    whole = numbers(load_model(parse_spec(str(saved(name)))))
     placed = half_on_disk(saved(name), name)
-    assert_same(numbers(load_model(spec_of(str(tmp_path / "model")))), whole)
+    assert_same(numbers(load_model(parse_spec(str(tmp_path / "model")))), whole)
     assert_same(numbers(sonde.load_model(str(tmp_path / "model"), device_map=placed)), whole)
 
 
@@ -206,7 +206,7 @@ def test_four_bits_are_the_rounded_weights_and_nothing_else(name: str, saved: Sa
                 rounded = bitwise.dequantize_4bit(*bitwise.quantize_4bit(weight.data, quant_type="nf4"))
                 child.weight.copy_(rounded if isinstance(child, torch.nn.Linear) else rounded.T)
     plain.save_pretrained(tmp_path / "rounded")
-    assert_same(numbers(loaded), numbers(load_model(spec_of(str(tmp_path / "rounded")))))
+    assert_same(numbers(loaded), numbers(load_model(parse_spec(str(tmp_path / "rounded")))))
 
 
 @pytest.mark.parametrize("name", ["llama", "bert", "bart"])
@@ -215,7 +215,7 @@ def test_eight_bits_do_not_depend_on_what_is_read_beside(name: str, saved: Saved
     assert loaded.alone
     found = numbers(loaded)
     assert_same(found, numbers(loaded, budget=16))
-    whole = numbers(load_model(spec_of(str(saved(name)))))
+    whole = numbers(load_model(parse_spec(str(saved(name)))))
     differences = apart(found, whole)
     assert 0 < differences["losses"] < 0.1 and differences["attention"] < 0.05, differences
 
@@ -236,7 +236,7 @@ def test_what_eight_bits_give_is_what_transformers_gives(saved: Saved) -> None:
 def test_an_adapter_over_fewer_bits_stands_beside_the_weights(saved: Saved, adapted: Any) -> None:
     adapter, merged = adapted("llama")
     loaded = sonde.load_model(str(saved("llama")), adapter=adapter, quantise="4bit", device="cpu")
-    assert how_read(loaded) | {"quantised": ""} == {
+    assert describe_backend(loaded) | {"quantised": ""} == {
         "weights": "float32",
         "quantised": "",
         "adapter": "beside the weights",
@@ -244,7 +244,7 @@ def test_an_adapter_over_fewer_bits_stands_beside_the_weights(saved: Saved, adap
         "tokenizer": "TokenizersBackend, as its tokenizer.json",
     }
     base = numbers(sonde.load_model(str(saved("llama")), quantise="4bit", device="cpu"))
-    whole = numbers(load_model(spec_of(str(merged))))
+    whole = numbers(load_model(parse_spec(str(merged))))
     assert apart(numbers(loaded), whole)["losses"] < apart(base, whole)["losses"] / 2
 
 
@@ -253,7 +253,7 @@ def test_an_adapter_over_fewer_bits_stands_beside_the_weights(saved: Saved, adap
 def test_random_weights_are_quantised_as_trained_ones_are(
     kind: str, name: str, saved: Saved, tmp_path: Path
 ) -> None:
-    spec = spec_of(full_name(str(saved(name)), quantise=kind), device="cpu")
+    spec = parse_spec(full_name(str(saved(name)), quantise=kind), device="cpu")
     drawn = load_model(dataclasses.replace(spec, quantise="", reinitialise=3))
     shutil.copytree(saved(name), tmp_path / "drawn")
     drawn.model.save_pretrained(tmp_path / "drawn")
@@ -266,7 +266,7 @@ def test_random_weights_are_quantised_as_trained_ones_are(
 
 def test_random_weights_have_no_adapter(saved: Saved, adapted: Any) -> None:
     adapter, _ = adapted("llama")
-    spec = spec_of(full_name(str(saved("llama")), adapter=str(adapter)), device="cpu")
+    spec = parse_spec(full_name(str(saved("llama")), adapter=str(adapter)), device="cpu")
     control = load_model(dataclasses.replace(spec, reinitialise=3))
     alone = load_model(dataclasses.replace(spec, adapter="", reinitialise=3))
     assert "adapter" not in control.facts
@@ -278,7 +278,7 @@ def test_a_wrong_base_is_refused_in_one_line(saved: Saved, adapted: Any, tmp_pat
 
     def refusal(base: str, folder: Path) -> str:
         with pytest.raises(InputError) as caught:
-            load_model(spec_of(full_name(base, adapter=str(folder))))
+            load_model(parse_spec(full_name(base, adapter=str(folder))))
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
@@ -317,11 +317,11 @@ def test_what_is_no_adapter_of_weights_is_refused(saved: Saved, adapted: Any, tm
         else:
             (folder / "adapter_config.json").unlink()
         with pytest.raises(InputError, match=words):
-            describe(spec_of(full_name(base, adapter=str(folder))))
+            describe_model(parse_spec(full_name(base, adapter=str(folder))))
     with pytest.raises(InputError, match="no such folder"):
-        describe(spec_of(full_name(base, adapter="./nowhere")))
+        describe_model(parse_spec(full_name(base, adapter="./nowhere")))
     with pytest.raises(InputError, match=r"holds an adapter alone; name its base"):
-        describe(spec_of(str(adapter)))
+        describe_model(parse_spec(str(adapter)))
 
 
 def test_a_checkpoint_with_an_adapter_in_its_folder_is_not_taken_for_another(
@@ -330,22 +330,22 @@ def test_a_checkpoint_with_an_adapter_in_its_folder_is_not_taken_for_another(
     shutil.copytree(saved("llama"), tmp_path / "both")
     shutil.copy(adapted("llama")[0] / "adapter_config.json", tmp_path / "both")
     with pytest.raises(InputError, match=r"beside its config\.json stands an adapter_config\.json"):
-        describe(spec_of(str(tmp_path / "both")))
+        describe_model(parse_spec(str(tmp_path / "both")))
 
 
 def test_the_revision_knows_adapter_and_quantisation(saved: Saved, adapted: Any, tmp_path: Path) -> None:
     base, (adapter, _) = str(saved("llama")), adapted("llama")
     specs = [
-        spec_of(base),
-        spec_of(full_name(base, quantise="8bit")),
-        spec_of(full_name(base, quantise="4bit")),
-        spec_of(full_name(base, adapter=str(adapter))),
+        parse_spec(base),
+        parse_spec(full_name(base, quantise="8bit")),
+        parse_spec(full_name(base, quantise="4bit")),
+        parse_spec(full_name(base, adapter=str(adapter))),
     ]
     other = tmp_path / "other"
     shutil.copytree(adapter, other)
     weights = load_file(other / "adapter_model.safetensors")
     save_file({name: weight + 1 for name, weight in weights.items()}, other / "adapter_model.safetensors")
-    specs.append(spec_of(full_name(base, adapter=str(other))))
+    specs.append(parse_spec(full_name(base, adapter=str(other))))
     revisions = [resolve_revision(spec) for spec in specs]
     assert len(set(revisions)) == len(revisions)
     assert all(one.startswith(revisions[0]) for one in revisions)
@@ -355,16 +355,16 @@ def test_names_say_what_is_read() -> None:
     assert full_name("a/b@c?quantise=8bit&adapter=./d") == "a/b@c?adapter=./d&quantise=8bit"
     assert full_name("a", quantise="4bit") == "a?quantise=4bit"
     assert full_name("a?quantise=none", quantise="4bit") == "a"
-    spec = spec_of("a/b@c?adapter=./d&quantise=8bit")
+    spec = parse_spec("a/b@c?adapter=./d&quantise=8bit")
     assert spec == ModelSpec(name="a/b", revision="c", adapter="./d", quantise="8bit")
     assert spec.full_name == "a/b@c?adapter=./d&quantise=8bit"
     with pytest.raises(UnknownNameError, match="did you mean 'quantise'"):
-        spec_of("a?quantize=8bit")
+        parse_spec("a?quantize=8bit")
     with pytest.raises(UnknownNameError, match="did you mean '8bit'"):
-        spec_of("a?quantise=8bits")
+        parse_spec("a?quantise=8bits")
     for wrong in ("a?quantise=", "a?quantise=8bit&quantise=4bit", "a?adapter"):
         with pytest.raises(UsageError, match="is not OPTION=VALUE"):
-            spec_of(wrong)
+            parse_spec(wrong)
     with pytest.raises(UsageError, match="behind a server"):
         full_name("openai:gpt", quantise="8bit")
 
@@ -411,25 +411,25 @@ def test_weights_are_kept_in_the_type_that_they_were_saved_in(
 ) -> None:
     shutil.copytree(saved("llama"), tmp_path / "model")
     build("llama").to(getattr(torch, kept)).save_pretrained(tmp_path / "model")
-    loaded = load_model(spec_of(str(tmp_path / "model"), device="cpu"))
+    loaded = load_model(parse_spec(str(tmp_path / "model"), device="cpu"))
     assert {str(one.dtype) for one in loaded.model.parameters()} == {f"torch.{read}"}
-    assert how_read(loaded)["weights"] == read
+    assert describe_backend(loaded)["weights"] == read
     # Where the configuration says nothing, the files do.
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     config.pop("dtype")
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    assert how_read(load_model(spec_of(str(tmp_path / "model"), device="cpu")))["weights"] == read
-    wide = load_model(spec_of(str(tmp_path / "model"), device="cpu", dtype="float32"))
-    assert how_read(wide)["weights"] == "float32"
+    assert describe_backend(load_model(parse_spec(str(tmp_path / "model"), device="cpu")))["weights"] == read
+    wide = load_model(parse_spec(str(tmp_path / "model"), device="cpu", dtype="float32"))
+    assert describe_backend(wide)["weights"] == "float32"
 
 
 def test_accelerators_compute_in_what_was_saved(saved: Saved) -> None:
-    from sonde.models.engine.weights import dtype_of
+    from sonde.models.engine.weights import resolve_dtype
 
     config = transformers.AutoConfig.from_pretrained(saved("llama"))
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         config.dtype = dtype
-        assert dtype_of(spec_of(str(saved("llama"))), config, torch.device("cuda")) == dtype
+        assert resolve_dtype(parse_spec(str(saved("llama"))), config, torch.device("cuda")) == dtype
 
 
 @pytest.mark.parametrize(
@@ -446,12 +446,12 @@ def test_quantised_checkpoints_that_need_more_are_refused_in_one_line(
     shutil.copytree(saved("llama"), tmp_path / "model")
     path = tmp_path / "model" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"quantization_config": settings}))
-    for act in (describe, load_model):
+    for act in (describe_model, load_model):
         with pytest.raises(InputError, match=words) as caught:
-            act(spec_of(str(tmp_path / "model"), device="cpu"))
+            act(parse_spec(str(tmp_path / "model"), device="cpu"))
         assert "\n" not in str(caught.value)
     with pytest.raises(UsageError, match="leave out --quantise 8bit"):
-        describe(spec_of(f"{tmp_path / 'model'}?quantise=8bit"))
+        describe_model(parse_spec(f"{tmp_path / 'model'}?quantise=8bit"))
 
 
 @pytest.mark.parametrize("kind", ["8bit", "4bit"])
@@ -459,7 +459,7 @@ def test_a_checkpoint_saved_by_bitsandbytes_is_read(kind: str, saved: Saved, tmp
     loaded = sonde.load_model(str(saved("llama")), quantise=kind, device="cpu")
     shutil.copytree(saved("llama"), tmp_path / "model")
     loaded.model.save_pretrained(tmp_path / "model")
-    again = load_model(spec_of(str(tmp_path / "model"), device="cpu"))
+    again = load_model(parse_spec(str(tmp_path / "model"), device="cpu"))
     assert again.facts["quantised"] == loaded.facts["quantised"] and again.alone == loaded.alone
     assert_same(numbers(again), numbers(loaded))
 
@@ -481,10 +481,10 @@ def hub_cache(home: Path, folder: Path, name: str, commit: str) -> Path:
 OFFLINE = """
 import sys, sonde
 from sonde.base.errors import SondeError
-from sonde.models import spec_of, resolve_revision
+from sonde.models import parse_spec, resolve_revision
 for name in sys.argv[1:]:
     try:
-        print(resolve_revision(spec_of(name)), sonde.load_model(name).capabilities.layers)
+        print(resolve_revision(parse_spec(name)), sonde.load_model(name).capabilities.layers)
     except SondeError as error:
         print("refused:", error)
 """
@@ -516,24 +516,24 @@ def test_without_a_network_the_hubs_cache_is_read(saved: Saved, adapted: Any, tm
 
 def test_a_folder_of_the_hubs_cache_is_a_model(saved: Saved, tmp_path: Path) -> None:
     held = hub_cache(tmp_path, saved("llama"), "org/base", "a" * 40)
-    hashed = resolve_revision(spec_of(str(saved("llama"))))
+    hashed = resolve_revision(parse_spec(str(saved("llama"))))
     for name in (str(held), f"{held}@main", f"{held}@aaaa", str(held / "snapshots" / ("a" * 40))):
-        assert resolve_revision(spec_of(name)) == hashed
-        assert load_model(spec_of(name, device="cpu")).capabilities.layers == 2
+        assert resolve_revision(parse_spec(name)) == hashed
+        assert load_model(parse_spec(name, device="cpu")).capabilities.layers == 2
     with pytest.raises(InputError, match="this cache of the hub holds aaaa"):
-        describe(spec_of(f"{held}@bbbb"))
+        describe_model(parse_spec(f"{held}@bbbb"))
 
 
 def test_another_machine_finds_base_and_adapter_by_what_they_hold(
     saved: Saved, adapted: Any, tmp_path: Path
 ) -> None:
     adapter, _ = adapted("llama")
-    spec = spec_of(full_name(str(saved("llama")), adapter=str(adapter), quantise="4bit"))
-    there = stored(spec, tmp_path)
+    spec = parse_spec(full_name(str(saved("llama")), adapter=str(adapter), quantise="4bit"))
+    there = point_to_folder(spec, tmp_path)
     assert Path(there.adapter).parent == tmp_path and Path(there.name).parent == tmp_path
     assert resolve_revision(there) == resolve_revision(spec)
-    assert stored(spec, tmp_path) == there
+    assert point_to_folder(spec, tmp_path) == there
     # A copy that was cut off is made again.
     (Path(there.adapter) / "adapter_model.safetensors").write_bytes(b"half")
-    stored(spec, tmp_path)
+    point_to_folder(spec, tmp_path)
     assert resolve_revision(there) == resolve_revision(spec)

@@ -14,12 +14,12 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.models import (
     ModelSpec,
     bundled_names,
-    describe,
+    describe_model,
     describe_special,
-    frequencies,
     known_models,
     load_model,
     load_tokenizer,
+    read_frequencies,
     resolve_revision,
     seen_items,
     split_revision,
@@ -34,7 +34,7 @@ def test_a_decoder_loads_ready_for_capture(saved):
     assert (loaded.family, loaded.capabilities.kind, loaded.capabilities.context) == ("llama", "decoder", 64)
     assert not loaded.model.training and loaded.model.dtype == torch.float32
     assert (loaded.special.bos, loaded.special.bos_source) == (0, "bos")
-    assert loaded.capabilities == describe(spec) and loaded.special == describe_special(spec)
+    assert loaded.capabilities == describe_model(spec) and loaded.special == describe_special(spec)
     assert loaded.revision == resolve_revision(spec)
 
 
@@ -76,39 +76,39 @@ def test_a_decoder_with_a_vocabulary_of_its_own_is_refused(saved, tmp_path):
     own = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 280}
     path.write_text(json.dumps(json.loads(path.read_text()) | own))
     with pytest.raises(InputError, match=r"model '.*model': its decoder has a vocabulary of its own"):
-        describe(ModelSpec(name=str(tmp_path / "model")))
+        describe_model(ModelSpec(name=str(tmp_path / "model")))
 
 
 def test_an_encoder_decoder_is_not_taken_for_the_decoder_in_it():
     from transformers import AutoConfig
 
-    from sonde.models.engine.load import _family_of
+    from sonde.models.engine.load import _find_family
 
     whole = AutoConfig.for_model("prophetnet", architectures=["ProphetNetForConditionalGeneration"])
     with pytest.raises(InputError, match="nor a known encoder-decoder"):
-        _family_of(ModelSpec(name="m"), whole)
+        _find_family(ModelSpec(name="m"), whole)
     part = AutoConfig.for_model("pegasus", is_encoder_decoder=False, architectures=["PegasusForCausalLM"])
-    assert _family_of(ModelSpec(name="m"), part)[0] == "decoder"
+    assert _find_family(ModelSpec(name="m"), part)[0] == "decoder"
 
 
 @pytest.mark.parametrize("model_type", ["t5", "mt5", "umt5"])
 def test_the_encoder_of_an_encoder_decoder_alone_is_refused_as_one_half(model_type):
     from transformers import AutoConfig
 
-    from sonde.models.engine.load import _family_of
+    from sonde.models.engine.load import _find_family
 
     half = AutoConfig.for_model(model_type, is_encoder_decoder=False, architectures=["T5EncoderModel"])
     with pytest.raises(InputError, match=f"one half of an encoder-decoder of type '{model_type}'"):
-        _family_of(ModelSpec(name="m"), half)
+        _find_family(ModelSpec(name="m"), half)
 
 
 def test_an_encoder_that_is_said_to_decode_is_no_half():
     from transformers import AutoConfig
 
-    from sonde.models.engine.load import _family_of
+    from sonde.models.engine.load import _find_family
 
     with pytest.raises(InputError, match="type 'mobilebert' is neither a causal"):
-        _family_of(ModelSpec(name="m"), AutoConfig.for_model("mobilebert", is_decoder=True))
+        _find_family(ModelSpec(name="m"), AutoConfig.for_model("mobilebert", is_decoder=True))
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_code_of_its_own_is_not_run(saved, tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text("raise SystemExit('ran')")
     with pytest.raises(InputError, match=r"code of its own|cannot be read"):
-        describe(ModelSpec(name=str(folder)))
+        describe_model(ModelSpec(name=str(folder)))
 
 
 def test_old_special_tokens_without_a_type_are_read(saved, tmp_path):
@@ -206,21 +206,21 @@ def test_old_special_tokens_without_a_type_are_read(saved, tmp_path):
 def test_unknown_names_name_the_nearest(saved):
     folder = saved("llama")
     with pytest.raises(UnknownNameError, match=folder.name):
-        describe(ModelSpec(name=str(folder) + "x"))
+        describe_model(ModelSpec(name=str(folder) + "x"))
     with pytest.raises(UnknownNameError, match="bundled model"):
-        describe(ModelSpec(name="sonde/mini-decodr"))
+        describe_model(ModelSpec(name="sonde/mini-decodr"))
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"no config\.json"):
-        describe(ModelSpec(name=str(tmp_path)))
+        describe_model(ModelSpec(name=str(tmp_path)))
 
 
 def test_without_network_a_hub_name_gives_one_line():
     code = (
-        "from sonde.models import ModelSpec, describe\n"
+        "from sonde.models import ModelSpec, describe_model\n"
         "from sonde.base.errors import InputError\n"
-        "try:\n    describe(ModelSpec(name='nobody/nothing'))\n"
+        "try:\n    describe_model(ModelSpec(name='nobody/nothing'))\n"
         "except InputError as error:\n    print(error)\n"
     )
     environment = {"HF_HUB_OFFLINE": "1", "PATH": "", "HF_HOME": "/nonexistent"}
@@ -253,10 +253,10 @@ def test_the_catalogue_lists_a_family_for_each():
 
 
 def test_what_a_model_was_trained_on(tmp_path):
-    assert frequencies(str(tmp_path)) is None and seen_items(str(tmp_path), ["0" * 32]) == frozenset()
+    assert read_frequencies(str(tmp_path)) is None and seen_items(str(tmp_path), ["0" * 32]) == frozenset()
     ids = ["ffffffffffffffff" + "0" * 16, "0000000000000001" + "a" * 16, "0000000000000002" + "b" * 16]
     hashes = np.array([int(one[:16], 16) for one in ids[:2]], np.uint64)
     pl.DataFrame({"item_hash": np.sort(hashes)}).write_parquet(tmp_path / "seen.parquet")
     pl.DataFrame({"subword_id": [0], "count": [3]}).write_parquet(tmp_path / "frequencies.parquet")
     assert seen_items(str(tmp_path), ids) == frozenset(ids[:2])
-    assert frequencies(str(tmp_path)).to_dicts() == [{"subword_id": 0, "count": 3}]
+    assert read_frequencies(str(tmp_path)).to_dicts() == [{"subword_id": 0, "count": 3}]

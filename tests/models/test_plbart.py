@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.models import ModelSpec, describe, describe_special, load_model, load_tokenizer
+from sonde.models import ModelSpec, describe_model, describe_special, load_model, load_tokenizer
 
 from .published import save_published
 
@@ -122,7 +122,7 @@ def test_a_model_of_many_languages_names_one_behind_a_text(folder):
     settings = {"language_codes": "multi", "src_lang": "python", "tokenizer_class": "PLBartTokenizer"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     assert describe_special(ModelSpec(name=str(folder))).suffix == (2, len(PIECES) + 2)
-    assert not describe(ModelSpec(name=str(folder))).masks
+    assert not describe_model(ModelSpec(name=str(folder))).masks
 
 
 @pytest.mark.parametrize("settings", [{"language_codes": "cobol"}, {"src_lang": "cobol"}])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sonde.models import ModelSpec, load_model
-from sonde.models.engine.silence import FAULTS
+from sonde.models.engine.silence import MODEL_CODE_ERRORS
 from sonde.models.engine.trial_batches import forward_rows, table_positions
 
 from .conftest import ALL
@@ -35,7 +35,7 @@ def reads(loaded, length: int) -> bool:
     try:
         with torch.no_grad():
             forward_rows(loaded, [[7] * length])
-    except FAULTS:
+    except MODEL_CODE_ERRORS:
         return False
     return True
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError
-from sonde.models import ModelSpec, describe, load_model
+from sonde.models import ModelSpec, describe_model, load_model
 from sonde.models.engine.files import JSON_LIMIT
 
 from .conftest import tiny_tokenizer
@@ -265,7 +265,7 @@ def test_damaged_files_are_refused_before_work(fault, saved, tmp_path):
     shutil.copytree(saved(name), tmp_path / "model")
     damage(tmp_path / "model")
     with pytest.raises(InputError, match=re.escape(says)) as error:
-        describe(ModelSpec(name=str(tmp_path / "model")))
+        describe_model(ModelSpec(name=str(tmp_path / "model")))
     assert "\n" not in str(error.value)
 
 

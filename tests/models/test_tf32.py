@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from sonde.base.errors import UsageError
-from sonde.capture.attention_backend import how_read
+from sonde.capture.attention_backend import describe_backend
 from sonde.capture.forward import observe_lenses
 from sonde.capture.preparing import prepare
 from sonde.capture.requests import Pass, Plain, TokenScores
 from sonde.corpora import Item
-from sonde.models import ModelSpec, load_model, settle
+from sonde.models import ModelSpec, load_model, resolve_auto
 from tests.posing import posing
 
 NAME = "sonde/mini-decoder"
@@ -19,14 +19,14 @@ NAME = "sonde/mini-decoder"
 
 def test_a_processor_refuses_it() -> None:
     with pytest.raises(UsageError, match=r"tf32.*give float32"):
-        settle(ModelSpec(name=NAME, device="cpu", dtype="tf32"))
+        resolve_auto(ModelSpec(name=NAME, device="cpu", dtype="tf32"))
 
 
 def test_it_holds_while_the_model_reads_and_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     with posing():
-        spec = settle(ModelSpec(name=NAME, device="cuda:0", dtype="tf32"))
+        spec = resolve_auto(ModelSpec(name=NAME, device="cuda:0", dtype="tf32"))
         assert spec.dtype == "tf32"
-        assert settle(ModelSpec(name=NAME, device="cuda:0", dtype="auto")).dtype == "float16"
+        assert resolve_auto(ModelSpec(name=NAME, device="cuda:0", dtype="auto")).dtype == "float16"
         loaded = load_model(spec)
         seen: list[str] = []
 
@@ -39,5 +39,5 @@ def test_it_holds_while_the_model_reads_and_is_recorded(monkeypatch: pytest.Monk
         assert list(observe_lenses(loaded, prepare(loaded, [item]), asked))
         assert seen == ["high"]
         assert torch.get_float32_matmul_precision() == "highest"
-        facts = how_read(loaded)
+        facts = describe_backend(loaded)
         assert (facts["weights"], facts["products"], facts["device"]) == ("float32", "tf32", "cuda:0")

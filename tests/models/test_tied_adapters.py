@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from sonde.models import ModelSpec, load_model
-from sonde.models.engine.adapters import is_merged
+from sonde.models.engine.adapters import lacks_adapter
 from sonde.models.engine.lm_head import body_and_head
 
 from .conftest import ALL, HEADS, tiny_tokenizer
@@ -62,5 +62,5 @@ def test_logits_are_those_of_the_adapter_beside_the_weights(name: str, target: s
         torch.testing.assert_close(loaded.model(**given).logits, expected, atol=1e-4, rtol=1e-4)
         _, head = body_and_head(loaded)
         states = torch.randn(3, loaded.capabilities.d_model)
-        torch.testing.assert_close(head.widened()(states), head(states), atol=1e-4, rtol=1e-4)
-    assert is_merged(loaded.model) == (target == TARGETS[name][2])
+        torch.testing.assert_close(head.to_float32()(states), head(states), atol=1e-4, rtol=1e-4)
+    assert lacks_adapter(loaded.model) == (target == TARGETS[name][2])

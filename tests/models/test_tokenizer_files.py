@@ -11,9 +11,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES
 
 from sonde.base.errors import InputError
-from sonde.models import load_tokenizer, spec_of
+from sonde.models import load_tokenizer, parse_spec
 from sonde.models.engine.tokenizer import tokenizer_fact
-from sonde.models.engine.tokenizer_comparison import texts
+from sonde.models.engine.tokenizer_comparison import sample_texts
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -96,7 +96,7 @@ def files() -> dict[str, str]:
             more["initial_alphabet"] = pre_tokenizers.ByteLevel.alphabet()
         if kind == "Unigram":
             more["unk_token"] = "<unk>"
-        tokenizer.train_from_iterator(list(texts()) * 3, _TRAINERS[kind](**more))
+        tokenizer.train_from_iterator(list(sample_texts()) * 3, _TRAINERS[kind](**more))
         made[name] = tokenizer.to_str()
     return made
 
@@ -111,13 +111,14 @@ def _save(folder: Path, file: str, model_type: str, **settings: Any) -> str:
 
 def _wanted(file: str) -> list[list[int]]:
     return [
-        found.ids for found in Tokenizer.from_str(file).encode_batch(list(texts()), add_special_tokens=False)
+        found.ids
+        for found in Tokenizer.from_str(file).encode_batch(list(sample_texts()), add_special_tokens=False)
     ]
 
 
 def _given(name: str) -> list[list[int]]:
-    tokenizer = load_tokenizer(spec_of(name))
-    return [tokenizer(text, add_special_tokens=False).input_ids for text in texts()]
+    tokenizer = load_tokenizer(parse_spec(name))
+    return [tokenizer(text, add_special_tokens=False).input_ids for text in sample_texts()]
 
 
 def _sweep(
@@ -175,10 +176,10 @@ def test_every_type_cuts_as_its_file_says(named, files, tmp_path):
 def test_what_is_read_is_said(files, tmp_path):
     like = _save(tmp_path / "like", files["qwen2"], "qwen2", tokenizer_class="PreTrainedTokenizerFast")
     unlike = _save(tmp_path / "unlike", files["gpt2"], "qwen2", tokenizer_class="Qwen2Tokenizer")
-    assert tokenizer_fact(spec_of(like)).endswith(", as its tokenizer.json")
-    said = tokenizer_fact(spec_of(unlike))
+    assert tokenizer_fact(parse_spec(like)).endswith(", as its tokenizer.json")
+    said = tokenizer_fact(parse_spec(unlike))
     assert said.startswith("its tokenizer.json, since Qwen2Tokenizer cuts ")
-    assert said.endswith(f" of {len(list(texts()))} texts otherwise")
+    assert said.endswith(f" of {len(list(sample_texts()))} texts otherwise")
 
 
 def test_files_that_contradict_each_other_are_refused(files, tmp_path):
@@ -188,10 +189,10 @@ def test_files_that_contradict_each_other_are_refused(files, tmp_path):
     with pytest.raises(
         InputError, match=r"do_lower_case = False and its tokenizer\.json True; correct the one"
     ):
-        load_tokenizer(spec_of(name))
+        load_tokenizer(parse_spec(name))
 
 
 def test_a_damaged_file_is_one_line(files, tmp_path):
     name = _save(tmp_path / "model", files["words"][:-20], "bert")
     with pytest.raises(InputError, match=r"tokenizer\.json is not valid JSON"):
-        load_tokenizer(spec_of(name))
+        load_tokenizer(parse_spec(name))

@@ -12,7 +12,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError
-from sonde.models import ModelSpec, describe, load_model
+from sonde.models import ModelSpec, describe_model, load_model
 
 from .conftest import ALL
 
@@ -54,7 +54,7 @@ def test_a_weight_without_a_place_is_named(name, saved, tmp_path):
         shutil.copytree(saved(name), folder)
         spec = _with(folder, **{foreign: torch.ones(4)})
         with pytest.raises(InputError, match=r"has no place in|of layers that|more weights") as refused:
-            describe(spec)
+            describe_model(spec)
         # Under the name that the model has for it.
         assert ".".join(foreign.split(".")[-2:]) in str(refused.value), what
 
@@ -73,8 +73,8 @@ def test_masks_angles_and_heads_of_other_purposes_are_needless(name, saved, tmp_
         "score.weight": torch.ones(3, 32),
         "v_head.summary.weight": torch.ones(1, 32),
     }
-    described = describe(ModelSpec(name=str(saved(name)), device="cpu"))
-    assert describe(_with(tmp_path / "model", **more)) == described
+    described = describe_model(ModelSpec(name=str(saved(name)), device="cpu"))
+    assert describe_model(_with(tmp_path / "model", **more)) == described
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_checkpoints_of_every_type_and_purpose_have_no_weight_without_a_place(ev
         whole_folder, folder = tmp_path / "whole", tmp_path / "other"
         try:
             whole = every_type.save(model_type, head, whole_folder)
-            describe(ModelSpec(name=str(whole_folder), device="cpu"))
+            describe_model(ModelSpec(name=str(whole_folder), device="cpu"))
         except Exception:
             shutil.rmtree(whole_folder, ignore_errors=True)
             continue
@@ -99,7 +99,7 @@ def test_checkpoints_of_every_type_and_purpose_have_no_weight_without_a_place(ev
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
             try:
-                describe(ModelSpec(name=str(folder), device="cpu"))
+                describe_model(ModelSpec(name=str(folder), device="cpu"))
             except InputError as error:
                 if "has no place" in str(error):
                     wrong[f"{model_type}, {purpose}"] = str(error)

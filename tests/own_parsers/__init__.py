@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Intake, Item, SourceFile, item_id, read_files
+from sonde.corpora import Item, SkipCounter, SourceFile, item_id, read_files
 from sonde.languages import LANGUAGES, Function
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.tasks import languages_of
+from sonde.tasks import get_languages
 from sonde.tasks.engine.task import TASKS
-from sonde.tasks.engine.task_types import Measured, TokenClasses, tagging
+from sonde.tasks.engine.task_types import MetricTask, TokenClasses, get_tagger
 from tests.own_parsers.parsers import Answer, ask_parser
 
 MEASURED = (
@@ -98,7 +98,7 @@ class Comparison:
 def compare(language: str, corpora: Sequence[str], limit: int) -> Comparison:
     """Compare the labels of the functions of corpora, until so many are compared."""
     result = Comparison(language)
-    files = [file for corpus in corpora for file in read_files(corpus, (language,), Intake())]
+    files = [file for corpus in corpora for file in read_files(corpus, (language,), SkipCounter())]
     files.sort(key=lambda file: (unit_hash(0, "own parsers", file.path), file.path))
     for start in range(0, len(files), _BATCH):
         chosen = [file for file in files[start : start + _BATCH] if _is_comparable(file, result)]
@@ -185,7 +185,7 @@ def _compare_function(
     place: tuple[str, int, str],
     result: Comparison,
 ) -> None:
-    text = function.taken_from(file.text)
+    text = function.extract(file.text)
     item = Item(
         item_id(text, file.language, "function"),
         text,
@@ -208,7 +208,7 @@ def _compare_function(
         # A task has no number beyond what a float tells apart.
         result.tally(label).note(place, ours, float(told["labels"][label]))
     tags = {tag.start: tag.label for tag in _tags("idn", item)}
-    at = EncodedText.of(file.text).at if offsets == "bytes" else int
+    at = EncodedText.of(file.text).to_character if offsets == "bytes" else int
     names = sorted((function.inside(at(start)), kind) for start, kind in told["names"])
     other = [(start, tags.get(start, ""), kind) for start, kind in names if tags.get(start, "") != kind]
     ours, theirs = ([(text[one[0] : one[0] + 20], one[side]) for one in other] for side in (1, 2))
@@ -219,8 +219,8 @@ def labels_of(item: Item, wanted: Mapping[str, Any]) -> Iterator[tuple[str, floa
     """Yield the numbers that tasks give an item, of those that the parser tells too."""
     for name in MEASURED:
         task = TASKS.load(name)
-        if name in wanted and item.language in languages_of(task):
-            assert isinstance(task, Measured)
+        if name in wanted and item.language in get_languages(task):
+            assert isinstance(task, MetricTask)
             yield name, float(task.item_value(item))
     counts = Counter(tag.label for tag in _tags("ast", item))
     for name, kind in LITERALS.items():
@@ -231,4 +231,4 @@ def labels_of(item: Item, wanted: Mapping[str, Any]) -> Iterator[tuple[str, floa
 def _tags(name: str, item: Item) -> Iterable[Any]:
     task = TASKS.load(name)
     assert isinstance(task, TokenClasses)
-    return tagging(item.language).nodes(item.text) if name == "ast" else task.tags(item, "")
+    return get_tagger(item.language).nodes(item.text) if name == "ast" else task.tags(item, "")

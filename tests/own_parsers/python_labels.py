@@ -65,7 +65,7 @@ class _Lines:
         self.lines = io.StringIO(text).readlines()
         self._starts = [0, *accumulate(map(len, self.lines))]
 
-    def character(self, line: int, byte: int) -> int:
+    def byte_to_character(self, line: int, byte: int) -> int:
         return self._starts[line - 1] + len(self.lines[line - 1].encode()[:byte].decode())
 
 
@@ -435,10 +435,10 @@ def _names(node: ast.AST, lines: _Lines) -> Iterator[tuple[int, str]]:
         if id(inner) in within:
             continue
         if isinstance(inner, ast.arg) or (isinstance(inner, ast.keyword) and inner.arg is not None):
-            yield lines.character(inner.lineno, inner.col_offset), "IDV"
+            yield lines.byte_to_character(inner.lineno, inner.col_offset), "IDV"
         elif isinstance(inner, (*_DEFINITIONS, ast.ClassDef)):
             head = lines.lines[inner.lineno - 1]
             at = head.find(inner.name, len(head.encode()[: inner.col_offset].decode()) + len("def "))
             if at >= 0:
                 kind = "IDC" if isinstance(inner, ast.ClassDef) else "IDM"
-                yield lines.character(inner.lineno, 0) + at, kind
+                yield lines.byte_to_character(inner.lineno, 0) + at, kind

@@ -14,7 +14,7 @@ from sonde.papers.perplexed.tags import (
     QUIRKS,
     WHOLE_STRINGS,
     byte_columns,
-    quirky_tags,
+    compute_quirky_tags,
 )
 
 PYTHON = LANGUAGES.load("python")
@@ -27,7 +27,7 @@ def tags(pieces, *quirks, pads=0):
     lengths = np.array([len(piece.encode()) for piece in pieces] + [0] * pads)
     surface = (*pieces, *["<pad>"] * pads)
     subwords = Subwords(text, np.arange(len(start)), start, end, lengths, surface)
-    return quirky_tags(subwords, PYTHON.parse(text), frozenset(quirks))
+    return compute_quirky_tags(subwords, PYTHON.parse(text), frozenset(quirks))
 
 
 def test_without_quirks_blanks_are_layout_and_merged_pieces_are_joined():

@@ -12,20 +12,20 @@ from sonde.base.errors import InputError, UnknownNameError
 from sonde.experiments import Experiment, load_experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.experiments.catalogue import (
-    catalogue,
-    experiment_file,
+    describe_replication,
     experiment_files,
+    find_experiment_file,
+    list_headers,
     published_files,
-    replicated,
 )
-from sonde.experiments.resolve import check_names, lens_choices
-from sonde.languages import facet_of
+from sonde.experiments.resolve import check_names, resolve_lenses
+from sonde.languages import get_facet
 from sonde.languages.engine.relations import Relations
-from sonde.lenses import LENSES, typed_options
-from sonde.results.published import PublishedTable, answers, published_table
+from sonde.lenses import LENSES, get_option_type
+from sonde.results.published import PublishedTable, matches_selector, parse_published_table
 
 TABLES = {
-    name: published_table(name, replicated(Experiment(replicates=(name,)))["tables"][name])
+    name: parse_published_table(name, describe_replication(Experiment(replicates=(name,)))["tables"][name])
     for name in published_files()
 }
 EXPERIMENTS = {name: load_experiment(path) for name, path in experiment_files().items()}
@@ -79,8 +79,8 @@ def test_every_figure_has_a_place(table: PublishedTable) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_file_names_what_there_is(name: str) -> None:
     experiment = EXPERIMENTS[name]
-    for choice in lens_choices(experiment):
-        typed_options(LENSES.load(choice.source)).read(experiment.options.get(choice.name, {}))
+    for choice in resolve_lenses(experiment):
+        get_option_type(LENSES.load(choice.source)).read(experiment.options.get(choice.name, {}))
     assert set(experiment.replicates) <= TABLES.keys()
     text = experiment_files()[name].read_text(encoding="utf-8")
     assert f"sonde run -f {name}\n" in text and "One H100" in text and "Cut down" in text
@@ -89,19 +89,19 @@ def test_a_file_names_what_there_is(name: str) -> None:
 def test_names_are_found_beside_paths(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.write_text("limit = 3")
-    assert experiment_file(own) == (own, "mine")
-    path, name = experiment_file(Path("inspect/table2.toml"))
+    assert find_experiment_file(own) == (own, "mine")
+    path, name = find_experiment_file(Path("inspect/table2.toml"))
     assert path.is_file() and name == "inspect-table2"
     # A table that another file replicates too leads there.
-    assert experiment_file(Path("inspect/table4")) == (path, name)
+    assert find_experiment_file(Path("inspect/table4")) == (path, name)
     with pytest.raises(
         UnknownNameError, match=r"unknown experiment 'inspect/tabel2'; did you mean 'inspect/table2'"
     ):
-        experiment_file(Path("inspect/tabel2.toml"))
+        find_experiment_file(Path("inspect/tabel2.toml"))
     with pytest.raises(InputError, match=r"'elsewhere/table2.toml': No such file"):
         from_arguments(file="elsewhere/table2.toml")
-    assert {header.name for header in catalogue("experiments")} == EXPERIMENTS.keys()
-    assert all(header.summary for header in catalogue("experiments"))
+    assert {header.name for header in list_headers("experiments")} == EXPERIMENTS.keys()
+    assert all(header.summary for header in list_headers("experiments"))
 
 
 def test_a_file_keeps_its_options_where_none_is_given_beside_it() -> None:
@@ -136,9 +136,9 @@ def test_a_table_with_a_slip_is_refused(wrong: dict[str, object], message: str) 
         "columns": {"c": {}},
         "rows": [{"name": "a", "values": [1.0]}],
     }
-    assert published_table("p/t", good).figures[0].value == 1.0
+    assert parse_published_table("p/t", good).figures[0].value == 1.0
     with pytest.raises(InputError, match=message):
-        published_table("p/t", {**good, **wrong})
+        parse_published_table("p/t", {**good, **wrong})
 
 
 def test_a_blank_is_no_figure() -> None:
@@ -155,10 +155,10 @@ def test_a_condition_is_met_by_its_columns_and_dimensions_alone() -> None:
         "dimensions": [{"name": "epochs", "value": "2"}],
     }
     fitting = {"model": "a/b", "k": "none", "dimensions": {"epochs": "2"}}
-    assert answers(row, fitting)
+    assert matches_selector(row, fitting)
     for other in ({"model": "a/c"}, {"k": 1}, {"dimensions": {"epochs": "3"}}, {"control": "majority"}):
-        assert not answers(row, {**fitting, **other})
-    assert not answers(row, {"model": "a/b"})
+        assert not matches_selector(row, {**fitting, **other})
+    assert not matches_selector(row, {"model": "a/b"})
 
 
 # What follows from other figures was copied by itself: a slip of either copy would show.
@@ -225,7 +225,7 @@ def test_averages_of_codesyntax_follow_from_its_relations(
         assert mean == pytest.approx(average[f"{language.capitalize()}, {row}"]["k=1"], abs=0.051)
     for one in by_relation.values():
         assert one["CuBERT"] - one["Offset"] == pytest.approx(one["Difference"], abs=0.151)
-    assert by_relation.keys() == set(facet_of(language, "relations", Relations).averaged)
+    assert by_relation.keys() == set(get_facet(language, "relations", Relations).averaged_relations)
 
 
 def test_differences_of_codesyntax_follow_from_its_scores() -> None:

@@ -86,7 +86,7 @@ class Intended:
     """
 
     reason: str
-    most: int | None = None
+    maximum: int | None = None
 
 
 Intentions = Mapping[tuple[str, str], Intended]
@@ -173,12 +173,12 @@ def _judged(
     """The findings of a file, those that differ as one where it differs by intention."""
     allowed = _allowed(name, file, intended)
     wrong = [(what, count) for kind, what, count in found if kind == DIFFERS]
-    if allowed and wrong and allowed.most is None and wrong[0][0] == "the whole file":
+    if allowed and wrong and allowed.maximum is None and wrong[0][0] == "the whole file":
         yield Finding(INTENDED, name, file, f"the whole file: {allowed.reason}")
-    elif allowed and wrong and allowed.most is not None:
+    elif allowed and wrong and allowed.maximum is not None:
         count = sum(count for _, count in wrong)
-        kind = INTENDED if count <= allowed.most else DIFFERS
-        yield Finding(kind, name, file, f"rows (at most {allowed.most:,}): {allowed.reason}", count)
+        kind = INTENDED if count <= allowed.maximum else DIFFERS
+        yield Finding(kind, name, file, f"rows (at most {allowed.maximum:,}): {allowed.reason}", count)
     else:
         for what, count in wrong:
             yield Finding(DIFFERS, name, file, what, count)

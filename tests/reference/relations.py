@@ -19,8 +19,13 @@ from pathlib import Path
 from random import Random
 
 from sonde.base.fingerprint import unit_hash
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.relations import AS_PUBLISHED, EdgeLabeller, PublishedLabeller, Related
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.relations import (
+    PUBLISHED_DELIMITERS,
+    EdgeLabeller,
+    PublishedLabeller,
+    RelationGraph,
+)
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 FUNCTIONS = 3_000
@@ -90,7 +95,7 @@ def texts(language: str) -> Iterator[str]:
     for name, text in sorted(_files(language), key=lambda file: unit_hash(file[0])):
         found = known.functions(text)
         for function in Random(name).sample(found, min(_A_FILE, len(found))):
-            yield function.taken_from(text)
+            yield function.extract(text)
 
 
 def _files(language: str) -> Iterator[tuple[str, str]]:
@@ -110,12 +115,12 @@ def compare(language: str, functions: int = FUNCTIONS) -> Compared:
     """Label functions both ways."""
     of = LANGUAGES.load(language)
     assert isinstance(of, TreeSitterLanguage)
-    ours = facet_of(language, "edges", EdgeLabeller)
-    published = facet_of(language, "published_edges", PublishedLabeller)
+    ours = get_facet(language, "edges", EdgeLabeller)
+    published = get_facet(language, "published_edges", PublishedLabeller)
     found = Compared()
     for text in texts(language):
-        by_query = ours.relate(text, AS_PUBLISHED)
-        by_tree = published.relate(text, AS_PUBLISHED, frozenset())
+        by_query = ours.relate(text, PUBLISHED_DELIMITERS)
+        by_tree = published.relate(text, PUBLISHED_DELIMITERS, frozenset())
         if by_query.problem or by_tree.problem:
             found.problems[
                 f"query: {by_query.problem or 'labelled'}; tree: {by_tree.problem or 'labelled'}"
@@ -133,7 +138,7 @@ def compare(language: str, functions: int = FUNCTIONS) -> Compared:
     return found
 
 
-def _edges(related: Related) -> Counter[Edge]:
+def _edges(related: RelationGraph) -> Counter[Edge]:
     start, end = related.words.start.tolist(), related.words.end.tolist()
     return Counter(
         (edge.relation, start[edge.head], start[edge.first], end[edge.last]) for edge in related.edges

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from safetensors.numpy import save_file
 
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from tests.reference.compare import ADDED, DIFFERS, IDS, INTENDED, Finding, Intended, differences, told
 
 PLACE = "observations/lens=surprisal/model=m"
@@ -99,7 +99,7 @@ def test_a_table(tmp_path: Path, after: dict[str, list[Any]], expected: list[tup
 def test_scores_are_found_by_what_they_are_of(tmp_path: Path) -> None:
     def write(name: str, *scores: Score) -> Path:
         place = folder(tmp_path / name)
-        scores_frame(scores).write_parquet(place / "run-surprisal" / "scores.parquet")
+        scores_to_frame(scores).write_parquet(place / "run-surprisal" / "scores.parquet")
         return place
 
     one = Score(model="m", lens="attention", metric="accuracy", value=0.5, n=10, n_clusters=2)

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from tests.report.synthetic import HOSTILE, Source, functions_of, write_run
 
-from sonde.report import build_report
+from sonde.report import write_report
 
 MODULES = (argparse, ast, bisect, configparser, csv, functools, gettext)
 MORE_MODULES = (heapq, json.encoder, shlex, string, textwrap, zipfile)
@@ -44,7 +44,7 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory, sources: list[Source
 @pytest.fixture(scope="session")
 def report(run_directory: Path) -> Path:
     """The page of the run of one model."""
-    return build_report(run_directory, figures=True)
+    return write_report(run_directory, figures=True)
 
 
 @pytest.fixture(scope="session")

@@ -26,14 +26,14 @@ from tests.report import (
 )
 from tests.report.synthetic import Source, write_run
 
-from sonde.experiments.progress import headline
-from sonde.report import RunData, build_card, entry_line, first_screen, outcome_line, task_answers
-from sonde.report.card import markdown
-from sonde.report.header import missing
-from sonde.report.headlines import titles
-from sonde.report.page import draw_all
+from sonde.experiments.progress import headline_lines
+from sonde.report import RunData, answer_by_lens, answer_by_task, format_entry, format_outcome, write_card
+from sonde.report.card import render_markdown
+from sonde.report.header import list_missing_results
+from sonde.report.headlines import load_titles
+from sonde.report.page import build_sections
 from sonde.report.requirements import COLUMNS
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory, slug
 
 
@@ -135,7 +135,7 @@ def write_scores(folder: Path, lens: str, sources: Sequence[Source]) -> pl.DataF
     models = dict.fromkeys((score.model for score in found), 1.0)
     observed = lens in ("surprisal", "behind_file")
     write_run(folder, list(sources[::4]) if observed else [], models)
-    scores = scores_frame(found)
+    scores = scores_to_frame(found)
     if lens == "surprisal":
         scores = pl.concat([pl.read_parquet(RunDirectory(folder).scores), scores])
     if lens == "periods":
@@ -303,22 +303,22 @@ def place_scores(folder: Path, scores: pl.DataFrame) -> None:
 def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Every sentence that a run has for a reader, each with where it stands."""
     run = RunData(folder)
-    yield from (("terminal", line) for line in headline(folder / "scores.parquet"))
-    yield from (("first screen", answer.line()) for answer in first_screen(run))
-    yield from (("task answers", answer.verdict) for answer in task_answers(run))
-    for one in missing(run):
+    yield from (("terminal", line) for line in headline_lines(folder / "scores.parquet"))
+    yield from (("first screen", answer.line()) for answer in answer_by_lens(run))
+    yield from (("task answers", answer.verdict) for answer in answer_by_task(run))
+    for one in list_missing_results(run):
         yield "missing", f"{one.what}: {one.why}. {one.remedy}"
-    card = build_card(folder)
-    yield from (("card", entry_line(one)) for one in card.headlines)
-    yield from (("card.md", line) for line in markdown(card).splitlines() if not line.startswith("- "))
-    for lens, title in titles(run).items():
+    card = write_card(folder)
+    yield from (("card", format_entry(one)) for one in card.headlines)
+    yield from (("card.md", line) for line in render_markdown(card).splitlines() if not line.startswith("- "))
+    for lens, title in load_titles(run).items():
         if (top := title.top(run)) is not None:
             yield f"top of {lens}", top.headline
             yield f"top of {lens}", top.note
             yield from (
                 (f"top of {lens}", getattr(one, "detail", "")) for one in top.context.get("headlines", ())
             )
-    for section in draw_all(run):
+    for section in build_sections(run):
         figure = section.figure
         yield section.name, figure.lead
         yield from ((section.name, line) for line in figure.answer.splitlines())
@@ -330,7 +330,7 @@ def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
 def read_gate(folder: Path) -> Iterator[tuple[str, str]]:
     """The outcomes of requirements on numbers of the card, each with a bound that it keeps and one not."""
     lines: list[str] = []
-    for one in build_card(folder).headlines[:_REQUIRED]:
+    for one in write_card(folder).headlines[:_REQUIRED]:
         number = one.number
         if number.value is None or not np.isfinite(number.value):
             continue
@@ -344,8 +344,8 @@ def read_gate(folder: Path) -> Iterator[tuple[str, str]]:
         return
     path = folder / "require.toml"
     path.write_text("\n".join(lines), encoding="utf-8")
-    for outcome in build_card(folder, path).requirements:
-        yield "gate", outcome_line(outcome)
+    for outcome in write_card(folder, path).requirements:
+        yield "gate", format_outcome(outcome)
 
 
 _REQUIRED = 4

@@ -16,9 +16,9 @@ import polars as pl
 
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.languages import LANGUAGES, TOKEN_KINDS
-from sonde.lenses import LENSES, LensSettings, Scoring
+from sonde.lenses import LENSES, LensSettings, ScoringContext
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA, Dimensions
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory, slug
 
 PIECE = re.compile(
@@ -166,7 +166,7 @@ def dims(**names: str) -> Dimensions:
 def scores_of(model: str, rows: pl.DataFrame, beside: list[pl.DataFrame], texts: pl.DataFrame) -> list[Score]:
     """What the lens itself makes of the rows, beside those of the other models."""
     template = Score(model=model, lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
-    scoring = Scoring(
+    scoring = ScoringContext(
         observations=rows.lazy(),
         items=pl.DataFrame(),
         template=template,
@@ -206,7 +206,7 @@ def write_run(
         beside = [other for name, other in tables.items() if name != model]
         if rows.height:
             scores += scores_of(model, rows, beside, items_of(sources))
-    scores_frame(scores).write_parquet(run.scores)
+    scores_to_frame(scores).write_parquet(run.scores)
     items_of(sources).write_parquet(run.items)
     run.write_summary(summary(root.name, sources, models))
     return root

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from tests.report.browser import asked, needs_browser, opened
 
-from sonde.report import build_report
+from sonde.report import write_report
 from sonde.store.run_folder import RunDirectory
 
 pytestmark = [
@@ -31,7 +31,7 @@ VIOLATIONS = """
 @pytest.fixture(scope="module")
 def page(pair_directory: Path) -> str:
     """The page of a run of two models."""
-    return build_report(pair_directory).read_text(encoding="utf-8")
+    return write_report(pair_directory).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
@@ -112,7 +112,7 @@ def test_a_page_of_100_000_scores_opens_within_two_seconds(pair_directory: Path,
         renamed = pl.struct(name=name, value=value + f" {len(copies)}")
         copies.append(open_ended.with_columns(dimensions=pl.col("dimensions").list.eval(renamed)))
     pl.concat(copies).write_parquet(scores)
-    page = build_report(root)
+    page = write_report(root)
     assert page.stat().st_size < 15_000_000
     text = page.read_text(encoding="utf-8")
     took: list[float] = []

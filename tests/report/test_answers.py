@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sonde.report import LensAnswer, RunData, build_report, first_screen
-from sonde.report.controls import ABOVE, BELOW, concluded
-from sonde.results.scores import Score, scores_frame
+from sonde.report import LensAnswer, RunData, answer_by_lens, write_report
+from sonde.report.controls import ABOVE, BELOW, decide_verdict
+from sonde.results.scores import Score, scores_to_frame
 
 HEADS = Score(
     model="org/m", lens="attention", task="syntax_relations", language="python", split="test",
@@ -30,12 +30,12 @@ BEHIND = dataclasses.replace(
 def run_of(root: Path, scores: Sequence[Score]) -> RunData:
     models = [{"name": name} for name in dict.fromkeys(score.model for score in scores)]
     (root / "run.json").write_text(json.dumps({"models": models}), encoding="utf-8")
-    scores_frame(scores).write_parquet(root / "scores.parquet")
+    scores_to_frame(scores).write_parquet(root / "scores.parquet")
     return RunData(root)
 
 
 def answer(root: Path, *scores: Score) -> LensAnswer:
-    (found,) = first_screen(run_of(root, scores))
+    (found,) = answer_by_lens(run_of(root, scores))
     return found
 
 
@@ -146,8 +146,8 @@ def test_a_lens_that_declares_nothing_is_answered_by_its_scores(tmp_path: Path) 
 def test_the_page_says_what_the_terminal_says_for_every_model(tmp_path: Path) -> None:
     both = [HEADS, RULE, dataclasses.replace(HEADS, model="b"), dataclasses.replace(RULE, model="b")]
     run = run_of(tmp_path, both)
-    page = build_report(tmp_path).read_text(encoding="utf-8")
-    found = first_screen(run)
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    found = answer_by_lens(run)
     assert [one.model for one in found] == ["m", "b"]
     rows = page.partition('class="found"')[2].partition("</table>")[0]
     assert rows.count("<tr>") == 1 + len(found)
@@ -168,10 +168,10 @@ def test_the_best_of_four_controls_beats_an_equal_model_in_few_draws(lower: bool
             "value": chosen, "ci_low": chosen - 2.045, "ci_high": chosen + 2.045, "df": 29.0,
             "effective_clusters": 30.0, "n_eff": None, "seeds": None, "metric": "nats", "ci_method": None,
         }  # fmt: skip
-        kind, _ = concluded({}, {}, gain, lower=lower, among=4)
+        kind, _ = decide_verdict({}, {}, gain, lower=lower, among=4)
         worse += kind == BELOW
         better += kind == ABOVE
-        naive += concluded({}, {}, gain, lower=lower)[0] == BELOW
+        naive += decide_verdict({}, {}, gain, lower=lower)[0] == BELOW
     assert naive > 0.05 * 2000
     assert worse <= 0.035 * 2000
     assert better <= 0.025 * 2000

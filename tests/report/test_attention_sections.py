@@ -14,9 +14,9 @@ from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import HOSTILE, Source, dims, write_run
 
-from sonde.report import PLOTS, RunData, as_svg, build_report, sized_spec
+from sonde.report import PLOTS, RunData, to_sized_spec, to_svg, write_report
 from sonde.report.section import Figure
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 MODELS = {"org/sees-all": "encoder", "org/looks-back": "decoder"}
@@ -99,7 +99,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models = dict.fromkeys(MODELS, 1.0)
     folder = write_run(tmp_path_factory.mktemp("runs") / "attention", [source], models)
     run = RunDirectory(folder)
-    scores_frame(score for model in MODELS for score in scores_of(model)).write_parquet(run.scores)
+    scores_to_frame(score for model in MODELS for score in scores_of(model)).write_parquet(run.scores)
     for model, side in MODELS.items():
         missed = {
             "item_id": source.item_id, "language": "python", "side": side, "relation": "If:if->body",
@@ -158,7 +158,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
 
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
-    page = build_report(root).read_text(encoding="utf-8")
+    page = write_report(root).read_text(encoding="utf-8")
     assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 10
     assert not re.search(r"<img src=x", page)
     charts = [chart for name in NAMES for chart in drawn(root, name).charts]
@@ -273,11 +273,11 @@ def test_the_figure_for_a_talk_has_few_relations_in_large_type(root: Path) -> No
         "best fixed rule (a distance or a keyword)",
         "best head, untrained model",
     }
-    assert sized_spec(chart)["title"] == {
+    assert to_sized_spec(chart)["title"] == {
         "text": "Do attention heads find syntax? sees-all, encoder",
         "fontSize": 24,
     }
-    assert 'font-size="20px"' in as_svg(chart)
+    assert 'font-size="20px"' in to_svg(chart)
 
 
 def test_misses_are_counted_and_shown(root: Path) -> None:

@@ -16,9 +16,9 @@ from jsonschema import Draft202012Validator
 import sonde
 from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageError
 from sonde.cli.commands import main
-from sonde.report import Card, RunData, build_card, card_of, card_schema, junit, outcome_line
-from sonde.results.scores import LEFT_OUT, Score, scores_frame
-from sonde.stats.verdict import why_no_verdict
+from sonde.report import Card, RunData, build_card, card_schema, format_outcome, to_junit_xml, write_card
+from sonde.results.scores import LEFT_OUT, Score, scores_to_frame
+from sonde.stats.verdict import no_verdict_reason
 
 VALID = Draft202012Validator(card_schema())
 BEST = (("selection", "best"),)
@@ -89,7 +89,7 @@ def run_of(root: Path, scores: list[Score]) -> Path:
         ],
     }  # fmt: skip
     (root / "run.json").write_text(json.dumps(summary), encoding="utf-8")
-    scores_frame(scores).write_parquet(root / "scores.parquet")
+    scores_to_frame(scores).write_parquet(root / "scores.parquet")
     return root
 
 
@@ -100,7 +100,7 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def card(run: Path) -> Card:
-    return build_card(run)
+    return write_card(run)
 
 
 Required = Callable[..., Card]
@@ -113,7 +113,7 @@ def required(run: Path, tmp_path: Path) -> Required:
     def held(text: str) -> Card:
         file = tmp_path / "requirements.toml"
         file.write_text(text, encoding="utf-8")
-        return build_card(run, file)
+        return write_card(run, file)
 
     return held
 
@@ -143,7 +143,7 @@ def test_the_paired_difference_decides_and_not_two_intervals(card: Card) -> None
 def test_why_there_is_no_verdict_is_the_one_rule(card: Card) -> None:
     held = card.headlines[2]
     assert held.conclusion == "open"
-    assert held.why_no_verdict == why_no_verdict(held.number.model_dump())
+    assert held.why_no_verdict == no_verdict_reason(held.number.model_dump())
     assert held.why_no_verdict == "4 effective clusters, a verdict needs 10"
     assert held.why_no_verdict in held.verdict
 
@@ -178,14 +178,14 @@ def test_the_files_are_the_card(card: Card, run: Path) -> None:
 
 def test_a_lens_from_outside_is_on_the_card_by_its_scores(tmp_path: Path) -> None:
     rows = [row(0.4 + place / 10, lens="my_lens", dimensions=(("depth", str(place)),)) for place in (1, 2)]
-    (held,) = card_of(RunData(run_of(tmp_path, rows))).headlines
+    (held,) = build_card(RunData(run_of(tmp_path, rows))).headlines
     assert (held.number.slice, held.among) == ({"depth": "2"}, 2)
     assert held.verdict == "Accuracy: 0.600 [0.550, 0.650]; no control beside it"
 
 
 def test_what_has_no_number_is_no_headline(tmp_path: Path) -> None:
     rows = [row(0.0, metric=LEFT_OUT, dimensions=(("reason", "no clusters"),)), row(float("nan"), task="x")]
-    held = build_card(run_of(tmp_path, rows))
+    held = write_card(run_of(tmp_path, rows))
     assert "x" not in {one.number.task for one in held.headlines}
     assert any("no clusters" in one.why for one in held.left_out)
 
@@ -195,13 +195,13 @@ def test_no_name_breaks_the_files(tmp_path: Path) -> None:
     root = run_of(tmp_path / "run", [row(0.5, lens="my_lens", **more)])
     file = tmp_path / "r.toml"
     file.write_text('[[require]]\nlens = "my_lens"\nmetric = "accuracy"\nat_least = 0.9')
-    held = build_card(root, file)
+    held = write_card(root, file)
     assert json.loads((root / "card.json").read_text())["headlines"][0]["number"]["model"] == HOSTILE
     lines = (root / "card.md").read_text(encoding="utf-8").splitlines()
     assert "<" not in "".join(lines)
     (cells,) = [line.replace("\\|", "") for line in lines if "no control beside" in line]
     assert cells.count("|") == lines[lines.index("### My lens") + 2].count("|")
-    case = ElementTree.fromstring(junit(held)).find("testsuite/testcase")
+    case = ElementTree.fromstring(to_junit_xml(held)).find("testsuite/testcase")
     assert case is not None
     assert case.find("failure") is not None
 
@@ -236,7 +236,7 @@ def test_the_end_of_the_interval_is_held_to_the_threshold(
     card = required(text)
     assert card.met == met
     (outcome,) = card.requirements
-    line = outcome_line(outcome)
+    line = format_outcome(outcome)
     assert line.startswith("met: " if met else "not met: ")
     assert words in line
 
@@ -295,7 +295,7 @@ def test_what_is_wrong_is_located(required: Required) -> None:
 
 
 def earlier(root: Path, value: float, **more: Any) -> Path:
-    build_card(run_of(root, [row(value, model="org/before", revision="r0", **more)]))
+    write_card(run_of(root, [row(value, model="org/before", revision="r0", **more)]))
     return root / "card.json"
 
 
@@ -324,7 +324,7 @@ def gain_of(tmp_path: Path, value: float, text: str, low: float = 0.001) -> Any:
     root = run_of(tmp_path / "gains", [row(0.7), gain])
     file = tmp_path / "gains.toml"
     file.write_text(PROBE.replace("accuracy", "gain") + text)
-    (outcome,) = build_card(root, file).requirements
+    (outcome,) = write_card(root, file).requirements
     return outcome
 
 
@@ -388,7 +388,7 @@ def test_what_is_no_earlier_card_is_named(
 
 def test_the_outcomes_as_junit(required: Required) -> None:
     card = required(PROBE + "at_least = 0.1\n" + PROBE + "at_least = 0.9")
-    root = ElementTree.fromstring(junit(card))
+    root = ElementTree.fromstring(to_junit_xml(card))
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
     cases = root.findall("testsuite/testcase")
     assert [case.get("classname") for case in cases] == ["sonde.probe"] * 2
@@ -400,7 +400,7 @@ def test_the_outcomes_as_junit(required: Required) -> None:
 
 
 def test_a_real_run_has_the_headline_that_its_page_has(run_directory: Path) -> None:
-    held = [one for one in card_of(RunData(run_directory)).headlines if one.number.task == ""]
+    held = [one for one in build_card(RunData(run_directory)).headlines if one.number.task == ""]
     assert [one.number.metric for one in held] == ["bits_per_byte"]
     table = pl.read_parquet(run_directory / "scores.parquet").filter(
         pl.col("metric") == "bits_per_byte", pl.col("dimensions").list.len() == 0

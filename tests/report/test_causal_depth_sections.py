@@ -12,7 +12,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.sections.causal.causal_layers import plot as layers
 from sonde.report.sections.causal.causal_patching import CELLS
 from sonde.report.sections.causal.causal_patching import plot as patching
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 
 BASE = Score(
     model="m", lens="causal", metric="", value=0.0, n=60, n_clusters=40, language="python",
@@ -62,7 +62,7 @@ def patched(change: float) -> list[Score]:
 
 def run_of(folder: Path, scores: list[Score]) -> RunData:
     (folder / "run.json").write_text(json.dumps({"models": [{"name": "m"}]}))
-    scores_frame(scores).write_parquet(folder / "scores.parquet")
+    scores_to_frame(scores).write_parquet(folder / "scores.parquet")
     return RunData(folder)
 
 

@@ -13,13 +13,13 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
-from sonde.lenses.causal.findings import Erased, erased_of, lead
-from sonde.lenses.causal.verdicts import BETWEEN, HELD, NEITHER, UNMEASURED, UNTOLD, USED
-from sonde.report import build_report, first_screen
+from sonde.lenses.causal.findings import ErasedProperty, collect_erasures, lead_sentences
+from sonde.lenses.causal.verdicts import ABSENT, BETWEEN, ENCODED, UNMEASURED, UNTOLD, USED
+from sonde.report import answer_by_lens, write_report
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
 from sonde.results.schema import Dimensions
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 NAMES = sorted(name for name in PLOTS.names() if name.startswith("causal_"))
@@ -91,7 +91,7 @@ def scores(clusters: float) -> Iterator[Score]:
 
 def run_of(folder: Path, clusters: float = 25.0, more: Sequence[Score] = ()) -> RunData:
     root = write_run(folder / "run", [], {"org/m": 1.0})
-    scores_frame([*scores(clusters), *more]).write_parquet(RunDirectory(root).scores)
+    scores_to_frame([*scores(clusters), *more]).write_parquet(RunDirectory(root).scores)
     return RunData(root)
 
 
@@ -123,8 +123,8 @@ def test_few_clusters_allow_no_verdict(tmp_path: Path) -> None:
     )
 
 
-def judged(more: Sequence[Score]) -> Erased:
-    ((_, _, (one,)),) = erased_of(scores_frame(more))
+def judged(more: Sequence[Score]) -> ErasedProperty:
+    ((_, _, (one,)),) = collect_erasures(scores_to_frame(more))
     return one
 
 
@@ -155,15 +155,15 @@ def changed(
     [
         (changed(0.15), USED),
         # Sure to cost something, and as little as any change of untrained weights.
-        (changed(0.008, 0.006, before=13.0), HELD),
-        (changed(0.0, 0.02), HELD),
+        (changed(0.008, 0.006, before=13.0), ENCODED),
+        (changed(0.0, 0.02), ENCODED),
         # More than labels and uniform directions, and less than directions as wide.
         (changed(0.15, wide=0.3), BETWEEN),
         (changed(0.15, wide=0.145), BETWEEN),
         # May cost nothing, or much.
         (changed(0.05, 0.2), UNTOLD),
         # As a class per word is learned as well, the probe says nothing of the property.
-        (changed(0.15, gain=0.0), NEITHER),
+        (changed(0.15, gain=0.0), ABSENT),
     ],
 )
 def test_a_cost_is_held_against_every_control_and_what_would_be_noticeable(
@@ -186,12 +186,12 @@ def test_what_is_asked_at_once_is_adjusted_together() -> None:
         dataclasses.replace(one, task=f"other{at}")
         for at in range(8) for one in changed(0.051, 0.038)
     ]  # fmt: skip
-    ((_, _, found),) = erased_of(scores_frame([*alone, *many]))
+    ((_, _, found),) = collect_erasures(scores_to_frame([*alone, *many]))
     assert {one.task: one.kind for one in found}["idn"] == BETWEEN
 
 
 def test_the_sentence_of_what_lies_between_names_the_control() -> None:
-    wide, near = (lead("m", [judged(changed(0.15, wide=other))]) for other in (0.3, 0.145))
+    wide, near = (lead_sentences("m", [judged(changed(0.15, wide=other))]) for other in (0.3, 0.145))
     assert wide == (
         "m neither surely uses nor merely holds what identifiers name: erasing what identifiers name at "
         "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
@@ -219,13 +219,13 @@ def test_what_later_layers_rebuild_and_what_heads_cost(tmp_path: Path) -> None:
 
 
 def test_the_first_screen_goes_by_the_paired_excess_and_else_by_the_last_layer(tmp_path: Path) -> None:
-    (found,) = first_screen(run_of(tmp_path))
+    (found,) = answer_by_lens(run_of(tmp_path))
     assert found.gain is not None and found.gain["metric"] == "excess"
     assert "beat the best control in 1 of 2 tasks" in found.verdict, found.verdict
     root = write_run(tmp_path / "layers", [], {"m": 1.0})
     layers = [dataclasses.replace(one, n_eff=None) for one in depth.layered()]
-    scores_frame(layers).write_parquet(RunDirectory(root).scores)
-    (found,) = first_screen(RunData(root))
+    scores_to_frame(layers).write_parquet(RunDirectory(root).scores)
+    (found,) = answer_by_lens(RunData(root))
     assert found.verdict == (
         "Last layers beat how frequent a subword is in training: "
         "3.00 [2.90, 3.10] against 9.00 [8.80, 9.20] bits a subword"
@@ -254,7 +254,7 @@ def test_charts_are_valid_and_stand_on_the_page(tmp_path: Path) -> None:
         assert figure is not None and figure.charts, name
         for chart in figure.charts:
             validate_jsonschema({**chart.spec, "$schema": "s"}, load_schema())
-    page = build_report(run.directory.root).read_text(encoding="utf-8")
+    page = write_report(run.directory.root).read_text(encoding="utf-8")
     assert "m uses what identifiers name" in page
     assert "what later layers rebuild" in page
 

@@ -8,8 +8,8 @@ from tests.report.browser import charts_drawn, needs_browser, opened
 from tests.report.synthetic import write_run
 from tests.report.test_cloze_sections import MODELS, scores_of, write
 
-from sonde.report import build_report
-from sonde.results.scores import scores_frame
+from sonde.report import write_report
+from sonde.results.scores import scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -20,7 +20,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)>"
 def test_queries_in_a_browser(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "cloze", [], MODELS)
     scores = [score for model in MODELS for score in scores_of(model, 0.3)]
-    scores_frame(scores).write_parquet(RunDirectory(folder).scores)
+    scores_to_frame(scores).write_parquet(RunDirectory(folder).scores)
     write(
         folder,
         [
@@ -35,7 +35,7 @@ def test_queries_in_a_browser(tmp_path: Path) -> None:
             {"query_id": "q2", "rank": 1, "top": ["path"], "top_nats": [0.1]},
         ],
     )
-    page = build_report(folder)
+    page = write_report(folder)
     text = page.read_text(encoding="utf-8")
     hostile = f"from {HOSTILE} import b"
     with opened(text, tmp_path) as shown:

@@ -14,7 +14,7 @@ from tests.report.synthetic import dims, write_run
 from sonde.report import PLOTS, RunData
 from sonde.report.section import Figure
 from sonde.results.schema import Dimensions
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, prompt_id
 
@@ -132,7 +132,7 @@ def write(folder: Path, queries: list[dict[str, Any]], answers: list[dict[str, A
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     folder = write_run(tmp_path_factory.mktemp("runs") / "cloze", [], MODELS)
     scores = [score for at, model in enumerate(MODELS) for score in scores_of(model, 0.2 + 0.1 * at)]
-    scores_frame(scores).write_parquet(RunDirectory(folder).scores)
+    scores_to_frame(scores).write_parquet(RunDirectory(folder).scores)
     write(
         folder,
         [
@@ -311,7 +311,7 @@ def test_pairs_stand_beside_their_controls(run: RunData) -> None:
 def test_a_run_ranked_among_what_models_share_alone(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "shared", [], MODELS)
     scores = [row("org/base", dims(template="call"), k, 0.4, matching="unified") for k in (1, 10)]
-    scores_frame(scores).write_parquet(RunDirectory(folder).scores)
+    scores_to_frame(scores).write_parquet(RunDirectory(folder).scores)
     figure = PLOTS.load("cloze_curves").draw(RunData(folder))
     assert figure is not None
     assert [line[:4] for line in cells_of(figure)] == [["calls", "base", "model", "40.0 ±5.0"]]

@@ -9,9 +9,17 @@ import altair as alt
 import pytest
 import vl_convert
 
-from sonde.report import Chart, as_svg, sized_spec
-from sonde.report.charts import by_kind, by_meaning, with_model_colours
-from sonde.report.theme import MEANINGS, MODES, categories, contrast, css_variables, kinds, meanings
+from sonde.report import Chart, to_sized_spec, to_svg
+from sonde.report.charts import colour_by_kind, colour_by_meaning, with_model_colours
+from sonde.report.theme import (
+    MEANINGS,
+    MODES,
+    build_css_variables,
+    compute_contrast,
+    kind_colours,
+    meaning_colours,
+    model_colours,
+)
 
 LABELS = ["encoder", "decoder", "other"]
 
@@ -25,8 +33,8 @@ def chart(rows: list[dict[str, Any]], color: alt.Color | str | None, title: str 
 def fills(one: Chart) -> set[str]:
     return {
         colour
-        for colour in (*categories("light"), *meanings("light"), *kinds("light"))
-        if colour in as_svg(one)
+        for colour in (*model_colours("light"), *meaning_colours("light"), *kind_colours("light"))
+        if colour in to_svg(one)
     }
 
 
@@ -36,7 +44,7 @@ def rows_of(*models: str) -> list[dict[str, Any]]:
 
 def test_a_model_keeps_its_colour_where_others_are_missing() -> None:
     made = with_model_colours(chart(rows_of("other", "decoder"), alt.Color("model:N")), LABELS)
-    assert fills(made) == {categories("light")[1], categories("light")[2]}
+    assert fills(made) == {model_colours("light")[1], model_colours("light")[2]}
     assert made.spec["encoding"]["color"]["legend"]["values"] == ["decoder", "other"]
 
 
@@ -54,37 +62,39 @@ def test_a_chart_about_one_model_has_its_colour(
     rows: list[dict[str, Any]], title: str, only: int, place: int
 ) -> None:
     made = with_model_colours(chart(rows, None, title), LABELS, only)
-    assert made.model == place and fills(made) == {categories("light")[place]}
+    assert made.model == place and fills(made) == {model_colours("light")[place]}
 
 
 def test_parts_of_what_is_about_one_model_have_no_models_colour() -> None:
     made = with_model_colours(
         chart(rows_of("decoder, external", "decoder, internal"), alt.Color("model:N")), LABELS
     )
-    assert fills(made) == set(kinds("light")[:2])
+    assert fills(made) == set(kind_colours("light")[:2])
 
 
 def test_controls_have_their_colours_whichever_stand_beside_them() -> None:
     names = {"": "best head", "offset": "a rule", "chance": "chance"}
     rows = [{"name": "n", "who": "chance", "value": 1.0}, {"name": "m", "who": "best head", "value": 2.0}]
-    made = chart(rows, by_meaning("who", names, ["chance", "best head"]))
-    wanted = {meanings("light")[MEANINGS.index(name)] for name in ("", "chance")}
+    made = chart(rows, colour_by_meaning("who", names, ["chance", "best head"]))
+    wanted = {meaning_colours("light")[MEANINGS.index(name)] for name in ("", "chance")}
     assert fills(made) == wanted and made.spec["encoding"]["color"]["legend"]["values"] == [
         "best head",
         "chance",
     ]
     own = with_model_colours(Chart(name="c", title="Found, other", spec=made.spec), LABELS)
-    assert fills(own) == {categories("light")[2], meanings("light")[MEANINGS.index("chance")]}
+    assert fills(own) == {model_colours("light")[2], meaning_colours("light")[MEANINGS.index("chance")]}
 
 
 def test_a_chart_taken_away_is_drawn_without_the_theme() -> None:
-    made = chart(rows_of("a", "b"), by_kind("model"))
-    assert vl_convert.vegalite_to_svg(json.dumps(sized_spec(made))).count("<path") >= 2
+    made = chart(rows_of("a", "b"), colour_by_kind("model"))
+    assert vl_convert.vegalite_to_svg(json.dumps(to_sized_spec(made))).count("<path") >= 2
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mark_can_be_seen_on_the_paper(mode: str) -> None:
-    paper = css_variables(mode)["paper"]
-    assert all(contrast(colour, paper) >= 3.0 for colour in (*meanings(mode), *kinds(mode)))
-    assert not set(categories(mode)[1:]) & set(meanings(mode))
-    assert all(contrast(css_variables(mode)[name], paper) >= 4.5 for name in ("right", "wrong"))
+    paper = build_css_variables(mode)["paper"]
+    assert all(
+        compute_contrast(colour, paper) >= 3.0 for colour in (*meaning_colours(mode), *kind_colours(mode))
+    )
+    assert not set(model_colours(mode)[1:]) & set(meaning_colours(mode))
+    assert all(compute_contrast(build_css_variables(mode)[name], paper) >= 4.5 for name in ("right", "wrong"))

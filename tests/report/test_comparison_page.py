@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 from tests.report.browser import charts_drawn, needs_browser, opened
 
-from sonde.comparison.differences import compared, differences_frame
-from sonde.report import build_comparison
+from sonde.comparison.differences import compute_differences, differences_to_frame
+from sonde.report import write_comparison_page
 from sonde.results import Score, mean_rows
 
 HOSTILE = "</script><b>\x1b'\"if"
@@ -33,7 +33,7 @@ def page(tmp_path: Path) -> str:
         first = mean_rows(base, right, names, fields)
         second = mean_rows(dataclasses.replace(base, model=HOSTILE), other, names, fields)
         pairs += [(one, two, "higher") for one, two in zip(first, second, strict=True)]
-    differences_frame(compared(pairs)).write_parquet(tmp_path / "comparison.parquet")
+    differences_to_frame(compute_differences(pairs)).write_parquet(tmp_path / "comparison.parquet")
     side = {"run": "run", "revision": "abc", "fingerprint": ""}
     covered = [{"lens": "probe", "corpus": "c", "language": "python", "shared": 30, "base": 30, "model": 31}]
     alone = [{"lens": HOSTILE, "reason": HOSTILE, "count": 3, "example": HOSTILE}]
@@ -45,7 +45,7 @@ def page(tmp_path: Path) -> str:
     }
     content = {"schema_version": 2, "of": "", "comparisons": [one]}
     (tmp_path / "comparison.json").write_text(json.dumps(content), encoding="utf-8")
-    return build_comparison(tmp_path).read_text(encoding="utf-8")
+    return write_comparison_page(tmp_path).read_text(encoding="utf-8")
 
 
 def test_texts_are_escaped_and_outcomes_are_counted(page: str, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from tests.report.browser import needs_browser, opened
 from tests.report.test_run import observed
 
 from sonde.languages import LANGUAGES
-from sonde.report import build_report, explorer
-from sonde.report.explorer import Explorer, ExplorerLimits, choose, packed
-from sonde.report.headlines import titles
+from sonde.report import explorer, write_report
+from sonde.report.explorer import ExplorerLimits, TokenExplorer, build_explorer_data, choose_functions
+from sonde.report.headlines import load_titles
 from sonde.report.run_tables import RunData
 from sonde.report.section import TokenLens
 from sonde.store.run_folder import RunDirectory
@@ -26,11 +26,11 @@ DECODER = "sonde_mini-decoder"
 
 
 def lenses(run: RunData) -> dict[str, TokenLens]:
-    return {lens: one.tokens for lens, one in titles(run).items() if one.tokens}
+    return {lens: one.tokens for lens, one in load_titles(run).items() if one.tokens}
 
 
 def packed_of(root: Path, **limits: int) -> dict[str, Any]:
-    data = packed(RunData(root), ExplorerLimits(**limits))
+    data = build_explorer_data(RunData(root), ExplorerLimits(**limits))
     assert data is not None
     return data
 
@@ -45,7 +45,7 @@ def bits_of(frame: pl.DataFrame) -> dict[str, float]:
 def test_functions_are_hard_easy_ordinary_and_drawn(run_directory: Path) -> None:
     run = RunData(run_directory)
     limits = ExplorerLimits(worst=3, best=2, median=2, spoken=0, by_hash=4, subwords=1)
-    chosen, _ = choose(run, lenses(run), limits)
+    chosen, _ = choose_functions(run, lenses(run), limits)
     reasons = [reason for _, reason in chosen]
     assert [reasons.count(why) for why in ("worst", "best", "median", "random sample")] == [3, 2, 2, 4]
     rates = bits_of(observed(run_directory))
@@ -114,7 +114,7 @@ def test_without_a_number_of_difficulty_a_random_sample_is_shown(run_directory: 
         name: TokenLens(known=lambda _, own=own: own, findings=lambda *_: None)
         for name, own in (("one", ids[:30]), ("other", ids[25:40]))
     }
-    chosen, first = choose(run, offered, ExplorerLimits(spoken=2, by_hash=5))
+    chosen, first = choose_functions(run, offered, ExplorerLimits(spoken=2, by_hash=5))
     reasons = [why for _, why in chosen]
     assert set(reasons) == {"every lens", "random sample"} and reasons.count("random sample") == 5
     # Of each lens those first that the other lens speaks of too.
@@ -143,7 +143,7 @@ CHOOSE = """(named) => {
 def test_two_models_beside_each_other_and_their_difference(
     pair_directory: Path, tmp_path: Path, dark: bool
 ) -> None:
-    text = build_report(pair_directory).read_text(encoding="utf-8")
+    text = write_report(pair_directory).read_text(encoding="utf-8")
     run = RunDirectory(pair_directory)
     tables = [
         pl.read_parquet(pair_directory / run.observations("surprisal", model) / "part-0.parquet")
@@ -213,7 +213,7 @@ def test_notes_of_lenses_are_sentences_of_their_own(
     """Notes stand one after the other in a paragraph: those of lenses ran into each other."""
     data = packed_of(run_directory)
     data["findings"] = [{"label": label, "note": "it says this"} for label in ("Attention", "Probes")]
-    monkeypatch.setattr(explorer, "packed", lambda run, limits: data)
-    figure = Explorer().draw(RunData(run_directory))
+    monkeypatch.setattr(explorer, "build_explorer_data", lambda run, limits: data)
+    figure = TokenExplorer().draw(RunData(run_directory))
     assert figure is not None
     assert [note[-1] for note in figure.notes] == [".", ".", "."]

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 from tests.report.browser import needs_browser, opened
 from tests.report.clicking import click_through
 
-from sonde.report import page_of_function
+from sonde.report import render_function_page
 from sonde.report.explorer import ONE, read_slug
-from sonde.report.section import AMOUNT, ANSWER, COLOURINGS, LINK, LINKED, Findings, Rows
+from sonde.report.section import AMOUNT, ANSWER, COLOURINGS, LINK, LINKED, Rows, TokenFindings
 
 TEXTS = {
     "a function": ("python", "def f(x):\n    return [g(y) for y in x]\n"),
@@ -56,10 +56,10 @@ FOUND: Mapping[str, tuple[dict[str, Any], Rows]] = {
 WHOLE = [["labelled", "yes", "no", 0], ["complexity", "low", "low", 1]]
 
 
-def findings(kind: str, models: Sequence[str], *, rows: bool, whole: bool) -> Findings:
+def findings(kind: str, models: Sequence[str], *, rows: bool, whole: bool) -> TokenFindings:
     """What a lens found of some models: at places, of the whole function, both or nothing."""
     columns, places = FOUND[kind]
-    return Findings(
+    return TokenFindings(
         lens=kind,
         label=kind.capitalize(),
         kind=kind,  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ def findings(kind: str, models: Sequence[str], *, rows: bool, whole: bool) -> Fi
     )
 
 
-def page(text: str, found: Sequence[Findings], models: int) -> str:
+def page(text: str, found: Sequence[TokenFindings], models: int) -> str:
     language, code = TEXTS[text]
     read = {
         "bits_per_byte": 1.0, "objective": "causal", "tokens": [], "relations": [], "arcs": [],
@@ -82,7 +82,7 @@ def page(text: str, found: Sequence[Findings], models: int) -> str:
         "file": "a.py", "name": "f", "line": 1, "language": language, "text": code, "others": [],
         "reads": [{**read, "model": f"model {number}"} for number in range(models)],
     }  # fmt: skip
-    return page_of_function(shown, found)
+    return render_function_page(shown, found)
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -104,7 +104,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def test_every_kind_of_finding_is_tried() -> None:
-    assert set(FOUND) == set(get_args(get_type_hints(Findings)["kind"]))
+    assert set(FOUND) == set(get_args(get_type_hints(TokenFindings)["kind"]))
 
 
 @needs_browser

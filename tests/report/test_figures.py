@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import InputError
 from sonde.cli import app
-from sonde.report import RunData, build_report, save_figures
-from sonde.report.page import draw_all
+from sonde.report import RunData, save_figures, write_report
+from sonde.report.page import build_sections
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def bare(run_directory: Path, tmp_path: Path) -> Path:
 
 
 def test_a_page_alone_writes_no_figures(bare: Path) -> None:
-    build_report(bare)
+    write_report(bare)
     assert not (bare / "figures").exists()
 
 
@@ -39,7 +39,7 @@ def test_a_named_section_comes_with_its_table_and_a_named_chart_alone(bare: Path
 
 def test_without_names_everything_is_written(bare: Path) -> None:
     written = {path.name for path in save_figures(bare)}
-    for section in draw_all(RunData(bare)):
+    for section in build_sections(RunData(bare)):
         shown = (*section.figure.charts, *section.figure.drawings)
         assert {f"{one.name}.pdf" for one in shown} <= written
         assert section.figure.table is None or f"{section.name}.tex" in written

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.synthetic import write_run
 
-from sonde.report import PLOTS, RunData, build_report
-from sonde.report.sections.finetune._examples import MARKS, excerpt, segments, shown
+from sonde.report import PLOTS, RunData, write_report
+from sonde.report.sections.finetune._examples import MARKS, build_examples, cut_excerpt, split_segments
 from sonde.store.run_folder import RunDirectory, slug
 
 MODEL = "org/one"
@@ -102,7 +102,7 @@ def marked(run: RunData, table: str) -> dict[str, str]:
     rows = run.table("finetune", run.models[0])
     assert rows is not None
     (row,) = rows.filter((pl.col("example_id") == table) & (pl.col("kind") == "example")).collect().to_dicts()
-    (one,) = shown(run, [{**row, "confidence": 0.6}])
+    (one,) = build_examples(run, [{**row, "confidence": 0.6}])
     return {marks: text for text, marks in one.segments if marks}
 
 
@@ -123,7 +123,7 @@ def test_a_pointer_shows_where_it_points_and_where_it_should(folder: Path) -> No
 
 
 def test_the_page_shows_code_as_text(folder: Path) -> None:
-    page = build_report(folder).read_text(encoding="utf-8")
+    page = write_report(folder).read_text(encoding="utf-8")
     assert "<script>alert(1)" not in page
     shown_code = re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)
     assert unescape(re.sub(r"</?mark[^>]*>", "", shown_code[0])) == HOSTILE.replace("a < b", "a < a")
@@ -145,12 +145,12 @@ def test_attention_is_drawn_without_blanks(folder: Path) -> None:
 def test_long_functions_are_cut_to_the_lines_around_what_is_marked() -> None:
     text = "".join(f"line {number}\n" for number in range(100))
     at = text.index("line 50\n")
-    found = list(excerpt(text, [(at, at + 4, "error")]))
+    found = list(cut_excerpt(text, [(at, at + 4, "error")]))
     assert [piece for piece, marks in found if marks == "gap"] == ["… 41 lines …", "… 43 lines …"]
     kept = "".join(piece for piece, marks in found if marks != "gap").splitlines()
     assert kept == [f"line {number}" for number in (0, 1, 2, *range(44, 57))]
     assert [(piece, marks) for piece, marks in found if marks == "error"] == [("line", "error")]
-    assert "".join(piece for piece, _ in excerpt(text[:40], [(0, 3, "error")])) == text[:40]
+    assert "".join(piece for piece, _ in cut_excerpt(text[:40], [(0, 3, "error")])) == text[:40]
 
 
 @given(
@@ -163,7 +163,7 @@ def test_segments_are_the_text_with_every_character_marked_as_asked(
     text: str, spans: list[tuple[int, int, str]], first: int, last: int
 ) -> None:
     first = min(first, len(text))
-    found = list(segments(text, spans, first, last))
+    found = list(split_segments(text, spans, first, last))
     assert "".join(piece for piece, _ in found) == text[first:last]
     at = first
     for piece, marks in found:

@@ -11,9 +11,9 @@ from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, write_run
 
-from sonde.report import PLOTS, RunData, build_report
+from sonde.report import PLOTS, RunData, write_report
 from sonde.report.section import Figure
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 MODELS = {"org/one": 1.0}
@@ -60,7 +60,7 @@ def scores(*, few: bool = False) -> list[Score]:
 
 def drawn(folder: Path, listed: list[Score]) -> Figure | None:
     root = write_run(folder, [], MODELS)
-    scores_frame(listed).write_parquet(RunDirectory(root).scores)
+    scores_to_frame(listed).write_parquet(RunDirectory(root).scores)
     return PLOTS.load("finetune_summary").draw(RunData(root))
 
 
@@ -154,7 +154,7 @@ def test_seeds_are_shown_one_by_one_with_what_the_intervals_hold(tmp_path: Path)
 
 def test_charts_are_valid_and_the_page_holds_them(tmp_path: Path) -> None:
     root = write_run(tmp_path / "run", [], MODELS)
-    scores_frame(scores()).write_parquet(RunDirectory(root).scores)
+    scores_to_frame(scores()).write_parquet(RunDirectory(root).scores)
     figure = PLOTS.load("finetune_summary").draw(RunData(root))
     assert figure is not None
     names = {chart.name for chart in figure.charts}
@@ -168,7 +168,7 @@ def test_charts_are_valid_and_the_page_holds_them(tmp_path: Path) -> None:
     }
     for chart in (*figure.charts, *course.charts):
         validate_jsonschema(dict(chart.spec), load_schema())
-    assert '<section id="finetune_summary"' in build_report(root).read_text(encoding="utf-8")
+    assert '<section id="finetune_summary"' in write_report(root).read_text(encoding="utf-8")
 
 
 def test_too_few_clusters_give_no_verdict(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_what_was_chosen_stands_beside_what_was_tried(tmp_path: Path) -> None:
         }.items()
     ]
     root = write_run(tmp_path / "run", [], MODELS)
-    scores_frame([*scores(), *tried]).write_parquet(RunDirectory(root).scores)
+    scores_to_frame([*scores(), *tried]).write_parquet(RunDirectory(root).scores)
     figure = PLOTS.load("finetune_course").draw(RunData(root))
     assert figure is not None and figure.table is not None
     lines = {(line[0].text, line[2].text): [cell.text for cell in line] for line in figure.table.cells()}
@@ -217,7 +217,7 @@ def test_what_was_trained_enough_is_said_too(tmp_path: Path) -> None:
         for one in scores()
     ]
     root = write_run(tmp_path / "run", [], MODELS)
-    scores_frame(listed).write_parquet(RunDirectory(root).scores)
+    scores_to_frame(listed).write_parquet(RunDirectory(root).scores)
     figure = PLOTS.load("finetune_course").draw(RunData(root))
     assert figure is not None
     assert figure.notes == [
@@ -242,7 +242,7 @@ def swept() -> list[Score]:
 
 def test_a_sweep_is_drawn_over_the_option_swept_last(tmp_path: Path) -> None:
     root = write_run(tmp_path / "run", [], MODELS)
-    scores_frame(swept()).write_parquet(RunDirectory(root).scores)
+    scores_to_frame(swept()).write_parquet(RunDirectory(root).scores)
     run = RunData(root)
     assert PLOTS.load("finetune_summary").draw(run) is None
     figure = PLOTS.load("finetune_sweep").draw(run)
@@ -288,7 +288,7 @@ def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> 
         )
         for (gold, said), value in shares.items()
     ]  # fmt: skip
-    scores_frame(listed).write_parquet(RunDirectory(root).scores)
+    scores_to_frame(listed).write_parquet(RunDirectory(root).scores)
     figure = PLOTS.load("finetune_confusion").draw(RunData(root))
     assert figure is not None and figure.table is not None
     (chart,) = figure.charts

@@ -42,6 +42,6 @@ def test_a_plot_stands_in_the_folder_of_its_lens() -> None:
 
 def test_every_folder_declares_its_title() -> None:
     for name in LENSES.names():
-        assert isinstance(TITLES.load(name).explained, str)
+        assert isinstance(TITLES.load(name).method_text, str)
         tree = ast.parse((ROOT / "sections" / name / "__init__.py").read_text(encoding="utf-8"))
         assert ast.get_docstring(tree)

@@ -25,12 +25,12 @@ from tests.report import test_probe_sections as probe
 from tests.report import test_prompted as prompted
 from tests.report.synthetic import Source, dims, write_run
 
-from sonde.report import PLOTS, RunData, build_report
+from sonde.report import PLOTS, RunData, write_report
 from sonde.report.export import write_figures
-from sonde.report.section import Chart, Drawing, Figure
-from sonde.report.text import cleaned
-from sonde.results.schema import DIMENSIONS, dimensions_named
-from sonde.results.scores import scores_frame
+from sonde.report.section import Chart, Figure, SvgImage
+from sonde.report.text import sanitise_figure
+from sonde.results.schema import DIMENSIONS, has_dimension_names
+from sonde.results.scores import scores_to_frame
 from sonde.results.text_format import legible
 from sonde.store.run_folder import RunDirectory
 
@@ -59,7 +59,7 @@ def every(
     attention_root: Path,
     examples_folder: Path,
     cloze_run: RunData,
-) -> list[Chart | Drawing]:
+) -> list[Chart | SvgImage]:
     """Every chart and drawing of every plot, as the plots hand them over."""
     scored = write_run(tmp_path_factory.mktemp("runs") / "scored", [], {**probe.MODELS, "org/m": 1.0})
     rows = [row for model in probe.MODELS for row in probe.scores_of(model)]
@@ -89,7 +89,7 @@ def every(
             for part in ({}, {"operator": "=="}, {"operator": "!="})
         ),
     ]
-    scores_frame(listed).write_parquet(RunDirectory(scored).scores)
+    scores_to_frame(listed).write_parquet(RunDirectory(scored).scores)
     runs = [run_directory, pair_directory, attention_root, examples_folder, scored]
     held = [cloze_run, *map(RunData, runs)]
     figures = [(name, PLOTS.load(name).draw(run)) for name in PLOTS.names() for run in held]
@@ -129,14 +129,14 @@ _GRAMMAR = {
 }  # fmt: skip
 
 
-def attacked(one: Chart | Drawing, names: tuple[str, ...]) -> Chart | Drawing:
+def attacked(one: Chart | SvgImage, names: tuple[str, ...]) -> Chart | SvgImage:
     """The same figure with other names in it."""
     given: dict[str, str] = {}
 
     def name(text: str) -> str:
         return given.setdefault(text, names[len(given) % len(names)])
 
-    if isinstance(one, Drawing):
+    if isinstance(one, SvgImage):
         svg = re.sub(r">([^<>]+)<", lambda found: f">{escape(name(found[1]))}<", one.svg)
         return dataclasses.replace(one, title=name(one.title), svg=svg)
     spec = {
@@ -146,16 +146,16 @@ def attacked(one: Chart | Drawing, names: tuple[str, ...]) -> Chart | Drawing:
     return dataclasses.replace(one, title=name(one.title), spec=spec)
 
 
-def draw(one: Chart | Drawing, folder: Path) -> list[str]:
+def draw(one: Chart | SvgImage, folder: Path) -> list[str]:
     """What could not be drawn of it; a process that is aborted does not come back from here."""
-    figure = cleaned(Figure(charts=[one]) if isinstance(one, Chart) else Figure(drawings=[one]))
+    figure = sanitise_figure(Figure(charts=[one]) if isinstance(one, Chart) else Figure(drawings=[one]))
     _, failed = write_figures(folder, [*figure.charts, *figure.drawings])
     assert failed or (folder / f"{one.name}.png").read_bytes().startswith(b"\x89PNG")
     return failed
 
 
 def test_every_figure_of_every_plot_is_drawn_whatever_the_names(
-    every: list[Chart | Drawing], tmp_path: Path
+    every: list[Chart | SvgImage], tmp_path: Path
 ) -> None:
     for place, one in enumerate(every):
         turn = place * 7 % len(NAMES)
@@ -165,13 +165,13 @@ def test_every_figure_of_every_plot_is_drawn_whatever_the_names(
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.lists(st.sampled_from(NAMES) | st.text(max_size=60), min_size=1, max_size=8))
 def test_figures_of_any_names(
-    every: list[Chart | Drawing], tmp_path: Path, data: st.DataObject, names: list[str]
+    every: list[Chart | SvgImage], tmp_path: Path, data: st.DataObject, names: list[str]
 ) -> None:
     one = data.draw(st.sampled_from(every))
     assert draw(attacked(one, tuple(names)), tmp_path) == []
 
 
-def test_no_name_stands_outside_of_data(every: list[Chart | Drawing]) -> None:
+def test_no_name_stands_outside_of_data(every: list[Chart | SvgImage]) -> None:
     def orders(value: Any) -> Iterator[Any]:
         if isinstance(value, Mapping):
             yield from (
@@ -185,14 +185,14 @@ def test_no_name_stands_outside_of_data(every: list[Chart | Drawing]) -> None:
 
     for chart in every:
         if isinstance(chart, Chart):
-            (made,) = cleaned(Figure(charts=[attacked(chart, ("NAME",))])).charts  # type: ignore[list-item]
+            (made,) = sanitise_figure(Figure(charts=[attacked(chart, ("NAME",))])).charts  # type: ignore[list-item]
             assert "NAME" not in str(list(orders(made.spec)))
 
 
 def test_ranks_give_the_order_that_the_names_gave(run_directory: Path, tmp_path: Path) -> None:
     figure = PLOTS.load("worst_best_tags").draw(RunData(run_directory))
     assert figure is not None
-    for before, after in zip(figure.charts, cleaned(figure).charts, strict=True):
+    for before, after in zip(figure.charts, sanitise_figure(figure).charts, strict=True):
         drawn: list[str] = []
         for chart in (before, after):
             assert write_figures(tmp_path, [chart])[1] == []
@@ -206,7 +206,7 @@ def test_a_run_of_hostile_code_ends_with_its_page(tmp_path: Path, sources: list[
     table = pl.read_parquet(scores)
     shown = [name for name in NAMES if not re.search("[\ud800-\udfff]", name)]
     for name, mark in (("subword", "#7"), ("tag", ""), ("construct", "")):
-        held = table.filter(dimensions_named(name))["dimensions"].to_list()
+        held = table.filter(has_dimension_names(name))["dimensions"].to_list()
         values = sorted({row[0]["value"] for row in held})
         new = {old: f"{one}{mark}" for old, one in zip(values, shown, strict=False)}
         renamed = [
@@ -224,7 +224,7 @@ def test_a_run_of_hostile_code_ends_with_its_page(tmp_path: Path, sources: list[
         hostile = pl.Series("word", [shown[place % len(shown)] for place in range(rows.height)])
         rows.with_columns(hostile, subword=hostile).write_parquet(path)
     failed: list[str] = []
-    page = build_report(root, failed.append, figures=True)
+    page = write_report(root, failed.append, figures=True)
     assert failed == []
     assert "\x1b" not in page.read_text(encoding="utf-8")
 

@@ -14,8 +14,8 @@ from tests.report.synthetic import dims
 
 import sonde
 from sonde.base.errors import InputError
-from sonde.report import RunData, build_report, draw, save_figures
-from sonde.results.scores import Score, scores_frame
+from sonde.report import RunData, build_section, save_figures, write_report
+from sonde.results.scores import Score, scores_to_frame
 
 BASE = Score(
     model="org/m", lens="", language="python", metric="", value=0.0, n=900, n_clusters=40,
@@ -67,7 +67,7 @@ SCORES = [
 def run_of(root: Path, scores: Sequence[Score]) -> Path:
     models = [{"name": name} for name in dict.fromkeys(score.model for score in scores)]
     (root / "run.json").write_text(json.dumps({"models": models}), encoding="utf-8")
-    scores_frame(scores).write_parquet(root / "scores.parquet")
+    scores_to_frame(scores).write_parquet(root / "scores.parquet")
     return root
 
 
@@ -98,7 +98,7 @@ def test_of_several_relations_the_one_with_most_edges_stands_there(root: Path) -
 
 
 def test_what_is_found_inside_while_the_model_is_unsure_is_said(root: Path) -> None:
-    section = draw(RunData(root), "joined")
+    section = build_section(RunData(root), "joined")
     assert section is not None
     figure = section.figure
     assert figure.answer == (
@@ -124,7 +124,7 @@ def test_without_enough_clusters_nothing_is_found_inside(tmp_path: Path) -> None
 
 
 def test_page_and_figures_hold_it_and_one_lens_alone_has_none(root: Path, tmp_path: Path) -> None:
-    page = build_report(root).read_text(encoding="utf-8")
+    page = write_report(root).read_text(encoding="utf-8")
     assert '<section id="joined"' in page and ">Constructs over lenses</h2>" in page
     assert {path.name for path in save_figures(root, ["joined"])} >= {"joined.csv", "joined-attention-m.svg"}
     alone = tmp_path / "alone"
@@ -132,4 +132,4 @@ def test_page_and_figures_hold_it_and_one_lens_alone_has_none(root: Path, tmp_pa
     run_of(alone, [score for score in SCORES if score.lens == "attention"])
     with pytest.raises(InputError, match="nothing to show"):
         _ = sonde.Run(alone).joined
-    assert '<section id="joined"' not in build_report(alone).read_text(encoding="utf-8")
+    assert '<section id="joined"' not in write_report(alone).read_text(encoding="utf-8")

@@ -15,15 +15,15 @@ import pytest
 from tests.lenses.test_probe import functions, observed, score
 from tests.report.synthetic import write_run
 
-from sonde.experiments.progress import headline
-from sonde.report import PLOTS, RunData, build_report
-from sonde.report.card import card_of, entry_line, markdown
+from sonde.experiments.progress import headline_lines
+from sonde.report import PLOTS, RunData, write_report
+from sonde.report.card import build_card, format_entry, render_markdown
 from sonde.report.export import write_table
-from sonde.report.headlines import answers
+from sonde.report.headlines import answer_questions
 from sonde.report.sections.probe import title
-from sonde.report.text import label_of
+from sonde.report.text import task_label
 from sonde.results.extremes import list_layers
-from sonde.results.layers import LayerAccount, account_layers
+from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.store.run_folder import RunDirectory
 
 EXAMPLES, LAYERS, WIDTH = 400, 6, 8
@@ -76,8 +76,8 @@ def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-def accounts(root: Path) -> list[LayerAccount]:
-    found = account_layers(pl.read_parquet(RunDirectory(root).scores))
+def accounts(root: Path) -> list[LayerSummary]:
+    found = summarise_layers(pl.read_parquet(RunDirectory(root).scores))
     assert found
     return found
 
@@ -88,9 +88,9 @@ def table_of(root: Path, name: str) -> pl.DataFrame:
     return figure.table.frame()
 
 
-def mine(table: pl.DataFrame, account: LayerAccount) -> pl.DataFrame:
+def mine(table: pl.DataFrame, account: LayerSummary) -> pl.DataFrame:
     model, task, _ = account.key
-    return table.filter(pl.col("Model") == model, pl.col("Task") == label_of(task))
+    return table.filter(pl.col("Model") == model, pl.col("Task") == task_label(task))
 
 
 def numbers(text: str) -> set[int]:
@@ -102,7 +102,7 @@ def numbers(text: str) -> set[int]:
 
 
 def test_the_terminal_says_the_account_of_every_task(root: Path) -> None:
-    lines = list(headline(RunDirectory(root).scores))
+    lines = list(headline_lines(RunDirectory(root).scores))
     for account in accounts(root):
         model, task, language = account.key
         (line,) = [line for line in lines if line.startswith(f"{task} ({language}), {model}: ")]
@@ -111,17 +111,17 @@ def test_the_terminal_says_the_account_of_every_task(root: Path) -> None:
 
 
 def test_the_card_says_the_account_of_every_task(root: Path) -> None:
-    card = card_of(RunData(root))
+    card = build_card(RunData(root))
     held = {(one.number.model, one.number.task, one.number.language): one for one in card.headlines}
     written = json.loads(card.json_text())["headlines"]
-    rows = markdown(card).splitlines()
+    rows = render_markdown(card).splitlines()
     for account in accounts(root):
         entry = held[account.key]
         assert entry.layers is not None
         assert entry.number.layer == entry.layers.chosen == account.chosen
         assert (entry.layers.status, entry.layers.text) == (account.status, account.describe())
         assert tuple(entry.layers.not_worse) == (account.tied or ())
-        assert entry_line(entry).endswith(f"; {account.describe()}")
+        assert format_entry(entry).endswith(f"; {account.describe()}")
         assert [one["layers"]["text"] for one in written].count(account.describe()) >= 1
         model, task, _ = account.key
         cells = [row.split(" | ") for row in rows if f" | {task} | " in row and model in row]
@@ -141,7 +141,7 @@ def test_the_tables_and_their_files_say_the_account_of_every_task(root: Path, tm
             own = mine(table, account)
             assert own["Encoded"].unique().to_list() == [account.describe()]
             cells = [line.split(" & ") for line in lines if account.describe() in line]
-            assert [row for row in cells if row[0] == label_of(account.key[1])]
+            assert [row for row in cells if row[0] == task_label(account.key[1])]
 
 
 def test_every_layer_is_a_row_with_interval_size_and_control(root: Path) -> None:
@@ -182,16 +182,16 @@ def test_the_section_of_layers_and_its_chart_name_the_same_layers(root: Path) ->
         model, task, _ = account.key
         (line,) = [line for line in lines if not several or line.startswith(f"{model}: ")]
         clauses = line.removeprefix(f"{model}: ").rstrip(".").split("; ")
-        (clause,) = [clause for clause in clauses if re.search(rf"\b{label_of(task)}\b", clause)]
-        (told,) = re.findall(rf"\b{label_of(task)}(?: \((layers? [^)]*)\))?(?:,|$)", clause)
+        (clause,) = [clause for clause in clauses if re.search(rf"\b{task_label(task)}\b", clause)]
+        (told,) = re.findall(rf"\b{task_label(task)}(?: \((layers? [^)]*)\))?(?:,|$)", clause)
         assert numbers(told) == set(account.named)
         assert clause.lower().startswith("encoded") == bool(account.named)
         (own,) = [part for name, part in records.items() if not several or name.endswith(f"-{model}")]
-        dots = {row["layer"]: row["mark"] for row in own if row["name"] == label_of(task) and row["mark"]}
+        dots = {row["layer"]: row["mark"] for row in own if row["name"] == task_label(task) and row["mark"]}
         assert set(dots) == set(account.named)
         if account.chosen in account.named:
             assert [layer for layer, mark in dots.items() if mark == "●"] == [account.chosen]
-    text = html.unescape(build_report(root).read_text(encoding="utf-8"))
+    text = html.unescape(write_report(root).read_text(encoding="utf-8"))
     for said in (*lines, *(account.describe() for account in accounts(root))):
         assert said in text
 
@@ -199,12 +199,12 @@ def test_the_section_of_layers_and_its_chart_name_the_same_layers(root: Path) ->
 def test_the_first_screen_and_the_section_of_accuracies_count_what_the_account_says(root: Path) -> None:
     run = RunData(root)
     assert title.question is not None
-    found = answers(run, {"probe": title.question})
+    found = answer_questions(run, {"probe": title.question})
     section = PLOTS.load("probe_accuracy").draw(run)
     assert section is not None
     for one, line in zip(found, section.answer.splitlines(), strict=True):
         own = [account for account in accounts(root) if account.key[0] == one.row["model"]]
-        encoded = [label_of(account.key[1]) for account in own if account.status == "encoded"]
+        encoded = [task_label(account.key[1]) for account in own if account.status == "encoded"]
         if len(own) > 1:
             assert f"beat the best control in {len(encoded)} of {len(own)} tasks" in one.verdict
         else:

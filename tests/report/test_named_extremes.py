@@ -24,10 +24,10 @@ from tests.report.generated_scores import SCORES as EVERY
 from tests.report.generated_scores import write_scores
 from tests.report.synthetic import Source
 
-from sonde.experiments.progress import headline
+from sonde.experiments.progress import headline_lines
 from sonde.lenses import LENSES
-from sonde.report import PLOTS, RunData, draw
-from sonde.report.headlines import first_screen, task_answers, titles
+from sonde.report import PLOTS, RunData, build_section
+from sonde.report.headlines import answer_by_lens, answer_by_task, load_titles
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 
@@ -83,10 +83,10 @@ def noise(scores: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 def texts(folder: Path) -> Iterator[str]:
     """Every sentence that the run has for a reader: sections, first screen, headlines, terminal, card."""
     run = RunData(folder)
-    yield from headline(folder / "scores.parquet")
-    yield from (answer.line() for answer in first_screen(run))
-    yield from (answer.verdict for answer in task_answers(run))
-    for title in titles(run).values():
+    yield from headline_lines(folder / "scores.parquet")
+    yield from (answer.line() for answer in answer_by_lens(run))
+    yield from (answer.verdict for answer in answer_by_task(run))
+    for title in load_titles(run).values():
         if (top := title.top(run)) is not None:
             yield top.headline
             yield from (getattr(line, "detail", "") for line in top.context.get("headlines", ()))
@@ -94,7 +94,7 @@ def texts(folder: Path) -> Iterator[str]:
     names = [name for name in PLOTS.names() if PLOTS.load(name).lens in lenses]
     outside = [f"numbers_{lens}" for lens in lenses if lens not in LENSES.names()]
     for name in [*names, *outside]:
-        if (section := draw(run, name)) is not None:
+        if (section := build_section(run, name)) is not None:
             yield section.figure.lead
             yield from section.figure.answer.splitlines()
             yield from section.figure.notes

@@ -7,8 +7,8 @@ import itertools
 import polars as pl
 import pytest
 
-from sonde.comparison.summary import counts, in_sentence, with_words
-from sonde.report.comparison_page import _nothing_found
+from sonde.comparison.summary import add_text_columns, count_outcomes, format_counts
+from sonde.report.comparison_page import _describe_null_results
 from sonde.results.headlines import OUTCOMES
 from sonde.results.text_format import TOO_LITTLE
 
@@ -48,7 +48,7 @@ CASES = [
 @pytest.mark.parametrize(("some", "few"), CASES)
 def test_no_difference_and_too_little_data_are_different_sentences(some: tuple[str, ...], few: int) -> None:
     frame = rows(some, few)
-    said = _nothing_found(frame)
+    said = _describe_null_results(frame)
     slight = some.count("slight")
     assert ("Too little data for a verdict" in said) == (not some)
     assert (FEW in said) == (not some)
@@ -63,9 +63,9 @@ def test_no_difference_and_too_little_data_are_different_sentences(some: tuple[s
 @pytest.mark.parametrize(("some", "few"), CASES)
 def test_counts_and_rows_use_the_same_words(some: tuple[str, ...], few: int) -> None:
     frame = rows(some, few)
-    (row,) = counts(frame)
-    sentence = in_sentence(row)
-    told = with_words(frame)["said"].to_list()
+    (row,) = count_outcomes(frame)
+    sentence = format_counts(row)
+    told = add_text_columns(frame)["said"].to_list()
     assert told.count(TOO_LITTLE) == few
     assert (f"{few:,} with {TOO_LITTLE}" in sentence) == bool(few)
     untold = told.count(OUTCOMES["undecided"])

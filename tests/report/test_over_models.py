@@ -14,10 +14,10 @@ from scipy.stats import spearmanr
 from tests.report.synthetic import dims
 from tests.report.test_joined import BASE, run_of
 
-from sonde.report import RunData, build_report, draw, save_figures
+from sonde.report import RunData, build_section, save_figures, write_report
 from sonde.report.section import Section
 from sonde.results.scores import Score
-from sonde.stats.metrics import ENOUGH_LINEAGES, _drawn, rank_correlation
+from sonde.stats.metrics import MIN_LINEAGES, _correlate_draws, rank_correlation
 
 LEARNED = np.array([0.50, 0.55, 0.61, 0.58, 0.70, 0.66, 0.75, 0.72, 0.80, 0.78])
 
@@ -45,7 +45,7 @@ def section(root: Path, names: Iterable[str]) -> Section | None:
         for name, value in zip(names, LEARNED, strict=False)
         for one in of_model(name, value, rng.random())
     ]
-    return draw(RunData(run_of(root, held)), "over_models")
+    return build_section(RunData(run_of(root, held)), "over_models")
 
 
 def test_each_number_is_held_against_what_was_learned(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_each_number_is_held_against_what_was_learned(tmp_path: Path) -> None:
     assert "of 3 numbers, 2 rank the models as fine-tuning does" in found.figure.answer
     for chart in found.figure.charts:
         validate_jsonschema(dict(chart.spec), load_schema())
-    page = build_report(tmp_path).read_text(encoding="utf-8")
+    page = write_report(tmp_path).read_text(encoding="utf-8")
     assert '<section id="over-models"' in page or '<section id="over_models"' in page
     assert "over_models.csv" in {path.name for path in save_figures(tmp_path, ["over_models"])}
 
@@ -78,7 +78,7 @@ def test_two_models_or_no_fine_tuning_show_nothing(tmp_path: Path) -> None:
     assert section(tmp_path, ["org/a", "org/b"]) is None
 
 
-@pytest.mark.parametrize("size", [ENOUGH_LINEAGES, 14])
+@pytest.mark.parametrize("size", [MIN_LINEAGES, 14])
 def test_intervals_hold_the_truth_and_narrow_with_lineages_not_with_checkpoints(size: int) -> None:
     rng = np.random.default_rng(size)
     hits = 0
@@ -105,4 +105,4 @@ def test_a_draw_is_ranked_as_if_its_models_stood_in_a_row() -> None:
     one, two = rng.integers(0, 4, (2, 9)).astype(float)
     times = rng.integers(0, 3, (30, 9))
     expected = [spearmanr(np.repeat(one, row), np.repeat(two, row)).statistic for row in times]
-    np.testing.assert_allclose(_drawn(one, two, times), expected, atol=1e-12)
+    np.testing.assert_allclose(_correlate_draws(one, two, times), expected, atol=1e-12)

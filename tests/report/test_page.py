@@ -18,11 +18,11 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import HOSTILE, Source, rewrite_summary, write_run
 
 from sonde.base.errors import InputError
-from sonde.report import PLOTS, RunData, build_report
-from sonde.report.page import draw_all
-from sonde.report.theme import embedded_json
-from sonde.results.schema import dimensions_are
-from sonde.results.scores import Score, scores_frame
+from sonde.report import PLOTS, RunData, write_report
+from sonde.report.page import build_sections
+from sonde.report.theme import to_embedded_json
+from sonde.results.schema import has_dimensions
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 
@@ -58,7 +58,7 @@ def page(report: Path) -> Page:
 
 def test_headline_and_sections_are_there(page: Page, run_directory: Path) -> None:
     value = RunData(run_directory).scores(
-        lens="surprisal", metrics=["bits_per_byte"], where=dimensions_are({})
+        lens="surprisal", metrics=["bits_per_byte"], where=has_dimensions({})
     )["value"][0]
     assert f"mini-decoder reads Python from stdlib at {value:.2f} bits per byte" in page.text
     assert "Each function is read alone, without its file" in page.text.rpartition("What was measured")[0]
@@ -113,7 +113,7 @@ def test_every_chart_has_its_files(page: Page, run_directory: Path) -> None:
 
 
 def test_charts_satisfy_the_schema(page: Page, run_directory: Path) -> None:
-    charts = [chart for section in draw_all(RunData(run_directory)) for chart in section.figure.charts]
+    charts = [chart for section in build_sections(RunData(run_directory)) for chart in section.figure.charts]
     assert {chart.name for chart in charts} == set(json.loads(page.scripts["specs"]))
     for chart in charts:
         validate_jsonschema(dict(chart.spec), load_schema())
@@ -129,7 +129,7 @@ def test_page_is_small_enough(run_directory: Path, page: Page) -> None:
 
 
 def test_two_models_stand_side_by_side(pair_directory: Path) -> None:
-    page = Page(build_report(pair_directory).read_text(encoding="utf-8"))
+    page = Page(write_report(pair_directory).read_text(encoding="utf-8"))
     specs = json.loads(page.scripts["specs"])
     assert "yOffset" in json.dumps(specs["tag-worst"])
     assert "bits per code token" in json.dumps(specs["tag-worst"])
@@ -140,26 +140,26 @@ def test_two_models_stand_side_by_side(pair_directory: Path) -> None:
 
 def test_page_of_a_bare_summary(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{}", encoding="utf-8")
-    page = Page(build_report(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
     assert "holds no score yet" in page.text and "specs" in page.scripts
 
 
 def test_hostile_summary_is_escaped(tmp_path: Path, sources: list[Source]) -> None:
     root = write_run(tmp_path / "hostile", sources[:1], {"m": 1.0})
     rewrite_summary(root, name="<b>x</b>", quirks=["</script>"], mode="paper", timing={"<i>": float("nan")})
-    page = Page(build_report(root).read_text(encoding="utf-8"))
+    page = Page(write_report(root).read_text(encoding="utf-8"))
     assert "<b>x</b>" in page.text and not any(tag in ("b", "i") for tag, _ in page.tags)
     assert "Paper mode" in page.text
 
 
 def test_no_run_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run\.json is missing"):
-        build_report(tmp_path)
+        write_report(tmp_path)
 
 
 def test_embedded_json_cannot_end_its_element() -> None:
     value = {"text": "</script><!--<script>&\u2028", "number": float("inf")}
-    text = str(embedded_json(value))
+    text = str(to_embedded_json(value))
     assert not set("<>&\u2028") & set(text)
     assert json.loads(text) == {"text": value["text"], "number": None}
 
@@ -185,8 +185,8 @@ def test_every_plot_survives(tmp_path: Path, sources: list[Source], plot: str, c
 def test_reporting_does_not_import_torch(tmp_path: Path, sources: list[Source]) -> None:
     root = write_run(tmp_path / "run", sources[:2], {"m": 1.0})
     code = (
-        "import sys; from pathlib import Path; from sonde.report import build_report;"
-        "build_report(Path(sys.argv[1]));"
+        "import sys; from pathlib import Path; from sonde.report import write_report;"
+        "write_report(Path(sys.argv[1]));"
         "assert not {'torch', 'transformers'} & set(sys.modules), 'torch was imported'"
     )
     subprocess.run([sys.executable, "-c", code, str(root)], check=True, env={**os.environ})
@@ -198,10 +198,10 @@ def test_lenses_without_sections_have_their_numbers_and_no_run_is_said_to_be_emp
     )
     few = dataclasses.replace(row, lens="probe", task="cpx", metric="coverage", n_clusters=3)
     RunDirectory(tmp_path).write_summary({"models": [{"name": "m"}]})
-    scores_frame([row, dataclasses.replace(row, n_clusters=4), few]).write_parquet(
+    scores_to_frame([row, dataclasses.replace(row, n_clusters=4), few]).write_parquet(
         tmp_path / "scores.parquet"
     )
-    page = Page(build_report(tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_report(tmp_path).read_text(encoding="utf-8"))
     assert (
         "depth is 2.00 [1.50, 2.50], over 80 observations from 40 clusters; a verdict is allowed" in page.text
     )

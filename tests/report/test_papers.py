@@ -8,26 +8,26 @@ import pytest
 
 from sonde.report.comparison_page import CITED
 from sonde.report.headlines import TITLES
-from sonde.report.text import bibtex, entries, reference
+from sonde.report.text import format_bibtex, format_reference, load_references
 
 
 @pytest.mark.parametrize("lens", TITLES.names())
 def test_every_lens_names_its_papers(lens: str) -> None:
     cites = TITLES.load(lens).cites
-    assert cites and set(cites) <= set(entries())
+    assert cites and set(cites) <= set(load_references())
 
 
 def test_every_entry_is_whole_and_cited() -> None:
     cited = {key for lens in TITLES.names() for key in TITLES.load(lens).cites}
-    assert cited | set(CITED) == set(entries())
-    for key, entry in entries().items():
+    assert cited | set(CITED) == set(load_references())
+    for key, entry in load_references().items():
         assert re.fullmatch(rf"@\w+\{{{key},\n(  \w+ = \{{.+\}},?\n)+\}}", entry)
         assert entry.count("{") == entry.count("}")
         assert {"author", "title", "year"} <= set(re.findall(r"^  (\w+) = ", entry, re.MULTILINE))
 
 
 def test_references_and_entries_are_each_said_once() -> None:
-    assert bibtex(["shen2022codesyntax", "shen2022codesyntax"]).count("@inproceedings") == 1
-    assert reference("kanade2020cubert").startswith(
+    assert format_bibtex(["shen2022codesyntax", "shen2022codesyntax"]).count("@inproceedings") == 1
+    assert format_reference("kanade2020cubert").startswith(
         "Aditya Kanade, Petros Maniatis, Gogul Balakrishnan and Kensen Shi (2020). Learning and Evaluating"
     )

@@ -8,7 +8,7 @@ from tests.report.synthetic import Source, dims, rewrite_summary, write_run
 from sonde.lenses.surprisal import headline
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 PLOT = PLOTS.load("periods")
@@ -41,7 +41,7 @@ def number(value: float, **changes: object) -> Score:
 
 def dated(folder: Path, sources: list[Source], *scores: Score) -> RunData:
     write_run(folder, sources[:3], {"m": 1.0})
-    scores_frame(scores).write_parquet(RunDirectory(folder).scores)
+    scores_to_frame(scores).write_parquet(RunDirectory(folder).scores)
     corpus = {
         "name": "git:x",
         "language": "python",
@@ -78,7 +78,7 @@ def test_drift_that_random_weights_show_too_is_no_memory(tmp_path: Path, sources
 
 
 def test_the_terminal_says_the_same() -> None:
-    *_, newer, random, verdict = headline(scores_frame(told(0.3, 0.1)))
+    *_, newer, random, verdict = headline(scores_to_frame(told(0.3, 0.1)))
     assert newer == (
         "Newer python code less older code of the same kind for m: +0.30 [+0.25, +0.35] bits per subword"
     )

@@ -13,14 +13,14 @@ from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
 from tests.report.synthetic import dims, rewrite_summary, write_run
 
-from sonde.report import PLOTS, RunData, build_report
-from sonde.report.card import card_of, entry_line, markdown
+from sonde.report import PLOTS, RunData, write_report
+from sonde.report.card import build_card, format_entry, render_markdown
 from sonde.report.export import write_table
 from sonde.report.section import Figure
-from sonde.report.sections.probe._scores import sparkline
-from sonde.report.text import family_of, ordered
+from sonde.report.sections.probe._scores import render_sparkline
+from sonde.report.text import sort_by_family, task_family
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 MODELS = {"org/base": 1.0, "org/good": 1.0, "org/poor": 1.0}
@@ -135,7 +135,7 @@ def scores_of(model: str, half: float = 0.004) -> list[Score]:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three models with probes only."""
     folder = write_run(tmp_path_factory.mktemp("runs") / "probe", [], MODELS)
-    scores = scores_frame(score for model in MODELS for score in scores_of(model))
+    scores = scores_to_frame(score for model in MODELS for score in scores_of(model))
     scores.write_parquet(RunDirectory(folder).scores)
     rewrite_summary(
         folder, arguments={"models": list(MODELS), "options": {"probe": {"baseline": "org/base"}}}
@@ -156,7 +156,7 @@ def column(figure: Figure, *names: str) -> list[tuple[str, ...]]:
 
 
 def test_the_page_holds_every_section_and_its_charts_are_valid(root: Path) -> None:
-    page = build_report(root, figures=True).read_text(encoding="utf-8")
+    page = write_report(root, figures=True).read_text(encoding="utf-8")
     assert all(f'<section id="{name}"' in page for name in NAMES) and len(NAMES) == 9
     charts = [chart for name in NAMES for chart in drawn(root, name).charts]
     assert len({chart.name for chart in charts}) == len(charts) >= 12
@@ -194,7 +194,7 @@ def test_what_lacks_a_verdict_is_counted_and_folds_are_said(tmp_path: Path) -> N
         )
         found.append(row(model, task, "gain", 0.3, control="length", **best))
     folder = write_run(tmp_path / "probe", [], {model: 1.0})
-    scores_frame(found).write_parquet(RunDirectory(folder).scores)
+    scores_to_frame(found).write_parquet(RunDirectory(folder).scores)
     figure = drawn(folder, "probe_accuracy")
     assert figure.lead == (
         "Probes of base are more accurate than every surface baseline in 1 of 6 tasks probed; "
@@ -226,8 +226,8 @@ def test_page_and_card_say_what_the_word_and_its_neighbours_tell(
     found.append(row(model, task, "accuracy", 0.58, control="surface", pooling="span", **best))
     found.append(row(model, task, "gain", 0.34, control="surface", layer=2, pooling="span", **best))
     folder = write_run(tmp_path / "probe", [], {model: 1.0})
-    scores_frame(found).write_parquet(RunDirectory(folder).scores)
-    (alone,) = card_of(RunData(folder)).headlines
+    scores_to_frame(found).write_parquet(RunDirectory(folder).scores)
+    (alone,) = build_card(RunData(folder)).headlines
     assert alone.local_cues is None and alone.beside == ""
     plain = drawn(folder, "probe_accuracy")
     assert plain.table is not None and "Word and neighbours, %" not in plain.table.titles
@@ -236,7 +236,7 @@ def test_page_and_card_say_what_the_word_and_its_neighbours_tell(
     found.append(row(model, task, "accuracy", 0.92 - difference, **cues))
     ends = {"ci_low": difference - half, "ci_high": difference + half, "ci_method": "Fisher's z"}
     found.append(row(model, task, "cues_gain", difference, layer=2, of_metric="accuracy", **cues, **ends))
-    scores_frame(found).write_parquet(RunDirectory(folder).scores)
+    scores_to_frame(found).write_parquet(RunDirectory(folder).scores)
     told = f"{92 - 100 * difference:.1f}"
     said = f"read from the states with 92.0 %, from the word and its neighbours with {told} "
     figure = drawn(folder, "probe_accuracy")
@@ -246,14 +246,14 @@ def test_page_and_card_say_what_the_word_and_its_neighbours_tell(
     values = column(figure, "Word and neighbours, %", "Told")
     assert values == [(told, outcome)]
     # What the run answers stays: the card's verdict, and the lead and answer of the section.
-    (held,) = card_of(RunData(folder)).headlines
+    (held,) = build_card(RunData(folder)).headlines
     assert (held.conclusion, held.verdict, held.control) == (alone.conclusion, alone.verdict, alone.control)
     assert (figure.lead, figure.answer) == (plain.lead, plain.answer)
     assert held.local_cues is not None and held.cues_difference is not None
     assert (held.local_cues.control, held.cues_difference.value) == ("local_cues", difference)
     assert held.beside.startswith(said) and f"%: {outcome}, " in held.beside
-    assert f"{alone.verdict}; {said}" in markdown(card_of(RunData(folder)))
-    assert held.beside in entry_line(held)
+    assert f"{alone.verdict}; {said}" in render_markdown(build_card(RunData(folder)))
+    assert held.beside in format_entry(held)
 
 
 def test_models_are_ranked_against_a_baseline_as_in_the_paper(root: Path) -> None:
@@ -316,7 +316,7 @@ def test_layers_that_are_not_surely_worse_are_named_with_the_chosen_one(tmp_path
             "Encoded in more than one third: SRI (layer 4 of 1 to 4), KTX (layer 0 of 0 to 3)",
         ),
     ):
-        scores_frame(scores_of("org/base", half)).write_parquet(RunDirectory(folder).scores)
+        scores_to_frame(scores_of("org/base", half)).write_parquet(RunDirectory(folder).scores)
         figure = drawn(folder, "probe_layers")
         assert figure.answer == f"{said}; not encoded beyond its controls: CPX."
     marks = {
@@ -386,9 +386,9 @@ def test_whole_trees_are_shown_beside_what_words_and_untrained_weights_give(root
 
 
 def test_families_and_sparklines() -> None:
-    assert ordered(["cpx", "mine", "len", "sri", "ktx"]) == ["cpx", "len", "sri", "ktx", "mine"]
-    assert [family_of(task) for task in ("rea", "vcu", "mine")] == ["faults", "complexity", "other"]
-    assert sparkline([1.0, 2.0, 3.0, 2.0]) == "▁▅█▅"
+    assert sort_by_family(["cpx", "mine", "len", "sri", "ktx"]) == ["cpx", "len", "sri", "ktx", "mine"]
+    assert [task_family(task) for task in ("rea", "vcu", "mine")] == ["faults", "complexity", "other"]
+    assert render_sparkline([1.0, 2.0, 3.0, 2.0]) == "▁▅█▅"
 
 
 def test_every_table_is_a_file_for_spreadsheets_and_one_for_papers(tmp_path: Path, root: Path) -> None:

@@ -9,7 +9,7 @@ from tests.report.synthetic import dims, write_run
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
 from sonde.results.schema import Dimensions
-from sonde.results.scores import Score, scores_frame
+from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
 
 PLOT = PLOTS.load("prompted")
@@ -35,7 +35,7 @@ def test_lists_and_refusals_are_told(tmp_path: Path) -> None:
         score(dims(template="call"), "listed", 12.5),
         score(dims(template="call", mode="full"), "p_at_k", 0.9, 20),
     ]  # fmt: skip
-    scores_frame(found).write_parquet(RunDirectory(folder).scores)
+    scores_to_frame(found).write_parquet(RunDirectory(folder).scores)
     figure = PLOT.draw(RunData(folder))
     assert figure is not None and figure.table is not None
     listed = "m lists the answer in 25.0 [15.0, 35.0] % of 50 cloze queries in Python"

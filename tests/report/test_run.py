@@ -8,16 +8,16 @@ import polars as pl
 from tests.report.synthetic import Source, rewrite_summary, write_run
 
 from sonde.report import PLOTS
-from sonde.report.header import rerun
+from sonde.report.header import format_rerun_command
 from sonde.report.run_tables import RunData
-from sonde.report.sections.surprisal._scores import slices
-from sonde.report.sections.surprisal._title import headlines
-from sonde.report.sections.surprisal.distribution import _counted, _quantiles
+from sonde.report.sections.surprisal._scores import read_slices
+from sonde.report.sections.surprisal._title import list_headlines
+from sonde.report.sections.surprisal.distribution import _count_by_bin, _quantiles
 from sonde.report.sections.surprisal.frequency_loss import _entries
 from sonde.report.sections.surprisal.kinds import _shares
-from sonde.report.text import no_verdict, readable
-from sonde.results.schema import dimensions_are
-from sonde.results.text_format import Clusters, interval, with_interval
+from sonde.report.text import collapse_blanks, lacks_verdict
+from sonde.results.schema import has_dimensions
+from sonde.results.text_format import ClusterCount, interval, with_interval
 from sonde.store.run_folder import RunDirectory
 
 
@@ -39,13 +39,13 @@ def test_scores_leave_out_controls_and_what_is_no_number(tmp_path: Path, sources
     control = frame.with_columns(control=pl.lit("n-gram"))
     nan = frame.with_columns(value=pl.lit(float("nan")))
     pl.concat([frame, control, nan]).write_parquet(path)
-    rows = RunData(root).scores(lens="surprisal", metrics=["bits_per_byte"], where=dimensions_are({}))
+    rows = RunData(root).scores(lens="surprisal", metrics=["bits_per_byte"], where=has_dimensions({}))
     assert rows.height == 1 and math.isfinite(rows["value"][0])
 
 
 def test_quantiles_against_all_values(run_directory: Path) -> None:
     run = RunData(run_directory)
-    found = _quantiles(_counted(run, run.models[0]))
+    found = _quantiles(_count_by_bin(run, run.models[0]))
     bits = observed(run_directory)["nats"].cast(pl.Float64) / math.log(2)
     for name, level in (("p25", 0.25), ("p50", 0.5), ("p95", 0.95)):
         value = bits.quantile(level)
@@ -65,7 +65,7 @@ def test_frequency_entries_against_a_loop(run_directory: Path) -> None:
 
 
 def test_shares_sum_to_one(run_directory: Path) -> None:
-    shares = _shares(slices(RunData(run_directory), "kind").rows)
+    shares = _shares(read_slices(RunData(run_directory), "kind").rows)
     assert math.isclose(shares["text"].sum(), 1.0) and math.isclose(shares["surprise"].sum(), 1.0)
 
 
@@ -73,16 +73,16 @@ def test_numbers_as_shown() -> None:
     row = {"value": 0.0312, "ci_low": 0.02, "ci_high": None, "n_clusters": 12, "ci_method": "jackknife"}
     assert with_interval(row, 100, 1) == "3.1" and interval(row) == "–"
     assert with_interval({**row, "ci_high": 0.04}, 100, 1) == "3.1 [2.0, 4.0]"
-    assert no_verdict(row), "without an interval nothing is decided"
+    assert lacks_verdict(row), "without an interval nothing is decided"
     row |= {"ci_high": 0.04}
-    assert not no_verdict(row) and no_verdict({**row, "n_clusters": 9})
-    assert no_verdict({**row, "effective_clusters": 9.5})
-    assert Clusters().text({**row, "effective_clusters": 9.5}) == "12 (worth 9.5), no verdict"
-    assert readable("␣␣␣␣␣␣x____________") == "␣×6x____________"
+    assert not lacks_verdict(row) and lacks_verdict({**row, "n_clusters": 9})
+    assert lacks_verdict({**row, "effective_clusters": 9.5})
+    assert ClusterCount().text({**row, "effective_clusters": 9.5}) == "12 (worth 9.5), no verdict"
+    assert collapse_blanks("␣␣␣␣␣␣x____________") == "␣×6x____________"
 
 
 def test_command_to_repeat(run_directory: Path) -> None:
-    command = rerun(RunData(run_directory))
+    command = format_rerun_command(RunData(run_directory))
     assert command.startswith(
         "sonde run -m sonde/mini-decoder -l surprisal -c stdlib --unit function --limit "
     )
@@ -94,7 +94,7 @@ def test_the_headline_counts_the_items_that_its_lens_read(run_directory: Path, t
     read = pl.read_parquet(root / "observations/lens=surprisal/**/*.parquet")["item_id"].n_unique()
     # Another lens of the run drew items of its own from the same corpus.
     rewrite_summary(root, corpus=[{**entry, "items": entry["items"] + 468} for entry in summary["corpus"]])
-    (headline,) = headlines(RunData(root))
+    (headline,) = list_headlines(RunData(root))
     assert headline.read.startswith(f"{read} items from ")
 
 

@@ -21,7 +21,7 @@ def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def made() -> str:
     """The runtime as another process would get it."""
-    return export.vega_runtime.__wrapped__()
+    return export.load_vega_runtime.__wrapped__()
 
 
 def test_the_runtime_is_put_together_once(bundled: list[str], tmp_path: Path) -> None:
@@ -55,10 +55,10 @@ def test_neither_runs_nor_pages_import_what_takes_long_for_nothing() -> None:
         "from sonde.report import PLOTS\n"
         "[LENSES.load(name) for name in LENSES.names()], [PLOTS.load(name) for name in PLOTS.names()]\n"
         "import sonde.lenses.probe.score, sonde.lenses.surprisal.curves\n"
-        "from sonde.report.sections.surprisal.word_clouds import _drawing\n"
+        "from sonde.report.sections.surprisal.word_clouds import _draw_cloud\n"
         "import polars as pl\n"
         "row = {'word': 'a', 'bits': 1.0, 'calls': 3, 'step': 0}\n"
-        "_drawing(pl.DataFrame([row, row | {'word': 'b'}]), '', '')\n"
+        "_draw_cloud(pl.DataFrame([row, row | {'word': 'b'}]), '', '')\n"
         "print([name for name in ('scipy.stats', 'matplotlib.pyplot') if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

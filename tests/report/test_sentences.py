@@ -24,10 +24,10 @@ from tests.report.generated_scores import (
 from tests.report.sentence_rules import Figures, find_false_outcomes, find_slips, find_strange_figures
 from tests.report.synthetic import Source
 
-from sonde.api.compare import ComparedModels
+from sonde.api.compare import Comparison
 from sonde.cli.progress import print_comparison
 from sonde.comparison.differences import DIFFERENCES_COLUMNS
-from sonde.report import build_comparison
+from sonde.report import write_comparison_page
 from sonde.results.headlines import OUTCOMES
 
 QUICK = ("better", "level", "sure on few clusters")
@@ -224,7 +224,7 @@ def test_a_comparison_says_of_each_number_what_its_row_does(
     frame = write_comparison(tmp_path, ends, models=models, lenses=lenses)
     print_comparison(tmp_path, tmp_path / "comparison.html")
     printed = capsys.readouterr().out.splitlines()
-    compared = ComparedModels(tmp_path)
+    compared = Comparison(tmp_path)
     shown = compared._repr_html_().partition("<pre>")[2].splitlines()
     lines = [line.strip() for line in (*printed, *shown) if "; of " in line]
     texts = [*lines, *(text for text in _answers(tmp_path) if text)]
@@ -238,14 +238,14 @@ def test_a_comparison_says_of_each_number_what_its_row_does(
                 assert (f"{own} {words}" in line) == bool(own)
         own = frame.filter((pl.col("outcome") == "undecided") & (pl.col("why") == "")).height
         assert ("with no difference found" in line) == bool(own)
-    page = build_comparison(tmp_path).read_text(encoding="utf-8")
+    page = write_comparison_page(tmp_path).read_text(encoding="utf-8")
     assert "cannot be told" not in page
     assert ("oo little data for a verdict on any" in page) == (set(ends) == {"few"})
 
 
 def _answers(folder: Path) -> list[str]:
-    from sonde.report.comparison_page import parts, read_compared
+    from sonde.report.comparison_page import build_comparison_sections, read_comparison
 
-    found = list(parts(read_compared(folder)))
+    found = list(build_comparison_sections(read_comparison(folder)))
     tables = [part.figure.table.summary for part in found if part.figure.table is not None]
     return [line for part in found for line in part.figure.answer.splitlines()] + tables

@@ -13,12 +13,12 @@ from tests.report.synthetic import Source, write_run
 
 from sonde.lenses import LENSES
 from sonde.report import PLOTS
-from sonde.report.card import card_of
-from sonde.report.headlines import first_screen, titles
+from sonde.report.card import build_card
+from sonde.report.headlines import answer_by_lens, load_titles
 from sonde.report.run_tables import RunData
 from sonde.report.sections.surprisal import kinds, origin, user_tags, worst_best_constructs, worst_best_tags
-from sonde.report.sections.surprisal._scores import MIN_COUNT, Ranking, rank, slices
-from sonde.results.schema import dimension
+from sonde.report.sections.surprisal._scores import MIN_COUNT, Ranking, build_ranking, read_slices
+from sonde.results.schema import dimension_value
 
 MODELS = {"org/words": 1.0, "org/threes": 1.4}
 THREES = re.compile(r"(?s).{1,3}")
@@ -67,7 +67,7 @@ def expected(root: Path, grouping: str) -> dict[tuple[str, str], tuple[int, floa
 
 @pytest.mark.parametrize("grouping", ["construct", "tag", "kind", "role"])
 def test_a_ranking_is_over_the_same_tokens_of_both(root: Path, grouping: str) -> None:
-    figure = rank(RunData(root), Ranking(dimension=grouping, what=grouping))
+    figure = build_ranking(RunData(root), Ranking(dimension=grouping, what=grouping))
     assert figure is not None and figure.table is not None
     wanted = {key: one for key, one in expected(root, grouping).items() if one[0] >= MIN_COUNT and key[1]}
     rows = figure.table.records()
@@ -82,7 +82,7 @@ def test_a_ranking_is_over_the_same_tokens_of_both(root: Path, grouping: str) ->
 def test_over_their_own_text_the_numbers_would_be_others(root: Path) -> None:
     run = RunData(root)
     own = run.scores(lens="surprisal", metrics=["nats_per_token"], by="construct")
-    held = slices(run, "construct").rows
+    held = read_slices(run, "construct").rows
     both = own.join(held, on=["model", "label"])
     assert both.height > 6 and (both["n"] > both["n_right"]).any()
     assert float((both["value"] / math.log(2) - both["value_right"]).abs().max()) > 0.5  # type: ignore[arg-type]
@@ -120,11 +120,11 @@ def test_a_table_of_several_models_is_over_one_text_or_says_that_it_is_not(root:
 
 def test_what_speaks_for_the_lens_is_over_the_same_bytes(root: Path) -> None:
     run = RunData(root)
-    held = [one.number for one in card_of(run).headlines if not one.number.task]
+    held = [one.number for one in build_card(run).headlines if not one.number.task]
     assert [number.slice for number in held] == [{"text": "shared"}] * 2
-    counts = {one.row["n"] for one in first_screen(run)} | {number.n for number in held}
-    assert len(first_screen(run)) == len(held) == 2 and len(counts) == 1
-    top = titles(run)["surprisal"].top(run)
+    counts = {one.row["n"] for one in answer_by_lens(run)} | {number.n for number in held}
+    assert len(answer_by_lens(run)) == len(held) == 2 and len(counts) == 1
+    top = load_titles(run)["surprisal"].top(run)
     assert top is not None and "all models of the run cover" in top.context["headlines"][0].read
 
 
@@ -132,7 +132,7 @@ def test_what_a_run_prints_is_over_the_same_tokens(root: Path) -> None:
     scores = RunData(root).every_row
     lines = "\n".join(LENSES.load("surprisal").headline(scores))
     assert lines.count("bits per code token that all models have whole") == 2
-    alone = scores.filter(pl.col("model") == "org/words", dimension("shared").is_null())
+    alone = scores.filter(pl.col("model") == "org/words", dimension_value("shared").is_null())
     assert "bits per subword" in "\n".join(LENSES.load("surprisal").headline(alone))
 
 
@@ -141,7 +141,7 @@ def test_without_shared_rows_each_model_is_ranked_by_itself(
 ) -> None:
     folder = write_run(tmp_path / "old", sources[:20], MODELS, {"org/threes": THREES})
     path = folder / "scores.parquet"
-    pl.read_parquet(path).filter(dimension("shared").is_null()).write_parquet(path)
+    pl.read_parquet(path).filter(dimension_value("shared").is_null()).write_parquet(path)
     figure = worst_best_tags.plot.draw(RunData(folder))
     assert figure is not None and "own subwords" in " ".join(figure.notes)
     assert {chart.name.rpartition("-")[0] for chart in figure.charts} == {"tag-words", "tag-threes"}

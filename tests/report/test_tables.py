@@ -15,9 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.report import Column, Table
-from sonde.report.export import as_csv, as_latex
-from sonde.report.theme import templates
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, N, estimate, rests_on, scored, sized
+from sonde.report.export import to_csv, to_latex
+from sonde.report.theme import load_templates
+from sonde.results.tables import (
+    CLUSTERS,
+    LANGUAGE,
+    MODEL,
+    N,
+    estimate_columns,
+    sample_size_column,
+    score_columns,
+    size_columns,
+)
 from sonde.results.text_format import (
     COUNT,
     DASH,
@@ -28,7 +37,7 @@ from sonde.results.text_format import (
     General,
     Interval,
     Number,
-    WithHalf,
+    WithHalfWidth,
     WithInterval,
     count,
 )
@@ -90,7 +99,7 @@ class Cells(HTMLParser):
 def on_page(table: Table) -> tuple[list[str], list[list[str]], str]:
     """Headings and texts as a browser reads them, and the page's own text."""
     shown = '{% from "templates/parts.html.j2" import table %}{{ table(t) }}'
-    page = templates().from_string(shown).render(t=table)
+    page = load_templates().from_string(shown).render(t=table)
     cells = Cells()
     cells.feed(page)
     cells.close()
@@ -120,7 +129,7 @@ def records(draw: Callable[[Any], Any]) -> Score:
     )
 
 
-ALL = (MODEL, LANGUAGE, *scored("Value", 1, 100), Column(title="Both", format=PERCENT_WITH_INTERVAL))
+ALL = (MODEL, LANGUAGE, *score_columns("Value", 1, 100), Column(title="Both", format=PERCENT_WITH_INTERVAL))
 
 
 @given(st.lists(records(), min_size=1, max_size=5))
@@ -135,7 +144,7 @@ def test_page_terminal_csv_and_latex_agree(rows: list[Score]) -> None:
     for line, row in zip(lines[1:], cells, strict=True):
         assert "\n" not in line and "\x1b" not in line
         assert all(text in line for text in row[2:])
-    back = pl.read_csv(io.StringIO(as_csv(table)), schema=table.frame().schema)
+    back = pl.read_csv(io.StringIO(to_csv(table)), schema=table.frame().schema)
     assert back.height == len(rows)
     for line, row in zip(back.iter_rows(named=True), cells, strict=True):
         shown_value = row[2].replace("−", "-").replace(",", "")
@@ -147,11 +156,11 @@ def test_page_terminal_csv_and_latex_agree(rows: list[Score]) -> None:
         assert row[5].startswith(count(line["Clusters"]))
         assert row[5].endswith("no verdict") != line["Clusters verdict"]
         assert line["Both"] == line["Value"]
-    assert as_latex(table).count("\\\\\n") >= len(rows) + 1
+    assert to_latex(table).count("\\\\\n") >= len(rows) + 1
 
 
 def test_an_interval_is_two_numbers_and_a_share_is_in_per_cent_as_shown() -> None:
-    frame = pl.read_csv(io.StringIO(as_csv(of([score(0.07), score(None, None, None)], *ALL))))
+    frame = pl.read_csv(io.StringIO(to_csv(of([score(0.07), score(None, None, None)], *ALL))))
     assert dict(frame.schema) == {
         "Model": pl.String,
         "Language": pl.String,
@@ -185,9 +194,9 @@ def test_an_interval_is_two_numbers_and_a_share_is_in_per_cent_as_shown() -> Non
         (General(), 2e-5, "2e-05", 2e-5, (2e-5,)),
         (PERCENT_WITH_INTERVAL, score(), "50.0 [40.0, 60.0]", 0.5, (50.0, 40.0, 60.0)),
         (WithInterval(missing=""), score(None), "", None, (None, 0.4, 0.6)),
-        (WithHalf(digits=1, scale=100), score(), "50.0 ±10.0", 0.5, (50.0, 40.0, 60.0)),
-        (WithHalf(digits=1, scale=100), score(high=None), "50.0", 0.5, (50.0, None, None)),
-        (WithHalf(), score(math.nan), DASH, None, (None, 0.4, 0.6)),
+        (WithHalfWidth(digits=1, scale=100), score(), "50.0 ±10.0", 0.5, (50.0, 40.0, 60.0)),
+        (WithHalfWidth(digits=1, scale=100), score(high=None), "50.0", 0.5, (50.0, None, None)),
+        (WithHalfWidth(), score(math.nan), DASH, None, (None, 0.4, 0.6)),
     ],
 )
 def test_a_format_writes_text_and_keeps_the_number(
@@ -204,13 +213,15 @@ def test_clusters_say_what_they_are_worth_and_whether_a_verdict_is_allowed() -> 
 
 
 def test_columns_are_aligned_and_sorted_by_what_they_hold() -> None:
-    table = of([{"name": "b", "at": 2}], Column(title="Name", value="name", order="at"), *sized("Edges"))
+    table = of(
+        [{"name": "b", "at": 2}], Column(title="Name", value="name", order="at"), *size_columns("Edges")
+    )
     assert table.right == [False, True, True] and table.columns[0].cell({"name": "b", "at": 2}).order == 2
     assert table.titles == ["Name", "Edges", "Clusters"]
 
 
 def test_decimals_and_scale_may_differ_from_row_to_row() -> None:
-    columns = estimate("Value", digits=lambda row: row["d"], scale=lambda row: row["s"])
+    columns = estimate_columns("Value", digits=lambda row: row["d"], scale=lambda row: row["s"])
     table = of([score(d=0, s=100), score(d=3, s=1)], *columns)
     assert table.texts() == [["50", "[40, 60]"], ["0.500", "[0.400, 0.600]"]]
     assert table.frame().rows() == [(50.0, 40.0, 60.0), (0.5, 0.4, 0.6)]
@@ -221,12 +232,12 @@ def test_a_heading_explains_itself_on_hover_and_in_no_file() -> None:
     table = of([score()], Column(title="A & b", value="n", format=COUNT, help='Why "n" < 3'))
     page = on_page(table)[2]
     assert 'title="Why &#34;n&#34; &lt; 3"' in page
-    assert "Why" not in as_csv(table) + as_latex(table) + "".join(table.lines())
+    assert "Why" not in to_csv(table) + to_latex(table) + "".join(table.lines())
 
 
 def test_latex_is_escaped() -> None:
     rows = [{"name": "a & b_1", "value": -1234.5}, {"name": r"\x{100%}~^#$", "value": None}]
-    latex = as_latex(
+    latex = to_latex(
         of(rows, Column(title="Name_1", value="name"), Column(title="%", value="value", format=Number()))
     )
     assert r"\begin{tabular}{lr}" in latex and r"Name\_1 & \% \\" in latex
@@ -256,12 +267,12 @@ def test_a_terminal_gets_aligned_lines() -> None:
         Column(title="Name", value="name"),
         Column(title="Value", format=Number()),
         Column(title="", format=Interval(missing="")),
-        rests_on("library", "libraries"),
+        sample_size_column("library", "libraries"),
     )
-    assert table.lines(headed=False, indent=2) == [
+    assert table.lines(header=False, indent=2) == [
         "  a           0.50  [0.40, 0.60]  n=1200, 12 libraries",
         "  long↵name  12.25                n=1200, 12 libraries (too little data: 3 effective clusters, a "
         "verdict needs 10)",
     ]
     assert table.lines()[0].split() == ["Name", "Value", "Rests", "on"]
-    assert of([], *table.columns).lines(headed=False) == []
+    assert of([], *table.columns).lines(header=False) == []

@@ -12,7 +12,7 @@ import pytest
 
 import sonde
 from generators.files import format_columns, format_type
-from sonde.results.schema import Columns, schema_of
+from sonde.results.schema import Columns, to_schema
 
 SOURCE = Path(sonde.__file__).parent
 TEMPLATE = Path(__file__).parents[2] / "docs/files.template.md"
@@ -56,7 +56,7 @@ def test_every_column_has_a_meaning_in_one_line(name: str) -> None:
 
 def test_a_schema_is_that_of_its_columns() -> None:
     columns: Columns = {"a": (pl.List(pl.Int16), "some"), "b": (pl.Binary, "bytes")}
-    assert pl.DataFrame(schema=schema_of(columns)).schema == {"a": pl.List(pl.Int16), "b": pl.Binary}
+    assert pl.DataFrame(schema=to_schema(columns)).schema == {"a": pl.List(pl.Int16), "b": pl.Binary}
     assert format_columns(columns).splitlines()[2:] == [
         "| `a` | list[i16] | some |",
         "| `b` | binary | bytes |",

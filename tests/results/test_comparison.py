@@ -10,14 +10,19 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from sonde.comparison.differences import DIFFERENCES_COLUMNS, Difference, compared, differences_frame
+from sonde.comparison.differences import (
+    DIFFERENCES_COLUMNS,
+    Difference,
+    compute_differences,
+    differences_to_frame,
+)
 from sonde.results import Mean, Score, mean_rows, means, r2_rows, trained_rows
-from sonde.results.pairing import Compared, paired
+from sonde.results.pairing import ComparableMetric, pair_scores
 from sonde.stats.estimate import Contributions
 
 TEMPLATE = Score(model="a", lens="probe", metric="accuracy", value=0.0, n=0, n_clusters=0)
 OTHER = dataclasses.replace(TEMPLATE, model="b")
-ACCURACY = Compared(metric="accuracy", better="higher")
+ACCURACY = ComparableMetric(metric="accuracy", direction="higher")
 
 
 def cluster_names(rng: np.random.Generator, clusters: int, mean_size: float) -> list[str]:
@@ -26,7 +31,7 @@ def cluster_names(rng: np.random.Generator, clusters: int, mean_size: float) -> 
 
 
 def held_against(first: Sequence[Score], second: Sequence[Score]) -> list[Difference]:
-    return compared([(one, two, "higher") for one, two in zip(first, second, strict=True)])
+    return compute_differences([(one, two, "higher") for one, two in zip(first, second, strict=True)])
 
 
 def test_a_difference_of_means_is_the_t_test_of_what_clusters_differ_by() -> None:
@@ -226,11 +231,11 @@ def test_rows_are_paired_by_what_they_answer() -> None:
     best = {"layer": 1, "pooling": "mean", "dimensions": (("selection", "best"),)}
     first = mean_rows(TEMPLATE, right, clusters, [*layers, best])
     second = mean_rows(OTHER, right, clusters, [*layers, {**best, "layer": 3}])
-    found = paired(first, second, [ACCURACY], same_tokens=True)
+    found = pair_scores(first, second, [ACCURACY], same_tokens=True)
     # Layers are held against the same layer, the chosen one against the chosen one.
     assert [(one.layer, two.layer) for one, two, _ in found.pairs] == [(0, 0), (1, 1), (2, 2), (3, 3), (1, 3)]
     last = [dataclasses.replace(score, pooling="last") for score in second]
-    found = paired(first, last, [ACCURACY], same_tokens=True)
+    found = pair_scores(first, last, [ACCURACY], same_tokens=True)
     assert not found.pairs
     assert {one.reason for one in found.unpaired} == {"pooling differs: last against mean"}
     assert sum(one.count for one in found.unpaired) == 10
@@ -242,13 +247,13 @@ def test_controls_training_parts_and_other_metrics_are_not_compared() -> None:
         dataclasses.replace(TEMPLATE, split="valid"),
         dataclasses.replace(TEMPLATE, metric="coverage"),
     ]
-    assert not paired(rows, rows, [ACCURACY], same_tokens=True).pairs
+    assert not pair_scores(rows, rows, [ACCURACY], same_tokens=True).pairs
 
 
 def test_numbers_over_other_observations_are_refused() -> None:
     clusters = [f"c{place // 10}" for place in range(200)]
     right = np.ones((1, 200), bool)
-    found = paired(
+    found = pair_scores(
         mean_rows(TEMPLATE, right, clusters),
         mean_rows(OTHER, right[:, :190], clusters[:190]),
         [ACCURACY],
@@ -261,7 +266,7 @@ def test_the_table_has_every_declared_column() -> None:
     clusters = [f"c{place // 10}" for place in range(200)]
     right = np.random.default_rng(9).random((2, 200)) < 0.5
     found = held_against(mean_rows(TEMPLATE, right[:1], clusters), mean_rows(OTHER, right[1:], clusters))
-    frame = differences_frame(found)
+    frame = differences_to_frame(found)
     assert frame.columns == list(DIFFERENCES_COLUMNS)
     row = frame.row(0, named=True)
     assert row["difference"] == pytest.approx(row["value"] - row["base_value"])
@@ -281,17 +286,17 @@ def test_texts_in_other_words_are_compared_by_numbers_that_do_not_count_their_su
         ]
         sides.append(list(means(frame, asked, template)))
     wanted = [
-        Compared(metric="bits", tokenizers="same"),
-        Compared(metric="by_character", tokenizers="other"),
-        Compared(metric="by_token", tokenizers="changed"),
-        Compared(metric="rate"),
+        ComparableMetric(metric="bits", tokenizers="same"),
+        ComparableMetric(metric="by_character", tokenizers="other"),
+        ComparableMetric(metric="by_token", tokenizers="changed"),
+        ComparableMetric(metric="rate"),
     ]
-    found = paired(*sides, wanted, same_tokens=False, changed=True)
+    found = pair_scores(*sides, wanted, same_tokens=False, texts_differ=True)
     assert [one.metric for one, _, _ in found.pairs] == ["by_token", "rate"]
     assert found.unpaired == []
-    difference = compared(found.pairs)[0]
+    difference = compute_differences(found.pairs)[0]
     assert difference.value == pytest.approx(sides[1][2].value - sides[0][2].value)
     assert difference.low < difference.value < difference.high
-    alone = paired(*sides, wanted, same_tokens=True)
+    alone = pair_scores(*sides, wanted, same_tokens=True)
     assert alone.pairs == []
     assert {one.reason for one in alone.unpaired} == {"observations differ: 300 against 420"}

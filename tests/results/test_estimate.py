@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from sonde.stats.estimate import ClusterSums, Estimates, differences, jackknife, kish, ratios, sums_of
+from sonde.stats.estimate import (
+    ClusterSums,
+    Estimates,
+    cluster_sums,
+    estimate_differences,
+    estimate_ratios,
+    jackknife,
+    kish,
+)
 from sonde.stats.resampling import bootstrap
 
 
@@ -32,7 +40,11 @@ def without_skew(found: Estimates, index: int = 0) -> tuple[float, float, float]
     """The value and the ends of Student's interval, from an interval that skew made wider."""
     value = found.value[index]
     below, above = (value - found.low[index], found.high[index] - value)
-    return value, value - below / found.wider.low[index], value + above / found.wider.high[index]
+    return (
+        value,
+        value - below / found.width_factor.low[index],
+        value + above / found.width_factor.high[index],
+    )
 
 
 clusters = st.lists(st.tuples(st.floats(-50, 50), st.integers(1, 40)), min_size=2, max_size=12)
@@ -44,26 +56,28 @@ def test_many_groups_at_once_equal_each_group_alone(groups: list[list[tuple[floa
     cluster = np.concatenate([np.arange(len(rows)) for rows in groups])
     x = np.array([x for rows in groups for x, _ in rows])
     w = np.array([float(w) for rows in groups for _, w in rows])
-    found = ratios(ClusterSums(group, cluster, x, w, len(groups)), "real")
+    found = estimate_ratios(ClusterSums(group, cluster, x, w, len(groups)), "real")
     for index, rows in enumerate(groups):
         expected = slow_ratio(np.array([x for x, _ in rows]), np.array([float(w) for _, w in rows]))
         assert without_skew(found, index) == pytest.approx(expected, rel=1e-6, abs=1e-6, nan_ok=True)
-        alone = ratios(
+        alone = estimate_ratios(
             one_group(np.array([x for x, _ in rows]), np.array([float(w) for _, w in rows])), "real"
         )
-        assert [side[index] for side in found.wider] == pytest.approx([side[0] for side in alone.wider])
+        assert [side[index] for side in found.width_factor] == pytest.approx(
+            [side[0] for side in alone.width_factor]
+        )
         assert found.n_clusters[index] == len(rows)
 
 
 def test_clusters_of_equal_size_give_the_t_interval_of_their_means() -> None:
     means = np.array([1.0, 2.0, 4.0, 7.0, 1.5])
-    found = ratios(one_group(means * 10, np.full(5, 10.0)), "real")
+    found = estimate_ratios(one_group(means * 10, np.full(5, 10.0)), "real")
     low, high = stats.t.interval(0.95, 4, means.mean(), stats.sem(means))
     assert without_skew(found)[1:] == pytest.approx((low, high))
 
 
 def test_a_single_cluster_has_a_value_and_no_interval() -> None:
-    found = ratios(one_group(np.array([6.0]), np.array([3.0])), "real")
+    found = estimate_ratios(one_group(np.array([6.0]), np.array([3.0])), "real")
     assert found.value[0] == 2.0
     assert np.isnan(found.low[0])
     assert np.isnan(found.high[0])
@@ -71,7 +85,7 @@ def test_a_single_cluster_has_a_value_and_no_interval() -> None:
 
 def test_clusters_without_weight_change_nothing() -> None:
     x, w = np.array([3.0, 5.0, 1.0, 0.0]), np.array([2.0, 2.0, 1.0, 0.0])
-    with_empty, without = (ratios(one_group(*part), "real") for part in ((x, w), (x[:3], w[:3])))
+    with_empty, without = (estimate_ratios(one_group(*part), "real") for part in ((x, w), (x[:3], w[:3])))
     assert with_empty.low[0] == without.low[0]
     assert with_empty.n_clusters[0] == 3
 
@@ -88,7 +102,7 @@ def test_intervals_cover_what_they_promise_and_naive_ones_do_not(clusters: int) 
     worlds, rng = 4000, np.random.default_rng(20)
     x, w = draw(clusters, worlds, rng)
     rows = np.repeat(np.arange(worlds), clusters), np.tile(np.arange(clusters), worlds)
-    found = ratios(ClusterSums(*rows, x.ravel(), w.ravel(), worlds), "real")
+    found = estimate_ratios(ClusterSums(*rows, x.ravel(), w.ravel(), worlds), "real")
     covered = np.mean((found.low <= 1) & (found.high >= 1))
     assert 0.92 <= covered <= 0.97
 
@@ -109,9 +123,9 @@ def test_difference_covers_and_gains_from_pairing() -> None:
         )
         for _ in range(2)
     ]
-    paired = differences(sides[0], sides[1], "real")
+    paired = estimate_differences(sides[0], sides[1], "real")
     assert 0.92 <= np.mean((paired.low <= 0) & (paired.high >= 0)) <= 0.98
-    alone = ratios(sides[0], "real")
+    alone = estimate_ratios(sides[0], "real")
     assert np.median(paired.high - paired.low) < 0.3 * np.median(alone.high - alone.low)
 
 
@@ -123,7 +137,7 @@ def test_difference_equals_leaving_clusters_out_of_both_sides(
     other = np.arange(len(x)) >= min(missing, len(x) - 2)
     first = one_group(x, w)
     second = ClusterSums(np.zeros(other.sum(), int), np.flatnonzero(other), w[other], w[other] + 1, 1)
-    found = differences(first, second, "real")
+    found = estimate_differences(first, second, "real")
     sums = np.stack([x, w, np.where(other, w, 0), np.where(other, w + 1, 0)], axis=1)
     slow = jackknife(
         lambda t: t[:, 0] / t[:, 1] - t[:, 2] / t[:, 3],
@@ -137,7 +151,7 @@ def test_difference_equals_leaving_clusters_out_of_both_sides(
 
 def test_jackknife_of_a_ratio_is_the_clustered_ratio() -> None:
     x, w = draw(12, 1, np.random.default_rng(0))
-    fast = ratios(one_group(x[0], w[0]), "real")
+    fast = estimate_ratios(one_group(x[0], w[0]), "real")
     slow = jackknife(lambda t: t[:, 0] / t[:, 1], np.stack([x[0], w[0]], axis=1), w[0], "real")
     assert (slow.value[0], slow.low[0]) == pytest.approx((fast.value[0], fast.low[0]))
 
@@ -152,7 +166,7 @@ def test_bootstrap_of_a_ratio_is_near_the_jackknife_and_repeats_with_its_seed() 
 
         return bootstrap(ratio, sums, w[0], np.random.default_rng(seed), "real", replicates=2000)
 
-    drawn, exact = run(table, 5), ratios(one_group(x[0], w[0]), "real")
+    drawn, exact = run(table, 5), estimate_ratios(one_group(x[0], w[0]), "real")
     assert drawn.value[0] == pytest.approx(exact.value[0])
     assert drawn.high[0] - drawn.low[0] == pytest.approx(exact.high[0] - exact.low[0], rel=0.15)
     assert run(table, 5).low[0] == drawn.low[0]
@@ -167,24 +181,26 @@ def test_kish_counts_equal_clusters_and_discounts_unequal_ones() -> None:
 
 
 def test_bits_stay_above_zero() -> None:
-    found = ratios(one_group(np.array([0.0, 0.0, 9.0]), np.ones(3)), "nonnegative")
+    found = estimate_ratios(one_group(np.array([0.0, 0.0, 9.0]), np.ones(3)), "nonnegative")
     assert 0.0 < found.low[0] < found.value[0] < found.high[0]
     # Nothing is left to take a logarithm of, and nothing varies.
-    nothing = ratios(one_group(np.zeros(3), np.ones(3)), "nonnegative")
+    nothing = estimate_ratios(one_group(np.zeros(3), np.ones(3)), "nonnegative")
     assert nothing.low[0] == nothing.value[0] == nothing.high[0] == 0.0
 
 
 def test_positive_means_have_student_s_interval_of_their_logarithm() -> None:
     x, w = draw(40, 1, np.random.default_rng(4))
-    found = ratios(one_group(x[0], w[0]), "nonnegative")
+    found = estimate_ratios(one_group(x[0], w[0]), "nonnegative")
     half = stats.t.ppf(0.975, found.df[0]) * found.error[0] / found.value[0]
-    expected = np.exp(np.log(found.value[0]) + half * np.array([-found.wider.low[0], found.wider.high[0]]))
+    expected = np.exp(
+        np.log(found.value[0]) + half * np.array([-found.width_factor.low[0], found.width_factor.high[0]])
+    )
     assert (found.low[0], found.high[0]) == pytest.approx(tuple(expected))
 
 
 def test_a_few_clusters_do_not_let_the_upper_end_run_off() -> None:
-    found = ratios(one_group(np.array([1.0, 1.0, 90.0]), np.ones(3)), "nonnegative")
-    half = found.wider.high[0] * stats.t.ppf(0.975, found.df[0]) * found.error[0]
+    found = estimate_ratios(one_group(np.array([1.0, 1.0, 90.0]), np.ones(3)), "nonnegative")
+    half = found.width_factor.high[0] * stats.t.ppf(0.975, found.df[0]) * found.error[0]
     assert half > found.value[0]
     assert found.high[0] == pytest.approx(found.value[0] + (np.e - 1) * half)
 
@@ -202,7 +218,7 @@ def test_proportions_stay_between_0_and_1_hold_the_estimate_and_have_a_width(
     cluster = np.concatenate([np.arange(len(rows)) for rows in groups])
     x, w = (np.array([row[at] for rows in groups for row in rows], dtype=float) for at in (0, 1))
     for kind in ("proportion", "unit"):
-        found = ratios(ClusterSums(group, cluster, x, w, len(groups)), kind)
+        found = estimate_ratios(ClusterSums(group, cluster, x, w, len(groups)), kind)
         known = np.isfinite(found.low)
         assert (known == (found.effective >= 2)).all()
         assert (found.low[known] >= 0).all()
@@ -213,7 +229,7 @@ def test_proportions_stay_between_0_and_1_hold_the_estimate_and_have_a_width(
 
 
 def test_none_of_forty_is_not_certainly_none() -> None:
-    found = ratios(one_group(np.zeros(20), np.full(20, 2.0)), "proportion")
+    found = estimate_ratios(one_group(np.zeros(20), np.full(20, 2.0)), "proportion")
     assert (found.value[0], found.low[0]) == (0.0, 0.0)
     # At most three successes more than none would still have been missed one time in twenty.
     assert 0.05 < found.high[0] < 0.2
@@ -221,7 +237,7 @@ def test_none_of_forty_is_not_certainly_none() -> None:
 
 def test_independent_observations_give_the_interval_of_clopper_and_pearson() -> None:
     x = np.array([1.0] * 30 + [0.0] * 70)
-    found = ratios(one_group(x, np.ones(100)), "proportion")
+    found = estimate_ratios(one_group(x, np.ones(100)), "proportion")
     exact = stats.binomtest(30, 100).proportion_ci(method="exact")
     assert found.n_eff[0] == pytest.approx(100, rel=0.02)
     assert (found.low[0], found.high[0]) == pytest.approx((exact.low, exact.high), abs=2e-3)
@@ -242,7 +258,7 @@ def test_intervals_of_proportions_cover(p: float, clusters: int, icc: float) -> 
     hits = rng.binomial(sizes, rates).astype(float)
     covered = 0
     for x, w in zip(hits, sizes.astype(float), strict=True):
-        found = ratios(one_group(x, w), "proportion")
+        found = estimate_ratios(one_group(x, w), "proportion")
         # Below two effective clusters there is no interval, and nothing is claimed.
         covered += bool(np.isnan(found.low[0]) or found.low[0] <= p <= found.high[0])
     least = 1.0 if p in (0.0, 1.0) else 0.90 if clusters == 5 or p in (0.02, 0.98) else 0.93
@@ -269,7 +285,9 @@ def test_intervals_of_paired_differences_cover(first: float, second: float, clus
     for _ in range(worlds):
         one, two, where = paired(first, second, clusters, rng)
         apart = one - two
-        found = ratios(sums_of(apart[None], where), "difference", squares=np.array([(apart**2).sum()]))
+        found = estimate_ratios(
+            cluster_sums(apart[None], where), "difference", squares=np.array([(apart**2).sum()])
+        )
         covered += bool(found.low[0] <= first - second <= found.high[0])
         assert -1 <= found.low[0] < found.high[0] <= 1
         # Table and interval never disagree.
@@ -281,16 +299,20 @@ def test_pairs_that_all_fall_one_way_are_told_by_their_number() -> None:
     for pairs, decided in ((5, False), (200, True)):
         where = np.arange(pairs) % 20 if pairs > 20 else np.arange(pairs)
         apart = np.ones(pairs)
-        found = ratios(sums_of(apart[None], where), "difference", squares=np.array([float(pairs)]))
+        found = estimate_ratios(
+            cluster_sums(apart[None], where), "difference", squares=np.array([float(pairs)])
+        )
         assert found.high[0] == 1.0
         assert (found.low[0] > 0) == decided == (found.p_value[0] < 0.05)
-        mirrored = ratios(sums_of(-apart[None], where), "difference", squares=np.array([float(pairs)]))
+        mirrored = estimate_ratios(
+            cluster_sums(-apart[None], where), "difference", squares=np.array([float(pairs)])
+        )
         assert (mirrored.low[0], mirrored.high[0]) == (-1.0, -found.low[0])
 
 
 def test_no_pair_told_apart_leaves_room_for_one() -> None:
     where = np.repeat(np.arange(12), 5)
-    found = ratios(sums_of(np.zeros((1, 60)), where), "difference", squares=np.zeros(1))
+    found = estimate_ratios(cluster_sums(np.zeros((1, 60)), where), "difference", squares=np.zeros(1))
     assert -0.1 < found.low[0] < 0 < found.high[0] < 0.1
     assert found.p_value[0] == 1.0
 

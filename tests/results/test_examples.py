@@ -54,7 +54,7 @@ def test_what_was_trained_is_averaged_over_seeds_and_compared_on_the_same_exampl
     (mean,) = trained_rows(TEMPLATE, RIGHT, WHERE)
     assert mean.value == pytest.approx(RIGHT.mean()) and mean.n == 200
     assert mean.ci_method == "Korn-Graubard"
-    (gain,) = trained_rows(TEMPLATE, RIGHT[0], WHERE, less=RIGHT[1:])
+    (gain,) = trained_rows(TEMPLATE, RIGHT[0], WHERE, baseline=RIGHT[1:])
     assert gain.value == pytest.approx(RIGHT[0].mean() - RIGHT[1:].mean())
     assert gain.ci_method.startswith("seeds and paired") and gain.p_value is not None
 

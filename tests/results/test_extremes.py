@@ -16,10 +16,10 @@ from sonde.results.extremes import (
     describe_extreme,
     find_extreme,
     list_layers,
-    split_at,
+    split_by_threshold,
     widen,
 )
-from sonde.results.text_format import bounds, figures, in_figures, interval, with_interval
+from sonde.results.text_format import format_bounds, format_estimate, format_score, interval, with_interval
 
 DRAWS = 400
 CLUSTERS = 20
@@ -99,7 +99,7 @@ def test_shares_of_one_whole_ask_for_more() -> None:
     for _ in range(DRAWS):
         share = 0.5 + 0.1 * rng.normal(size=CLUSTERS)
         half = t.ppf(0.975, CLUSTERS - 1) * share.std(ddof=1) / CLUSTERS**0.5
-        found = find_extreme([row(share.mean(), half), row(1 - share.mean(), half)], of_one_whole=True)
+        found = find_extreme([row(share.mean(), half), row(1 - share.mean(), half)], are_shares=True)
         single += found is not None and found.is_single
     assert single <= DRAWS * 0.05 + 3 * (DRAWS * 0.05 * 0.95) ** 0.5
 
@@ -110,7 +110,7 @@ def test_what_allows_no_verdict_is_not_compared() -> None:
     assert find_extreme([row(1.0), row(5.0, half=0.0)]) is None
     found = find_extreme([row(1.0), row(2.0), few])
     assert found is not None
-    assert (names(found), found.among, found.unjudged) == ({2.0}, 2, 1)
+    assert (names(found), found.among, found.n_without_verdict) == ({2.0}, 2, 1)
 
 
 def test_words_say_one_a_set_or_nothing() -> None:
@@ -135,12 +135,12 @@ def test_layers_are_said_as_ranges() -> None:
 
 
 def test_sides_of_a_threshold_hold_together() -> None:
-    above, below, neither = split_at([row(0.8), row(0.2), row(0.5), row(0.61)], 0.5)
+    above, below, neither = split_by_threshold([row(0.8), row(0.2), row(0.5), row(0.61)], 0.5)
     assert [held["value"] for held in above] == [0.8]
     assert [held["value"] for held in below] == [0.2]
     # Alone 0.61 [0.51, 0.71] is above a half; of four looked at it is not.
     assert [held["value"] for held in neither] == [0.5, 0.61]
-    assert split_at([row(0.61)], 0.5)[0]
+    assert split_by_threshold([row(0.61)], 0.5)[0]
 
 
 def test_the_highest_of_several_has_a_wider_interval() -> None:
@@ -152,12 +152,18 @@ def test_the_highest_of_several_has_a_wider_interval() -> None:
 @pytest.mark.parametrize("size", [1e-3, 1e-4, 1e-6, 1e-9])
 def test_no_interval_is_printed_without_width(size: float) -> None:
     small = {"value": size, "ci_low": 0.4 * size, "ci_high": 1.6 * size}
-    for text in (interval(small), bounds(small), figures(small), in_figures(small), with_interval(small)):
+    for text in (
+        interval(small),
+        format_bounds(small),
+        format_score(small),
+        format_estimate(small),
+        with_interval(small),
+    ):
         low, high = text.partition("[")[2].rstrip("]").split(", ")
         assert low != high
         assert float(low.replace("\u2212", "-")) <= small["ci_low"] + 1e-6
         assert float(high) >= small["ci_high"] - 1e-4
     flat = {"value": 0.0, "ci_low": 0.0, "ci_high": 0.0}
     assert with_interval(flat) == "0.00 (no variation)"
-    assert figures(flat) == "0.0 (no variation)"
-    assert "[" not in interval(flat) + bounds(flat) + in_figures(flat)
+    assert format_score(flat) == "0.0 (no variation)"
+    assert "[" not in interval(flat) + format_bounds(flat) + format_estimate(flat)

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from sonde.results import Mean, Score, cells, mean_differences, means
-from sonde.results.scores import scores_frame
-from sonde.stats.estimate import ratios, sums_of
+from sonde.results.scores import scores_to_frame
+from sonde.stats.estimate import cluster_sums, estimate_ratios
 
 TEMPLATE = Score(model="m", lens="mine", metric="", value=0.0, n=0, n_clusters=0)
 RIGHT, NATS = Mean("right", pl.col("right")), Mean("nats", pl.col("nats"), "nonnegative")
@@ -75,14 +75,14 @@ def test_small_groups_are_left_out_by_what_is_counted(rows: pl.DataFrame) -> Non
     kept = list(means(rows, [NATS], TEMPLATE, by="kind", minimum=least))
     assert len(kept) == (sizes["len"] >= least).sum() == 2
     most = int(sizes["bytes"].max())
-    counted = means(rows, [NATS], TEMPLATE, by="kind", minimum=most, counted=pl.col("bytes"))
+    counted = means(rows, [NATS], TEMPLATE, by="kind", minimum=most, size=pl.col("bytes"))
     assert len(list(counted)) == 1
 
 
 def test_files_and_sums_by_cluster_give_the_numbers_of_their_rows(rows: pl.DataFrame, tmp_path: Path) -> None:
     def table(frame: pl.DataFrame | pl.LazyFrame, per: str) -> pl.DataFrame:
         nats = Mean("nats", pl.col("nats"), "nonnegative", per=pl.col(per))
-        return scores_frame(means(frame, [nats], TEMPLATE, by="kind"))
+        return scores_to_frame(means(frame, [nats], TEMPLATE, by="kind"))
 
     counted = rows.with_columns(n=pl.lit(1))
     expected = table(counted, "n")
@@ -99,7 +99,7 @@ def test_two_columns_of_the_same_rows_are_paired(rows: pl.DataFrame) -> None:
     apart = pl.col("right") - pl.col("other")
     (two,) = means(
         held,
-        [Mean("gain", pl.col("right"), less=pl.col("other"))],
+        [Mean("gain", pl.col("right"), baseline=pl.col("other"))],
         TEMPLATE,
     )
     (one,) = means(held, [Mean("gain", apart, "difference")], TEMPLATE)
@@ -122,7 +122,7 @@ def test_two_groups_of_rows_are_held_against_each_other(rows: pl.DataFrame) -> N
 
 def test_a_row_without_a_value_does_not_weigh(rows: pl.DataFrame) -> None:
     weighed = Mean("right", pl.col("right"), per=pl.col("bytes"))
-    pairs = Mean("gain", pl.col("other"), less=pl.col("right"), per=pl.col("bytes"))
+    pairs = Mean("gain", pl.col("other"), baseline=pl.col("right"), per=pl.col("bytes"))
     answered = rows.drop_nulls("right")
     assert [one.n for one in means(rows, [weighed, pairs], TEMPLATE)] == [answered["bytes"].sum()] * 2
 
@@ -165,8 +165,8 @@ def test_draws_of_a_control_are_in_the_interval() -> None:
     assert found.value == pytest.approx(alone.value)
     between = 3.0 * np.std([rows[f"draw {at}"].mean() for at in range(5)], ddof=1) * np.sqrt(1 + 1 / 5)
     mean = rows.select(pl.mean_horizontal(rows.columns[2:]) * 3.0).to_series().to_numpy()
-    plain = ratios(sums_of(mean[None], rows["cluster"].to_list()), "real")
-    clustered, wider = plain.error[0], plain.wider.high[0]
+    plain = estimate_ratios(cluster_sums(mean[None], rows["cluster"].to_list()), "real")
+    clustered, wider = plain.error[0], plain.width_factor.high[0]
     assert alone.ci_high == pytest.approx(plain.high[0]) and alone.df is not None
     variance = between**2 + clustered**2
     df = variance**2 / (clustered**4 / alone.df + between**4 / 4)

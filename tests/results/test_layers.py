@@ -6,8 +6,15 @@ from typing import Any, get_args
 
 import pytest
 
-from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN, STATUSES, LayerAccount, Status, account_layers
-from sonde.results.scores import Score, scores_frame
+from sonde.results.layers import (
+    LAYER_DIFFERENCE,
+    LAYER_GAIN,
+    STATUSES,
+    LayerSummary,
+    Status,
+    summarise_layers,
+)
+from sonde.results.scores import Score, scores_to_frame
 
 HALF = 0.02
 BEST = (("selection", "best"),)
@@ -43,8 +50,8 @@ def rows_of(
     return rows
 
 
-def account(rows: list[Score]) -> LayerAccount:
-    (found,) = account_layers(scores_frame(rows))
+def account(rows: list[Score]) -> LayerSummary:
+    (found,) = summarise_layers(scores_to_frame(rows))
     return found
 
 
@@ -162,10 +169,10 @@ def test_hidden_layers_other_poolings_other_splits_and_other_corpora_say_nothing
 
 
 def test_a_table_without_chosen_layers_has_no_account() -> None:
-    assert account_layers(scores_frame([])) == []
+    assert summarise_layers(scores_to_frame([])) == []
     rows = rows_of((0.5, 0.9), 1, 0.5)
-    assert account_layers(scores_frame(one for one in rows if one.dimensions != BEST)) == []
-    assert account_layers(scores_frame([row("accuracy", 0.5, dimensions=BEST)])) == []
+    assert summarise_layers(scores_to_frame(one for one in rows if one.dimensions != BEST)) == []
+    assert summarise_layers(scores_to_frame([row("accuracy", 0.5, dimensions=BEST)])) == []
 
 
 def test_every_model_task_and_language_has_its_own() -> None:
@@ -175,7 +182,7 @@ def test_every_model_task_and_language_has_its_own() -> None:
         accuracies = [0.5] * len(subjects)
         accuracies[place] = 0.9
         rows += rows_of(tuple(accuracies), place, 0.5, model=model, task=task, language=language)
-    found = account_layers(scores_frame(rows))
+    found = summarise_layers(scores_to_frame(rows))
     assert [(one.key, one.named) for one in found] == [
         (subject, (place,)) for place, subject in enumerate(subjects)
     ]

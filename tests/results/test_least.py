@@ -9,12 +9,18 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.comparison.differences import Outcome, compared, differences_frame
-from sonde.comparison.summary import counts, in_sentence
+from sonde.comparison.differences import Outcome, compute_differences, differences_to_frame
+from sonde.comparison.summary import count_outcomes, format_counts
 from sonde.results import Mean, Score, means
 from sonde.results.headlines import OUTCOMES
-from sonde.stats.power import detectable, level_asked
-from sonde.stats.verdict import amount, check_sizes, is_difference, least_size, sizes_of
+from sonde.stats.power import detectable_difference, discovery_level
+from sonde.stats.verdict import (
+    check_minimum_effects,
+    classify_effect,
+    is_difference,
+    minimum_effect,
+    parse_minimum_effects,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,40 +45,40 @@ from sonde.stats.verdict import amount, check_sizes, is_difference, least_size, 
 def test_what_a_difference_amounts_to(
     value: float, low: float, high: float, sure: bool, expected: str
 ) -> None:
-    assert amount(value, low, high, 0.005, sure=sure) == expected
+    assert classify_effect(value, low, high, 0.005, is_sure=sure) == expected
 
 
 def test_where_nothing_is_known_to_be_too_small_a_sure_difference_counts() -> None:
-    assert amount(1e-4, 5e-5, 2e-4, 0.0, sure=True) == "higher"
-    assert amount(0.0, -1e-9, 1e-9, 0.0, sure=False) == "undecided"
+    assert classify_effect(1e-4, 5e-5, 2e-4, 0.0, is_sure=True) == "higher"
+    assert classify_effect(0.0, -1e-9, 1e-9, 0.0, is_sure=False) == "undecided"
 
 
 def test_sizes_are_in_the_unit_of_the_metric() -> None:
-    assert least_size("accuracy", "Korn-Graubard") == least_size(
+    assert minimum_effect("accuracy", "Korn-Graubard") == minimum_effect(
         "gain", "paired clustered jackknife, Fisher's z"
     )
-    assert least_size("accuracy", "Korn-Graubard") == 0.01
-    assert least_size("mrr", "clustered jackknife, logit") == 0.01
+    assert minimum_effect("accuracy", "Korn-Graubard") == 0.01
+    assert minimum_effect("mrr", "clustered jackknife, logit") == 0.01
     # Four bytes a subword; nats are bits in another unit.
-    assert least_size("bits", "clustered jackknife, log, bootstrap-t") == pytest.approx(
-        4 * least_size("bits_per_byte", "")
+    assert minimum_effect("bits", "clustered jackknife, log, bootstrap-t") == pytest.approx(
+        4 * minimum_effect("bits_per_byte", "")
     )
-    assert least_size("nats", "") == pytest.approx(least_size("bits", "") * np.log(2), rel=1e-3)
-    assert least_size("mine", "clustered jackknife, log, bootstrap-t") == 0.0
-    assert least_size("mine", "clustered jackknife", {"mine": 3.0}) == 3.0
+    assert minimum_effect("nats", "") == pytest.approx(minimum_effect("bits", "") * np.log(2), rel=1e-3)
+    assert minimum_effect("mine", "clustered jackknife, log, bootstrap-t") == 0.0
+    assert minimum_effect("mine", "clustered jackknife", {"mine": 3.0}) == 3.0
     assert is_difference("p_at_k_gain") and is_difference("excess") and not is_difference("accuracy")
 
 
 def test_sizes_that_cannot_be_meant_are_refused() -> None:
-    assert sizes_of(["accuracy=0.02", "bits=0"]) == {"accuracy": 0.02, "bits": 0.0}
+    assert parse_minimum_effects(["accuracy=0.02", "bits=0"]) == {"accuracy": 0.02, "bits": 0.0}
     for text in ("accuracy", "accuracy=", "accuracy=much"):
         with pytest.raises(UsageError, match="write METRIC=SIZE"):
-            sizes_of([text])
+            parse_minimum_effects([text])
     with pytest.raises(UnknownNameError, match="did you mean 'accuracy'"):
-        check_sizes({"acuracy": 0.02}, ["accuracy", "bits"])
+        check_minimum_effects({"acuracy": 0.02}, ["accuracy", "bits"])
     for size in (-0.1, float("nan"), float("inf")):
         with pytest.raises(UsageError, match="least size of bits"):
-            check_sizes({"bits": size}, ["bits"])
+            check_minimum_effects({"bits": size}, ["bits"])
 
 
 TEMPLATE = Score(model="a", lens="surprisal", metric="", value=0.0, n=0, n_clusters=0)
@@ -113,38 +119,45 @@ def test_a_comparison_says_better_and_worse_only_of_what_matters() -> None:
         pair(0.01, 2.0, 5, "undecided"),
     ]
     expected: list[Outcome] = ["better", "worse", "slight", "alike", "undecided"]
-    found = compared(pairs)
+    found = compute_differences(pairs)
     assert [one.outcome for one in found] == expected
-    assert {one.least for one in found} == {0.02}
-    (row,) = counts(differences_frame(found))
+    assert {one.minimum_bits for one in found} == {0.02}
+    (row,) = count_outcomes(differences_to_frame(found))
     assert {name: row[name] for name in OUTCOMES} == {
         **dict.fromkeys(OUTCOMES, 0),
         **dict.fromkeys(expected, 1),
     }
-    assert in_sentence(row) == (
+    assert format_counts(row) == (
         "1 better, 1 worse, 1 apart by less than matters, 1 without a difference that matters, "
         "1 with no difference found; of 5 numbers"
     )
     # Whoever asks decides what matters.
-    assert [one.outcome for one in compared(pairs, {"bits": 0.0})] == [
+    assert [one.outcome for one in compute_differences(pairs, {"bits": 0.0})] == [
         *("better", "worse", "better", "undecided", "undecided")
     ]
-    assert [one.outcome for one in compared(pairs, {"bits": 1.0})] == [*(["slight"] * 3), *(["alike"] * 2)]
+    assert [one.outcome for one in compute_differences(pairs, {"bits": 1.0})] == [
+        *(["slight"] * 3),
+        *(["alike"] * 2),
+    ]
 
 
 def test_what_would_have_been_found_is_said_at_the_level_of_the_family() -> None:
-    alone = compared([pair(0.01, 2.0, 5, "one")])[0]
-    assert alone.detectable == pytest.approx(detectable(alone.error, alone.df, 0.05, alone.wider))
-    family = compared([pair(0.01, 2.0, seed, str(seed)) for seed in range(20)])
+    alone = compute_differences([pair(0.01, 2.0, 5, "one")])[0]
+    assert alone.detectable == pytest.approx(
+        detectable_difference(alone.error, alone.df, 0.05, alone.width_factor)
+    )
+    family = compute_differences([pair(0.01, 2.0, seed, str(seed)) for seed in range(20)])
     assert {one.outcome for one in family} == {"undecided"}
     for one in family:
-        assert one.detectable == pytest.approx(detectable(one.error, one.df, 0.05 / 20, one.wider))
+        assert one.detectable == pytest.approx(
+            detectable_difference(one.error, one.df, 0.05 / 20, one.width_factor)
+        )
     # A finding beside it makes the next one easier.
-    level = level_asked(20, 1)
+    level = discovery_level(20, 1)
     assert level == pytest.approx(0.05 * 2 / 20)
-    beside = compared(
+    beside = compute_differences(
         [*(pair(0.01, 2.0, seed, str(seed)) for seed in range(19)), pair(-0.2, 0.05, 1, "better")]
     )
     assert beside[0].detectable == pytest.approx(
-        detectable(beside[0].error, beside[0].df, level, beside[0].wider)
+        detectable_difference(beside[0].error, beside[0].df, level, beside[0].width_factor)
     )

@@ -6,8 +6,8 @@ import pytest
 from scipy import stats
 
 from sonde.results import Mean, Score, means
-from sonde.results.group_means import in_matched_cells, matched_cells
-from sonde.stats.intervals import widening
+from sonde.results.group_means import mark_matched_cells, match_cells
+from sonde.stats.intervals import bootstrap_t_factors
 
 SIDES, CELL = ("side", "old", "new"), ["cluster", "stratum"]
 TEMPLATE = Score(model="m", lens="l", metric="", value=0, n=0, n_clusters=0)
@@ -28,7 +28,7 @@ def random_sums(seed: int) -> pl.DataFrame:
 
 
 def difference(cells: pl.DataFrame) -> Score:
-    mean = Mean("x", pl.col("second"), "nonnegative", per=pl.col("w"), less=pl.col("first"))
+    mean = Mean("x", pl.col("second"), "nonnegative", per=pl.col("w"), baseline=pl.col("first"))
     (score,) = means(cells, [mean], TEMPLATE)
     return score
 
@@ -46,13 +46,13 @@ def least_squares(sums: pl.DataFrame) -> float:
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_the_effect_of_least_squares_and_its_jackknife(seed: int) -> None:
     sums = random_sums(seed)
-    found = difference(matched_cells(sums, SIDES, CELL, "total", "size"))
+    found = difference(match_cells(sums, SIDES, CELL, "total", "size"))
     assert found.value == pytest.approx(least_squares(sums))
     names = sums["cluster"].unique().to_list()
     without = [least_squares(sums.filter(pl.col("cluster") != name)) for name in names]
     error = np.sqrt((len(names) - 1) / len(names) * np.sum((np.array(without) - found.value) ** 2))
     assert found.df is not None and found.ci_low is not None
-    wider = widening(
+    wider = bootstrap_t_factors(
         np.zeros(len(names), int), found.value - np.array(without), np.array([found.value]), "real"
     )
     assert found.value - found.ci_low == pytest.approx(wider.low[0] * stats.t.ppf(0.975, found.df) * error)
@@ -67,14 +67,14 @@ def test_numbers_made_by_hand() -> None:
         ("b", "name", "old", 0.0, 0.0), ("b", "name", "new", 7.0, 7.0),
     ]  # fmt: skip
     sums = pl.DataFrame(rows, ["cluster", "stratum", "side", "size", "total"], orient="row")
-    cells = matched_cells(sums, SIDES, CELL, "total", "size")
+    cells = match_cells(sums, SIDES, CELL, "total", "size")
     assert cells["w"].to_list() == [7.5, 5.0, 10.0]
     assert cells["held"].to_list() == [40.0, 20.0, 40.0]
     assert difference(cells).value == pytest.approx((7.5 * 1 - 5 * 1 + 10 * 2) / 22.5)
     # The mix does not matter where each cell costs the same on both sides.
     same = sums.with_columns(total=pl.col("size") * pl.col("stratum").str.len_chars())
-    assert difference(matched_cells(same, SIDES, CELL, "total", "size")).value == pytest.approx(0)
+    assert difference(match_cells(same, SIDES, CELL, "total", "size")).value == pytest.approx(0)
     shares = (
-        in_matched_cells(sums, "side", CELL, "size").group_by("side").agg(pl.col("matched", "size").sum())
+        mark_matched_cells(sums, "side", CELL, "size").group_by("side").agg(pl.col("matched", "size").sum())
     )
     assert shares.sort("side").rows() == [("new", 40.0, 146.0), ("old", 60.0, 60.0)]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sonde.stats.metrics import equal_mass_bins, expected_calibration_error, ranks, spearman
+from sonde.stats.metrics import average_ranks, equal_mass_bins, expected_calibration_error, spearman
 
 
 def test_calibration_error_by_hand() -> None:
@@ -38,7 +38,7 @@ def test_spearman_equals_scipy(pairs: list[tuple[int, int]]) -> None:
 
 @given(st.lists(st.one_of(st.floats(-3, 3), st.sampled_from([0.0, -0.0, 1.0])), min_size=1, max_size=40))
 def test_ranks_equal_scipys(values: list[float]) -> None:
-    assert ranks(np.array(values)).tolist() == stats.rankdata(values).tolist()
+    assert average_ranks(np.array(values)).tolist() == stats.rankdata(values).tolist()
 
 
 def test_spearman_leaves_out_what_a_draw_does_not_hold() -> None:

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.base.errors import InputError
-from sonde.results.schema import dimension, dimensions_are, dimensions_named, in_words
+from sonde.results.schema import dimension_value, dimensions_text, has_dimension_names, has_dimensions
 from sonde.results.scores import (
     SCHEMA_VERSION,
     SCORES_COLUMNS,
     SCORES_SCHEMA,
     Score,
+    frame_to_scores,
     read_scores,
-    scores_frame,
-    scores_from,
+    scores_to_frame,
 )
 
 TEXT = st.text(alphabet=st.sampled_from(list(";=#|ab Ġ→")), max_size=6)
@@ -46,19 +46,19 @@ def test_scores_come_back_from_their_table(dimensions: list[tuple[str, str]], k:
         score(*dimensions, k=k, l2=0.5, method="linear", fold_layers=(k, 2)),
         score(objective="pll", n_relations=k, compared_to="offset", of_metric="accuracy", control="chance"),
     ]
-    assert scores_from(scores_frame(made)) == made
+    assert frame_to_scores(scores_to_frame(made)) == made
 
 
 @given(st.lists(st.tuples(NAMES, TEXT), max_size=3, unique_by=lambda one: one[0]))
 def test_rows_are_chosen_by_their_dimensions_whatever_these_hold(dimensions: list[tuple[str, str]]) -> None:
-    table = scores_frame([score(*dimensions)])
+    table = scores_to_frame([score(*dimensions)])
     held = dict(dimensions)
     for name in ("tag", "origin", "subword", "user_tag", "selection", "epoch"):
-        assert table.select(dimension(name)).item() == held.get(name)
-    assert table.select(dimensions_are(held), a=dimensions_named(*held)).row(0) == (True, True)
-    assert table.select(dimensions_are({}), a=dimensions_named()).row(0) == (not held, not held)
-    assert table.select(dimensions_named(*held, "kind")).row(0) == (False,)
-    assert table.select(dimensions_are({name: f"{value}x" for name, value in held.items()})).item() == (
+        assert table.select(dimension_value(name)).item() == held.get(name)
+    assert table.select(has_dimensions(held), a=has_dimension_names(*held)).row(0) == (True, True)
+    assert table.select(has_dimensions({}), a=has_dimension_names()).row(0) == (not held, not held)
+    assert table.select(has_dimension_names(*held, "kind")).row(0) == (False,)
+    assert table.select(has_dimensions({name: f"{value}x" for name, value in held.items()})).item() == (
         not held
     )
 
@@ -67,12 +67,12 @@ def test_values_that_look_like_two_dimensions_stay_apart() -> None:
     """Two labels of a user and a subword, whose values hold what separates dimensions as they are written."""
     label = score(("user_tag", "a;tag=b"))
     nested = score(("user_tag", "a"), ("tag", "b"))
-    table = scores_frame([label, nested, score(("subword", ";#31"))])
-    assert table.select(a=dimension("user_tag"), b=dimension("tag")).rows() == [
+    table = scores_to_frame([label, nested, score(("subword", ";#31"))])
+    assert table.select(a=dimension_value("user_tag"), b=dimension_value("tag")).rows() == [
         ("a;tag=b", None), ("a", "b"), (None, None),
     ]  # fmt: skip
-    assert table.filter(dimension("subword") == ";#31").height == 1
-    assert table.select(in_words())["dimensions"].to_list()[1] == "user_tag a, tag b"
+    assert table.filter(dimension_value("subword") == ";#31").height == 1
+    assert table.select(dimensions_text())["dimensions"].to_list()[1] == "user_tag a, tag b"
 
 
 def of_version(version: int) -> pl.Expr:
@@ -103,20 +103,20 @@ SPOILED: dict[str, tuple[Callable[[pl.DataFrame], pl.DataFrame], str]] = {
 def test_a_table_of_another_schema_is_refused_in_one_line(way: str, tmp_path: Path) -> None:
     spoil, said = SPOILED[way]
     path = tmp_path / "scores.parquet"
-    spoil(scores_frame([score(("tag", "a")), score()])).write_parquet(path)
+    spoil(scores_to_frame([score(("tag", "a")), score()])).write_parquet(path)
     with pytest.raises(InputError, match=re.escape(said)) as refused:
         read_scores(path)
     assert "\n" not in str(refused.value)
 
 
 def test_a_table_that_was_written_is_the_table(tmp_path: Path) -> None:
-    table = scores_frame([score(("tag", "a")), score()])
+    table = scores_to_frame([score(("tag", "a")), score()])
     table.with_columns(more=1).write_parquet(tmp_path / "scores.parquet")
     assert read_scores(tmp_path / "scores.parquet").equals(table)
 
 
 def test_every_column_but_the_dimensions_is_flat_in_pandas() -> None:
-    table = scores_frame([score(("tag", "a"), k=3, method="linear"), score()]).to_pandas()
+    table = scores_to_frame([score(("tag", "a"), k=3, method="linear"), score()]).to_pandas()
     assert table[(table.k == 3) & (table.method == "linear")].shape[0] == 1
     nested = {name for name, kind in SCORES_SCHEMA.items() if pl.Schema({name: kind})[name].is_nested()}
     assert nested == {"dimensions", "fold_layers"}

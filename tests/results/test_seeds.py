@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sonde.stats.resampling import trained_difference, trained_mean
+from sonde.stats.resampling import difference_by_seed, mean_by_seed
 
 
 def worlds_of(
@@ -25,7 +25,7 @@ def worlds_of(
 @pytest.mark.parametrize("noise", [0.0, 0.15, 0.4])
 def test_intervals_over_seeds_and_clusters_cover(seeds: int, noise: float) -> None:
     worlds, rng = 500, np.random.default_rng(seeds)
-    found = [trained_difference(*worlds_of(seeds, noise, rng)) for _ in range(worlds)]
+    found = [difference_by_seed(*worlds_of(seeds, noise, rng)) for _ in range(worlds)]
     assert np.mean([one.low[0] <= 0 <= one.high[0] for one in found]) >= 0.93
 
 
@@ -34,7 +34,7 @@ def test_intervals_over_clusters_alone_do_not() -> None:
     missed = 0
     for _ in range(200):
         first, second, where = worlds_of(3, 0.4, rng)
-        alone = trained_difference(first.mean(0)[None], second.mean(0)[None], where)
+        alone = difference_by_seed(first.mean(0)[None], second.mean(0)[None], where)
         missed += not alone.low[0] <= 0 <= alone.high[0]
     assert missed / 200 > 0.3
 
@@ -42,8 +42,8 @@ def test_intervals_over_clusters_alone_do_not() -> None:
 def test_variances_add_and_degrees_of_freedom_are_those_of_welch() -> None:
     rng = np.random.default_rng(2)
     first, second, where = worlds_of(3, 0.3, rng)
-    found = trained_difference(first, second, where)
-    alone = trained_difference(first.mean(0)[None], second.mean(0)[None], where)
+    found = difference_by_seed(first, second, where)
+    alone = difference_by_seed(first.mean(0)[None], second.mean(0)[None], where)
     between = [side.mean(1).var(ddof=1) / 3 for side in (first, second)]
     variance = alone.error[0] ** 2 + sum(between)
     assert found.error[0] == pytest.approx(np.sqrt(variance))
@@ -63,15 +63,15 @@ def test_three_seeds_that_disagree_leave_a_wide_interval() -> None:
         np.stack([(rng.random(1200) < p).astype(float) for p in rates])
         for rates in ((0.50, 0.64, 0.51), (0.52, 0.50, 0.50))
     )
-    found = trained_difference(one, two, where)
-    alone = trained_difference(one.mean(0)[None], two.mean(0)[None], where)
+    found = difference_by_seed(one, two, where)
+    alone = difference_by_seed(one.mean(0)[None], two.mean(0)[None], where)
     assert alone.low[0] > 0
     assert found.low[0] < 0 < found.high[0]
 
 
 def test_a_mean_over_seeds_has_a_proportions_interval() -> None:
     values = np.zeros((5, 60))
-    found = trained_mean(values, np.repeat(np.arange(12), 5))
+    found = mean_by_seed(values, np.repeat(np.arange(12), 5))
     assert (found.value[0], found.low[0]) == (0.0, 0.0)
     assert 0 < found.high[0] < 0.3
     assert np.isfinite(found.n_eff[0])

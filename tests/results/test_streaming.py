@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from sonde.results import group_means
-from sonde.results.group_means import Accumulator, whole, whole_items
+from sonde.results.group_means import Accumulator, iterate_item_batches, to_fixed_point
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def table() -> pl.DataFrame:
 
 def test_batches_never_part_an_item(table: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_means, "_BATCH_ROWS", 64)
-    batches = list(whole_items(table.lazy()))
+    batches = list(iterate_item_batches(table.lazy()))
     assert len(batches) > 20
     assert pl.concat(batches).equals(table)
     seen = [item for batch in batches for item in batch["item_id"].unique()]
@@ -29,7 +29,7 @@ def test_batches_never_part_an_item(table: pl.DataFrame, monkeypatch: pytest.Mon
 
 
 def test_an_empty_table_is_one_empty_batch(table: pl.DataFrame) -> None:
-    (only,) = whole_items(table.clear().lazy())
+    (only,) = iterate_item_batches(table.clear().lazy())
     assert only.is_empty() and only.columns == table.columns
 
 
@@ -41,7 +41,7 @@ def test_sums_do_not_depend_on_the_order_of_rows_or_batches(
     for seed in range(3):
         sums = Accumulator(("cluster",), ("nats",))
         for batch in table.sample(fraction=1, shuffle=True, seed=seed).iter_slices(100 + 57 * seed):
-            part = batch.with_columns(whole(pl.col("nats")), n=pl.lit(1))
+            part = batch.with_columns(to_fixed_point(pl.col("nats")), n=pl.lit(1))
             sums.add(part.group_by("cluster").agg(pl.col("nats", "n").sum()))
         totals.append(sums.total())
     assert totals[0].equals(totals[1]) and totals[0].equals(totals[2])

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.results.text_format import bounds, standing
-from sonde.stats.verdict import verdict_allowed, why_no_verdict
+from sonde.results.text_format import caveat, format_bounds
+from sonde.stats.verdict import allows_verdict, no_verdict_reason
 
 FIRM = {
     "value": 0.5, "ci_low": 0.45, "ci_high": 0.55, "n_clusters": 40, "effective_clusters": 30.0,
@@ -12,9 +12,9 @@ FIRM = {
 
 
 def test_a_firm_row_allows_a_verdict() -> None:
-    assert verdict_allowed(FIRM)
-    assert standing(FIRM) == ""
-    assert bounds(FIRM, 100) == "[45.0, 55.0]"
+    assert allows_verdict(FIRM)
+    assert caveat(FIRM) == ""
+    assert format_bounds(FIRM, 100) == "[45.0, 55.0]"
 
 
 @pytest.mark.parametrize(
@@ -31,20 +31,20 @@ def test_a_firm_row_allows_a_verdict() -> None:
     ],
 )
 def test_what_lacks_a_verdict_says_why(changed: dict[str, float | None], why: str) -> None:
-    assert why in why_no_verdict(FIRM | changed)
-    assert why in standing(FIRM | changed)
-    assert not verdict_allowed(FIRM | changed)
+    assert why in no_verdict_reason(FIRM | changed)
+    assert why in caveat(FIRM | changed)
+    assert not allows_verdict(FIRM | changed)
 
 
 def test_a_narrow_interval_of_a_small_share_and_five_seeds_are_enough() -> None:
-    assert verdict_allowed(FIRM | {"value": 0.01, "ci_low": 0.002, "ci_high": 0.04})
-    assert verdict_allowed(FIRM | {"seeds": 5})
+    assert allows_verdict(FIRM | {"value": 0.01, "ci_low": 0.002, "ci_high": 0.04})
+    assert allows_verdict(FIRM | {"seeds": 5})
 
 
 def test_means_without_bounds_are_not_held_to_the_widths_of_proportions() -> None:
-    assert verdict_allowed(FIRM | {"value": 3.0, "ci_low": 2.0, "ci_high": 4.0, "n_eff": None})
+    assert allows_verdict(FIRM | {"value": 3.0, "ci_low": 2.0, "ci_high": 4.0, "n_eff": None})
 
 
 def test_rows_of_earlier_versions_are_taken_by_their_clusters() -> None:
-    assert verdict_allowed({"value": 1.0, "ci_low": 0.9, "ci_high": 1.1, "n_clusters": 10})
-    assert not verdict_allowed({"value": 1.0, "ci_low": 0.9, "ci_high": 1.1, "n_clusters": 9})
+    assert allows_verdict({"value": 1.0, "ci_low": 0.9, "ci_high": 1.1, "n_clusters": 10})
+    assert not allows_verdict({"value": 1.0, "ci_low": 0.9, "ci_high": 1.1, "n_clusters": 9})

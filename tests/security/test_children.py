@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.child_process import SAFE_PATH, safe_children
+from sonde.base.child_process import SAFE_PATH_ENV, safe_path_environment
 from sonde.corpora.sources.pypi import _download_wheel, pip_setting
 from sonde.executors import EXECUTORS
 
@@ -21,14 +21,14 @@ def witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("pip", "re", "runpy", "signal", "threading", "tempfile", "pickle", "sitecustomize"):
         (folder / f"{name}.py").write_text(f"open({str(path)!r}, 'w')\nraise SystemExit(1)\n")
     monkeypatch.chdir(folder)
-    monkeypatch.delenv(SAFE_PATH, raising=False)
+    monkeypatch.delenv(SAFE_PATH_ENV, raising=False)
     return path
 
 
 def test_workers(witness: Path) -> None:
     found = EXECUTORS.load("local").map(len, ["a", "bb", "ccc"], workers=2)
     assert sorted(found) == [("a", 1), ("bb", 2), ("ccc", 3)]
-    assert not witness.exists() and SAFE_PATH not in os.environ
+    assert not witness.exists() and SAFE_PATH_ENV not in os.environ
 
 
 def test_pip(witness: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -48,13 +48,13 @@ def test_the_environment_is_as_it_was_whatever_the_order_in_which_threads_leave(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for before in (None, "", "other"):
-        monkeypatch.delenv(SAFE_PATH, raising=False)
+        monkeypatch.delenv(SAFE_PATH_ENV, raising=False)
         if before is not None:
-            monkeypatch.setenv(SAFE_PATH, before)
-        first, second = safe_children(), safe_children()
+            monkeypatch.setenv(SAFE_PATH_ENV, before)
+        first, second = safe_path_environment(), safe_path_environment()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
-        assert os.environ[SAFE_PATH] == "1"
+        assert os.environ[SAFE_PATH_ENV] == "1"
         second.__exit__(None, None, None)
-        assert os.environ.get(SAFE_PATH) == before
+        assert os.environ.get(SAFE_PATH_ENV) == before

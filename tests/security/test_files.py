@@ -16,10 +16,10 @@ import pytest
 
 import sonde
 from sonde.base.errors import InputError, SondeError
-from sonde.corpora import Intake, read_files
+from sonde.corpora import SkipCounter, read_files
 from sonde.corpora.engine.releases import read_tar, read_zip
 from sonde.corpora.engine.walk import suffix_table
-from sonde.models import ModelSpec, describe, load_model
+from sonde.models import ModelSpec, describe_model, load_model
 from sonde.models.engine import files
 from sonde.models.engine.files import Location
 from sonde.store.run_folder import RunDirectory
@@ -42,7 +42,7 @@ def test_a_tar_gives_regular_files_inside_it_alone(tmp_path: Path) -> None:
             info = tarfile.TarInfo(f"a/odd{number}.py")
             info.type, info.linkname = kind, "/etc/passwd"
             opened.addfile(info)
-    intake = Intake()
+    intake = SkipCounter()
     assert [path for path, _, _ in read_tar(archive, TABLE, intake, lambda path: True)] == ["a/good.py"]
     assert intake.counts == {"symbolic link": 2, "not a regular file": 3}
     assert [path.name for path in tmp_path.iterdir()] == ["a.tar.gz"]
@@ -56,7 +56,7 @@ def test_a_zip_gives_regular_files_inside_it_alone(tmp_path: Path) -> None:
         link = zipfile.ZipInfo("a/link.py")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         opened.writestr(link, "/etc/passwd")
-    intake = Intake()
+    intake = SkipCounter()
     assert [path for path, _, _ in read_zip(archive, TABLE, intake, lambda path: True)] == ["a/good.py"]
     assert intake.counts == {"symbolic link": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
@@ -72,7 +72,7 @@ def sparse(path: Path) -> Path:
 def test_a_source_file_of_a_terabyte_is_passed_over(tmp_path: Path) -> None:
     sparse(tmp_path / "huge.py")
     (tmp_path / "good.py").write_text("x = 1\n")
-    intake = Intake()
+    intake = SkipCounter()
     assert [file.path for file in read_files(f"local:{tmp_path}", (), intake)] == ["good.py"]
     assert intake.counts["too large"] == 1
 
@@ -81,7 +81,7 @@ def test_a_source_file_of_a_terabyte_is_passed_over(tmp_path: Path) -> None:
 def test_rows_of_a_terabyte_are_refused(tmp_path: Path, scheme: str) -> None:
     path = sparse(tmp_path / ("rows.csv" if scheme == "labelled" else "rows.jsonl"))
     with pytest.raises(SondeError):
-        list(read_files(f"{scheme}:{path}", (), Intake()))
+        list(read_files(f"{scheme}:{path}", (), SkipCounter()))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_file_of_a_model_of_a_terabyte_is_refused(tmp_path: Path, name: str) -
     folder = save_decoder(tmp_path / "model")
     sparse(folder / name)
     with pytest.raises(InputError):
-        describe(ModelSpec(name=str(folder)))
+        describe_model(ModelSpec(name=str(folder)))
 
 
 def test_a_summary_of_a_terabyte_is_refused(tmp_path: Path) -> None:
@@ -150,10 +150,10 @@ def test_every_file_of_a_model_on_the_hub_is_of_one_commit(
         commit = revision if revision in commits else commits[len(asked) > 1]
         return tmp_path / "snapshots" / commit / name
 
-    monkeypatch.setattr(files, "_fetched", fetched)
+    monkeypatch.setattr(files, "_download_file", fetched)
     place = Location(name="somebody/model", local=False, revision="main")
     files._commit.cache_clear()
-    found = [files.file_of(place, name) for name in ("config.json", "model.safetensors", "tokenizer.json")]
+    found = [files.find_file(place, name) for name in ("config.json", "model.safetensors", "tokenizer.json")]
     files._commit.cache_clear()
     assert {path.parent.name for path in found if path} == {commits[0]}
     assert asked[0] == ("config.json", "main")
@@ -179,7 +179,7 @@ def test_archives_whose_members_share_a_name_or_their_bytes(tmp_path: Path) -> N
             info.size = 6
             packed.addfile(info, io.BytesIO(f"x = {number}\n".encode()))
     for archive, read, left_out in ((wheel, read_zip, {"unreadable": 2}), (tarball, read_tar, {})):
-        intake = Intake()
+        intake = SkipCounter()
         held = [(path, text) for path, text, _ in read(archive, TABLE, intake, lambda path: True)]
         assert held == [("a/twice.py", "x = 2\n")]
         assert intake.counts == left_out

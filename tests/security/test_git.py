@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.corpora import Intake, read_files
+from sonde.corpora import SkipCounter, read_files
 from tests.corpora.test_git import git
 
 SECRET = "hunter2-of-the-machine"
@@ -133,7 +133,7 @@ class Planted:
             (f"git:{self.root}?since=2020-01-01", False),
             (f"git:{self.root}@main", True),
         ):
-            intake = Intake()
+            intake = SkipCounter()
             (file,) = read_files(corpus, (), intake, dated=dated)
             assert file.text == "x = 1\ny = 2\n"
             assert [day for _, day in file.dates] == (["2020-01-01", "2023-06-01"] if dated else [])
@@ -220,10 +220,12 @@ def test_bare_packed_and_with_longer_hashes(tmp_path: Path) -> None:
         git(root, "gc", "-q")
         git(root, "clone", "-q", "--bare", str(root), f"{root}.git")
         for place in (root, root.with_suffix(".git"), root / ".git"):
-            assert [file.text for file in read_files(f"git:{place}", (), Intake(), dated=True)] == ["x = 1\n"]
+            assert [file.text for file in read_files(f"git:{place}", (), SkipCounter(), dated=True)] == [
+                "x = 1\n"
+            ]
     (tmp_path / "sha1/.git/config").write_text("[extensions]\n\tobjectFormat = md5\n")
     with pytest.raises(InputError, match=r"objectformat is 'md5'; sha1 and sha256"):
-        list(read_files(f"git:{tmp_path}/sha1", (), Intake()))
+        list(read_files(f"git:{tmp_path}/sha1", (), SkipCounter()))
 
 
 @pytest.mark.parametrize("way", ["no", "damaged"])
@@ -252,7 +254,7 @@ def test_a_repository_without_some_of_its_objects(tmp_path: Path, kind: str, way
         # A header that promises more than there is, or that cannot be read.
         place.write_bytes(zlib.compress(b"blob 100\0x") if kind == "blob" else b"rubbish")
     for dated in (False, True):
-        intake = Intake()
+        intake = SkipCounter()
         files = {file.path: file.text for file in read_files(f"git:{root}", (), intake, dated=dated)}
         whole = kind == "earlier" and not dated
         assert set(files) == {"p/a.py", "r/a.py"} | ({"q/a.py"} if whole else set())
@@ -273,7 +275,7 @@ def test_what_looks_like_a_repository(tmp_path: Path) -> None:
         (root / "objects").mkdir(parents=True)
         (root / name).write_text(told)
         with pytest.raises(InputError, match="not a git repository") as caught:
-            list(read_files(f"git:{root}", (), Intake()))
+            list(read_files(f"git:{root}", (), SkipCounter()))
         assert SECRET not in str(caught.value)
     root = tmp_path / "pipe"
     root.mkdir()
@@ -281,4 +283,4 @@ def test_what_looks_like_a_repository(tmp_path: Path) -> None:
     os.mkfifo(root / "HEAD")
     os.mkfifo(root / ".git")
     with pytest.raises(InputError, match="not a git repository"):
-        list(read_files(f"git:{root}", (), Intake()))
+        list(read_files(f"git:{root}", (), SkipCounter()))

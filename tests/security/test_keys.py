@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sonde.base.error_log import log_beside
-from sonde.base.errors import InputError, UsageError, without_secrets
+from sonde.base.error_log import set_log_folder
+from sonde.base.errors import InputError, UsageError, redact_secrets
 from sonde.cli.commands import app
-from sonde.cli.errors import ended
-from sonde.corpora import Intake, read_files
+from sonde.cli.errors import run_command
+from sonde.corpora import SkipCounter, read_files
 from sonde.lenses.prompting.replies import PromptingOptions
 from sonde.store.run_folder import RunDirectory
 
@@ -23,7 +23,7 @@ LOGIN = "me:pass0123@word"
 def test_values_of_variables_that_hold_keys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, KEY)
     monkeypatch.setenv("SOME_KEY", "true")
-    assert without_secrets(f"got {KEY}, true") == "got ***, true"
+    assert redact_secrets(f"got {KEY}, true") == "got ***, true"
 
 
 def test_a_failing_index_with_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_failing_index_with_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("PIP_NO_INDEX", "0")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(InputError, match="cannot be reached") as caught:
-        list(read_files("pypi:demo==1.0", (), Intake()))
+        list(read_files("pypi:demo==1.0", (), SkipCounter()))
     assert "pass0123" not in str(caught.value) and "127.0.0.1" in str(caught.value)
     done = CliRunner().invoke(
         app, ["label", "len", "-c", "pypi:demo==1.0", "-o", str(tmp_path / "out.jsonl")]
@@ -52,10 +52,10 @@ def test_logs_and_summaries(
     monkeypatch.setenv("HF_TOKEN", KEY)
 
     def fails() -> None:
-        log_beside(tmp_path)
+        set_log_folder(tmp_path)
         raise RuntimeError(f"https://{LOGIN}@host answers 401 to {KEY}")
 
-    assert ended(fails, ["run", f"--token={KEY}"]) == 1
+    assert run_command(fails, ["run", f"--token={KEY}"]) == 1
     RunDirectory(tmp_path).write_summary({"arguments": [f"https://{LOGIN}@host", KEY]})
     said = capsys.readouterr().err + "".join(
         path.read_text() for path in tmp_path.rglob("*") if path.is_file()

@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from sonde.base.errors import InputError
 from sonde.base.memory import measure_peak_memory
-from sonde.corpora import Intake, read_files
+from sonde.corpora import SkipCounter, read_files
 from sonde.results.scores import read_scores
 
 
@@ -34,7 +34,7 @@ def test_rows_without_number(tmp_path: Path) -> None:
     assert path.stat().st_size < 2_000_000
     begun = time.monotonic()
     with pytest.raises(InputError, match="it holds 100,000,000 rows, and at most 10,000,000 are read"):
-        list(read_files(f"labelled:{path}", (), Intake()))
+        list(read_files(f"labelled:{path}", (), SkipCounter()))
     with pytest.raises(InputError, match="holds 100,000,000 rows, which no run writes"):
         read_scores(path)
     assert time.monotonic() - begun < 2
@@ -69,7 +69,7 @@ def test_nested_values_are_not_unfolded(tmp_path: Path) -> None:
     texts = [f"x = {number}" for number in range(20)]
     parquet.write_table(pa.table({"code": texts, "label": ["a", "b"] * 10, "more": bomb}), path)
     before = measure_peak_memory()
-    assert len(list(read_files(f"labelled:{path}", ("python",), Intake()))) == 20
+    assert len(list(read_files(f"labelled:{path}", ("python",), SkipCounter()))) == 20
     assert measure_peak_memory() - before < 300_000_000
 
 
@@ -81,9 +81,9 @@ def test_texts_stored_once_and_each_for_itself_are_read_alike(tmp_path: Path) ->
         path = tmp_path / name / "own.parquet"
         path.parent.mkdir()
         parquet.write_table(pa.table(rows), path, use_dictionary=dictionary)
-        found.append(list(read_files(f"labelled:{path}", (), Intake())))
+        found.append(list(read_files(f"labelled:{path}", (), SkipCounter())))
     polars = tmp_path / "d" / "own.parquet"
     polars.parent.mkdir()
     pl.DataFrame(rows).write_parquet(polars)
-    found.append(list(read_files(f"labelled:{polars}", (), Intake())))
+    found.append(list(read_files(f"labelled:{polars}", (), SkipCounter())))
     assert found[0] and all(one == found[0] for one in found)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import sonde as package
-from sonde.base.terminal import escaped
+from sonde.base.terminal import escape_text
 from sonde.cli import main
 from tests.experiments.conftest import save_decoder
 from tests.experiments.test_json import COMMANDS
@@ -214,6 +214,6 @@ def test_one_function_prints() -> None:
 
 def test_no_sign_is_hidden() -> None:
     for sign in map(chr, range(0x3000)):
-        shown = escaped(sign)
+        shown = escape_text(sign)
         assert shown.isprintable() or unicodedata.category(shown) == "Zs"
         assert shown == sign or ast.literal_eval(f"'{shown}'") == sign

@@ -12,13 +12,13 @@ from typing import get_origin, get_type_hints
 import pytest
 
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.base.option_types import Values
+from sonde.base.option_types import AllowedValues
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Experiment
 from sonde.experiments.arguments import from_arguments
 from sonde.experiments.experiment import load_experiment
-from sonde.lenses import LENSES, typed_options
+from sonde.lenses import LENSES, get_option_type
 from sonde.report.requirements import read_requirements
 from sonde.training.pretrain.recipe import read_recipe
 from tests.experiments.test_json import COMMANDS
@@ -110,8 +110,8 @@ KEYS = [
 OPTIONS = [
     (lens, name)
     for lens in LENSES.names()
-    for name, field in typed_options(LENSES.load(lens)).model_fields.items()
-    if Values.of(field).several
+    for name, field in get_option_type(LENSES.load(lens)).model_fields.items()
+    if AllowedValues.of(field).several
 ]
 
 
@@ -137,7 +137,7 @@ def test_an_option_without_a_value_is_refused(lens: str, name: str, tmp_path: Pa
     path.write_text(f"[options.{lens}]\n{name} = []\n")
     with pytest.raises(UsageError, match="names nothing"):
         load_experiment(path)
-    options = typed_options(LENSES.load(lens))
+    options = get_option_type(LENSES.load(lens))
     for empty in ("", (), [], " ", ","):
         with pytest.raises(UsageError, match=f"option {name} = .* is not"):
             options.read({name: empty})

@@ -139,13 +139,13 @@ def test_a_table_of_a_clock_that_was_ahead_goes_first(tmp_path: Path) -> None:
 def test_the_bound_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SONDE_CACHE", str(tmp_path))
     monkeypatch.setenv("SONDE_CACHE_SIZE", "0.5")
-    assert TableCache.of_environment() == TableCache(tmp_path / "observations", 500_000_000)
+    assert TableCache.from_environment() == TableCache(tmp_path / "observations", 500_000_000)
     monkeypatch.delenv("SONDE_CACHE_SIZE")
-    assert TableCache.of_environment().most == 10_000_000_000
+    assert TableCache.from_environment().maximum == 10_000_000_000
     for wrong in ("much", "inf"):
         monkeypatch.setenv("SONDE_CACHE_SIZE", wrong)
         with pytest.raises(UsageError, match="no number of gigabytes"):
-            TableCache.of_environment()
+            TableCache.from_environment()
 
 
 WRITER = """

@@ -20,7 +20,7 @@ from typer.utils import get_params_from_function
 
 from sonde.cli.commands import app
 from sonde.store import manifest
-from sonde.store.remote import in_step
+from sonde.store.remote import sync_folder
 
 from .conftest import Place, computer, silent
 
@@ -33,7 +33,7 @@ FOREIGN = {
 }
 """What somebody else keeps at an address."""
 
-OVERHEAD = (manifest.NAME,)
+OVERHEAD = (manifest.MANIFEST_NAME,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def held(made: Made, one: tuple[str, str], address: str) -> Place:
     """A store with the run that a command takes there."""
     if one in (("compare", "output"), ("merge", "output")):
         return Place(address)
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         shutil.copytree(
             made.share if one == ("merge", "directories") else made.whole, folder, dirs_exist_ok=True
         )

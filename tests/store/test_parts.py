@@ -50,6 +50,6 @@ def test_a_part_without_receipt_is_computed_again(store: PartStore) -> None:
 
 def test_stale_parts_go_with_their_receipts(store: PartStore) -> None:
     store.put("folder/kept.parquet", "key", FRAME, {})
-    store.keep_only("folder", {"folder/kept.parquet"})
+    store.remove_unplanned_parts("folder", {"folder/kept.parquet"})
     assert [path.name for path in (store.root / "folder").iterdir()] == ["kept.parquet"]
     assert len(list(store.root.glob("receipts/**/*.json"))) == 1

@@ -15,13 +15,13 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 import sonde
-from sonde.api.compare import ComparedModels
+from sonde.api.compare import Comparison
 from sonde.base.errors import StoreError
 from sonde.cli.commands import app
 from sonde.comparison.compare import compare, write_comparison
-from sonde.report import build_card, build_report, save_figures
+from sonde.report import save_figures, write_card, write_report
 from sonde.store import checksums
-from sonde.store.checksums import verify
+from sonde.store.checksums import verify_folder
 
 from .conftest import decoder as decoder
 from .test_commands import Made
@@ -50,11 +50,11 @@ def edited(path: Path) -> None:
 
 
 def page(run: Path, _: Made) -> bytes:
-    return build_report(run).read_bytes()
+    return write_report(run).read_bytes()
 
 
 def card(run: Path, _: Made) -> str:
-    return build_card(run).json_text()
+    return write_card(run).json_text()
 
 
 def compared(run: Path, _: Made) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def compared(run: Path, _: Made) -> pl.DataFrame:
 
 
 def comparison(run: Path, _: Made) -> pl.DataFrame:
-    return ComparedModels(run / "comparison").differences
+    return Comparison(run / "comparison").differences
 
 
 def figure(run: Path, _: Made) -> list[bytes]:
@@ -108,9 +108,11 @@ READERS: Mapping[str, Callable[[Path, Made], Any]] = {
 def kinds(root: Path) -> list[str]:
     """One file with a receipt of each folder, lens and ending."""
     found = {
-        ("/".join(one.split("/")[:2]), Path(one).suffix): one for one in verify(root).intact if "/" in one
+        ("/".join(one.split("/")[:2]), Path(one).suffix): one
+        for one in verify_folder(root).intact
+        if "/" in one
     }
-    return sorted({*found.values(), *(one for one in verify(root).intact if "/" not in one)})
+    return sorted({*found.values(), *(one for one in verify_folder(root).intact if "/" not in one)})
 
 
 def same(one: Any, other: Any) -> bool:
@@ -155,22 +157,22 @@ def test_a_file_is_read_once_to_be_checked(
 
     monkeypatch.setattr(checksums, "hash_file", hash_file)
     for _ in range(2):
-        build_card(run)
+        write_card(run)
     # A card is of scores: what models observed is not gone through for it.
     assert sorted(hashed) == ["run.json", "scores.parquet"]
     edited(run / "scores.parquet")
     with pytest.raises(StoreError, match=r"scores\.parquet: its content is not what was written"):
-        build_card(run)
+        write_card(run)
 
 
 def test_the_same_command_mends_every_kind_of_file(made: Made, tmp_path: Path) -> None:
     run = Path(shutil.copytree(made.whole, tmp_path / "run"))
     for relative in kinds(made.whole):
         edited(run / relative)
-    assert len(verify(run).damaged) == len(kinds(made.whole))
+    assert len(verify_folder(run).damaged) == len(kinds(made.whole))
     done = CliRunner().invoke(app, [*made.run, "-o", str(run)])
     assert done.exit_code == 0, done.exception
-    assert verify(run).damaged == ()
+    assert verify_folder(run).damaged == ()
     assert_frame_equal(
         pl.read_parquet(run / "scores.parquet"), pl.read_parquet(made.whole / "scores.parquet")
     )
@@ -188,5 +190,5 @@ def test_a_damaged_share_is_named_by_a_merge(made: Made, tmp_path: Path) -> None
             assert not (tmp_path / "out" / "scores.parquet").exists()
         else:
             # What was not copied has been read from the corpus again.
-            assert verify(tmp_path / "out").damaged == ()
+            assert verify_folder(tmp_path / "out").damaged == ()
             shutil.rmtree(tmp_path / "out")

@@ -17,10 +17,10 @@ import pytest
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.store import address as addresses
 from sonde.store import lock, manifest, remote
-from sonde.store.address import address_of
+from sonde.store.address import parse_address
 from sonde.store.cache import PartStore
-from sonde.store.checksums import verify, write_with_receipt
-from sonde.store.remote import Remote, fetched, in_step
+from sonde.store.checksums import verify_folder, write_with_receipt
+from sonde.store.remote import RemoteFolder, fetch_folder, sync_folder
 
 from .conftest import computer, silent
 
@@ -33,8 +33,8 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def opened(address: str) -> Remote:
-    return remote._opened(address, writes=False)  # pyright: ignore[reportPrivateUsage]
+def opened(address: str) -> RemoteFolder:
+    return remote._open_remote(address, writable=False)  # pyright: ignore[reportPrivateUsage]
 
 
 def some(folder: Path) -> None:
@@ -49,44 +49,44 @@ def some(folder: Path) -> None:
 
 @pytest.mark.parametrize("place", ["runs/a", "/tmp/s3", "C:/runs", "a:b", "x", "Runs:/a"])
 def test_a_path_is_no_address(place: str) -> None:
-    assert address_of(place) == address_of(Path(place)) == ""
-    assert fetched(place) == Path(place)
+    assert parse_address(place) == parse_address(Path(place)) == ""
+    assert fetch_folder(place) == Path(place)
 
 
 def test_another_computer_has_what_was_written(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         some(folder)
     computer(2, tmp_path, monkeypatch)
-    there = fetched(address)
+    there = fetch_folder(address)
     assert there != folder
     assert files(there) == files(folder)
     assert PartStore(there).notes("observations/a.parquet", "k1") == {"n": 2}
-    assert not opened(address).system.exists(f"{opened(address).root}/{lock.LEASE}")
+    assert not opened(address).system.exists(f"{opened(address).root}/{lock.LEASE_NAME}")
 
 
 def test_what_was_removed_is_removed_there(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         some(folder)
-    with in_step(Path(address), silent) as folder:
-        PartStore(folder).keep_only("observations", {"observations/a.parquet"})
+    with sync_folder(Path(address), silent) as folder:
+        PartStore(folder).remove_unplanned_parts("observations", {"observations/a.parquet"})
     computer(2, tmp_path, monkeypatch)
-    assert files(fetched(address)) == files(folder)
+    assert files(fetch_folder(address)) == files(folder)
 
 
 def test_what_is_finished_is_sent_while_the_work_goes_on(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         some(folder)
         computer(2, tmp_path, monkeypatch)
         there: dict[str, bytes] = {}
         for _ in range(100):
             with contextlib.suppress(InputError):
-                there = files(fetched(address))
+                there = files(fetch_folder(address))
             if there == files(folder):
                 break
             time.sleep(0.1)
@@ -96,7 +96,7 @@ def test_what_is_finished_is_sent_while_the_work_goes_on(
 def test_what_was_sent_by_half_is_damaged_and_sent_again(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         some(folder)
     held = opened(address)
     for name in ("observations/a.parquet", "trained/step.safetensors"):
@@ -105,8 +105,8 @@ def test_what_was_sent_by_half_is_damaged_and_sent_again(
     held.system.pipe_file(f"{held.root}/receipts/observations/b.parquet.json", b'{"key": "k2", "con')
     for number in (1, 2):
         computer(number, tmp_path, monkeypatch)
-        there = fetched(address)
-        assert verify(there).damaged == (
+        there = fetch_folder(address)
+        assert verify_folder(there).damaged == (
             ("observations/a.parquet", "its content is not what was written"),
             ("observations/b.parquet", "its receipt cannot be read"),
         )
@@ -114,23 +114,23 @@ def test_what_was_sent_by_half_is_damaged_and_sent_again(
         assert not (there / "trained" / "step.safetensors").exists()
         assert not list(there.rglob("*.tmp"))
     computer(1, tmp_path, monkeypatch)
-    with in_step(Path(address), silent) as folder:
-        assert verify(folder).damaged == (("observations/b.parquet", "its receipt cannot be read"),)
+    with sync_folder(Path(address), silent) as folder:
+        assert verify_folder(folder).damaged == (("observations/b.parquet", "its receipt cannot be read"),)
         PartStore(folder).put("observations/b.parquet", "k2", pl.DataFrame({"x": [3]}), {})
-    assert files(fetched(address)) == files(folder)
-    assert verify(fetched(address, anew=True)).damaged == ()
+    assert files(fetch_folder(address)) == files(folder)
+    assert verify_folder(fetch_folder(address, reread=True)).damaged == ()
 
 
 def test_a_second_writer_is_refused_by_the_name_of_the_first(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         some(folder)
         computer(2, tmp_path, monkeypatch)
         with (
             pytest.raises(UsageError, match=r"is in use by process \d+ on '.+' since 20") as refused,
-            in_step(Path(address), heard.append),
+            sync_folder(Path(address), heard.append),
         ):
             pytest.fail("two writers")
     assert address in str(refused.value)
@@ -140,26 +140,26 @@ def test_a_second_writer_is_refused_by_the_name_of_the_first(
 
 def test_a_lease_that_nobody_renews_is_taken_over(address: str) -> None:
     held = opened(address)
-    dead = lock.Lease(held.system, f"{held.root}/{lock.LEASE}", address, expiry=2.0)
-    held.place_for(lock.LEASE)
+    dead = lock.Lease(held.system, f"{held.root}/{lock.LEASE_NAME}", address, expiry=2.0)
+    held.prepare_path(lock.LEASE_NAME)
     dead.take(silent)
     begin = time.monotonic()
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         assert time.monotonic() - begin >= 2.0
         some(folder)
         with pytest.raises(StoreError, match="has been taken over by process"):
             dead.renew()
-    dead.give_back()
+    dead.release()
 
 
 def test_of_several_that_take_over_one_writes(address: str) -> None:
     held = opened(address)
-    held.place_for(lock.LEASE)
-    lock.Lease(held.system, f"{held.root}/{lock.LEASE}", address, expiry=2.0).take(silent)
+    held.prepare_path(lock.LEASE_NAME)
+    lock.Lease(held.system, f"{held.root}/{lock.LEASE_NAME}", address, expiry=2.0).take(silent)
     outcomes: list[str] = []
 
     def taking() -> None:
-        one = lock.Lease(held.system, f"{held.root}/{lock.LEASE}", address, expiry=2.0)
+        one = lock.Lease(held.system, f"{held.root}/{lock.LEASE_NAME}", address, expiry=2.0)
         try:
             one.take(silent)
             outcomes.append("taken")
@@ -178,12 +178,12 @@ def test_a_writer_that_lost_its_lease_sends_nothing_more(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = opened(address)
-    with pytest.raises(StoreError, match="has been taken over"), in_step(Path(address), silent) as folder:
-        held.system.pipe_file(f"{held.root}/{lock.LEASE}", json.dumps({"token": "another"}).encode())
+    with pytest.raises(StoreError, match="has been taken over"), sync_folder(Path(address), silent) as folder:
+        held.system.pipe_file(f"{held.root}/{lock.LEASE_NAME}", json.dumps({"token": "another"}).encode())
         some(folder)
     computer(2, tmp_path, monkeypatch)
     with pytest.raises(InputError, match="no run here"):
-        fetched(address)
+        fetch_folder(address)
     assert files(folder)
 
 
@@ -193,8 +193,8 @@ def test_a_writer_that_lost_its_lease_stops_working(
     monkeypatch.setattr(remote, "_SECONDS_BETWEEN", 0.1)
     held = opened(address)
     begin = time.monotonic()
-    with pytest.raises(StoreError, match="has been taken over"), in_step(Path(address), silent):
-        held.system.pipe_file(f"{held.root}/{lock.LEASE}", json.dumps({"token": "another"}).encode())
+    with pytest.raises(StoreError, match="has been taken over"), sync_folder(Path(address), silent):
+        held.system.pipe_file(f"{held.root}/{lock.LEASE_NAME}", json.dumps({"token": "another"}).encode())
         for _ in range(600):
             time.sleep(0.1)
     assert time.monotonic() - begin < 30
@@ -203,30 +203,30 @@ def test_a_writer_that_lost_its_lease_stops_working(
 def test_an_interrupted_run_sends_what_is_finished_and_stays_interrupted(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(KeyboardInterrupt), in_step(Path(address), silent) as folder:
+    with pytest.raises(KeyboardInterrupt), sync_folder(Path(address), silent) as folder:
         some(folder)
         raise KeyboardInterrupt
     computer(2, tmp_path, monkeypatch)
-    assert files(fetched(address)) == files(folder)
+    assert files(fetch_folder(address)) == files(folder)
 
 
 def test_a_store_that_fails_for_a_while_has_everything_in_the_end(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing = iter([True] * 3)
-    whole: Callable[..., None] = Remote._put  # pyright: ignore[reportPrivateUsage]
+    whole: Callable[..., None] = RemoteFolder._put  # pyright: ignore[reportPrivateUsage]
 
-    def put(self: Remote, path: Path, relative: str) -> None:
+    def put(self: RemoteFolder, path: Path, relative: str) -> None:
         if next(failing, False):
             raise OSError("connection reset")
         whole(self, path, relative)
 
-    monkeypatch.setattr(Remote, "_put", put)
-    with in_step(Path(address), silent) as folder:
+    monkeypatch.setattr(RemoteFolder, "_put", put)
+    with sync_folder(Path(address), silent) as folder:
         some(folder)
         time.sleep(1.2)
     computer(2, tmp_path, monkeypatch)
-    assert files(fetched(address)) == files(folder)
+    assert files(fetch_folder(address)) == files(folder)
 
 
 def test_a_store_that_fails_to_the_end_is_one_line_and_loses_nothing(
@@ -236,29 +236,29 @@ def test_a_store_that_fails_to_the_end_is_one_line_and_loses_nothing(
         raise OSError("connection reset\nby peer")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Remote, "_put", put)
+        patch.setattr(RemoteFolder, "_put", put)
         with (
             pytest.raises(StoreError, match=r"reset; everything lies in .+ the same command sends it"),
-            in_step(Path(address), silent) as folder,
+            sync_folder(Path(address), silent) as folder,
         ):
             some(folder)
     kept = files(folder)
-    with in_step(Path(address), silent):
+    with sync_folder(Path(address), silent):
         pass
     computer(2, tmp_path, monkeypatch)
-    assert files(fetched(address)) == kept
+    assert files(fetch_folder(address)) == kept
 
 
 def test_an_address_leads_out_of_no_folder(address: str, tmp_path: Path) -> None:
-    with in_step(Path(address), silent) as folder:
+    with sync_folder(Path(address), silent) as folder:
         some(folder)
     held = opened(address)
-    listed = json.loads(held.system.cat_file(f"{held.root}/{manifest.NAME}"))["files"]
+    listed = json.loads(held.system.cat_file(f"{held.root}/{manifest.MANIFEST_NAME}"))["files"]
     odd = ("../../out", "/out", "a/../../out", "..", ".", "receipts", ".lease")
     listed |= dict.fromkeys(odd, listed["trained/step.safetensors"])
-    held.system.pipe_file(f"{held.root}/{manifest.NAME}", manifest.manifest_bytes(listed))
+    held.system.pipe_file(f"{held.root}/{manifest.MANIFEST_NAME}", manifest.format_manifest(listed))
     before = {path for path in tmp_path.rglob("*") if "-read" not in path.as_posix()}
-    there = fetched(address)
+    there = fetch_folder(address)
     assert {path for path in tmp_path.rglob("*") if "-read" not in path.as_posix()} == before
     assert not [path for path in there.parent.rglob("*") if path.name == "out"]
     assert files(there) == files(folder)
@@ -266,7 +266,7 @@ def test_an_address_leads_out_of_no_folder(address: str, tmp_path: Path) -> None
 
 def test_an_unknown_kind_of_address_is_refused() -> None:
     with pytest.raises(UsageError, match="nothing is known of addresses that begin with sttp://"):
-        fetched("sttp://bucket/run")
+        fetch_folder("sttp://bucket/run")
 
 
 def test_a_store_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_store_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-key-for-the-test")
     begin = time.monotonic()
     with pytest.raises(StoreError, match=r"^s3://absent/run") as refused:
-        fetched("s3://absent/run")
+        fetch_folder("s3://absent/run")
     assert time.monotonic() - begin < 30
     assert "a-key-for-the-test" not in str(refused.value)
 
@@ -317,7 +317,10 @@ def test_a_run_that_was_killed_goes_on_elsewhere(s3: str, tmp_path: Path) -> Non
     whole, _ = command(str(tmp_path / "whole"), "three").communicate(timeout=300)
     done, inputs = json.loads(said), json.loads(whole)["observed"]
     assert 0 < done["reused"] < inputs == done["reused"] + done["observed"], errors
-    here, there = pl.read_parquet(tmp_path / "whole" / "scores.parquet"), fetched(address) / "scores.parquet"
+    here, there = (
+        pl.read_parquet(tmp_path / "whole" / "scores.parquet"),
+        fetch_folder(address) / "scores.parquet",
+    )
     assert here.equals(pl.read_parquet(there))
-    for content in files(fetched(address)).values():
+    for content in files(fetch_folder(address)).values():
         assert b"a-key-for-the-test" not in content

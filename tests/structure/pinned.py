@@ -36,12 +36,12 @@ import sonde
 from sonde.base.errors import SondeError
 from sonde.base.fingerprint import (
     derive_seed,
+    display_rank,
     fingerprint,
     fingerprint_rows,
     hash_bytes,
     hash_file,
     hash_text,
-    sample_place,
     unit_hash,
 )
 from sonde.capture.interventions import Affine, Change, Put
@@ -49,9 +49,9 @@ from sonde.cli.commands import app
 from sonde.corpora import (
     CORPORA,
     Given,
-    Intake,
     Item,
     Selection,
+    SkipCounter,
     SourceFile,
     Tag,
     content_hash,
@@ -62,36 +62,36 @@ from sonde.corpora.engine.select import split
 from sonde.executors import EXECUTORS
 from sonde.experiments import Experiment, default_output
 from sonde.experiments.catalogue import all_options
-from sonde.experiments.catalogue import headers as replications
-from sonde.experiments.cost import of_any_sample
-from sonde.experiments.datasets import DataSets, _Drawing
+from sonde.experiments.catalogue import experiment_headers as replications
+from sonde.experiments.cost import experiment_key
+from sonde.experiments.datasets import LensDatasets, _DatasetBuilder
 from sonde.experiments.experiment import LensChoice
 from sonde.experiments.formats import FORMATS
-from sonde.experiments.labels import label_rule
-from sonde.experiments.plan import Group, ModelChoice, Reading, plan
-from sonde.experiments.shards import of_parts
+from sonde.experiments.labels import label_key
+from sonde.experiments.plan import Group, LensInput, ResolvedModel, build_plan
+from sonde.experiments.shards import tables_key
 from sonde.languages import (
     CONSTRUCT_LABELS,
     LANGUAGES,
     TOKEN_KINDS,
     TOKEN_ROLES,
+    get_language_version,
+    get_unsupported_tasks,
     has_facet,
-    reasons_without,
-    version_of,
 )
-from sonde.languages.engine.components import BY_QUERY
+from sonde.languages.engine.components import QUERY_FACETS
 from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.lenses import LENSES, Control, Method
 from sonde.models import ModelSpec
 from sonde.models.engine.family import FAMILIES
-from sonde.papers.quirks import quirks as declared_quirks
+from sonde.papers.quirks import list_quirks as declared_quirks
 from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 from sonde.tasks import Task, build, build_pairs
 from sonde.tasks.engine.examples import Example, example_table
 from sonde.tasks.engine.task import TASKS
-from sonde.training.pretrain.checkpoints import _belongings
+from sonde.training.pretrain.checkpoints import _recipe_keys
 from sonde.training.pretrain.optimiser import OptimiserConfig
 from sonde.training.pretrain.recipe import (
     CorpusConfig,
@@ -106,7 +106,7 @@ from sonde.training.pretrain.recipe import (
 from tests.structure.hashed import Sources, descend
 
 HASHING = (
-    derive_seed, fingerprint, fingerprint_rows, hash_bytes, hash_file, hash_text, sample_place, unit_hash,
+    derive_seed, fingerprint, fingerprint_rows, hash_bytes, hash_file, hash_text, display_rank, unit_hash,
 )  # fmt: skip
 
 IN_KEYS = (Experiment, LensChoice, ModelSpec, Method, Control, Recipe, Tag, Given)
@@ -224,12 +224,12 @@ def _plan_keys() -> Iterator[tuple[str, str]]:
     group = Group(corpus="jsonl:a", corpus_hash="h", language="text", items=(*items, *behind))
     control, method = Control(5, 0.5), Method(name="pretrained", task="a", seed=3, options=(("epochs", 2),))
     readings = {
-        "reading": Reading(lens=_lens(), group=group, inputs=group.items, labels="l", controls=(control,)),
-        "second stage": Reading(
+        "reading": LensInput(lens=_lens(), group=group, inputs=group.items, labels="l", controls=(control,)),
+        "second stage": LensInput(
             lens=_lens(stage=1, found=(("layer", 2),)), group=group, inputs=items, labels="l"
         ),
-        "training": Reading(lens=_lens(), group=group, inputs=items, labels="l", methods={method: "d"}),
-        "training without a model": Reading(
+        "training": LensInput(lens=_lens(), group=group, inputs=items, labels="l", methods={method: "d"}),
+        "training without a model": LensInput(
             lens=_lens(), group=group, inputs=items, labels="l",
             methods={dataclasses.replace(method, needs_model=False): "d"},
         ),
@@ -239,27 +239,27 @@ def _plan_keys() -> Iterator[tuple[str, str]]:
         " of an adapted model": ModelSpec(name="m/x", revision="v2", adapter="a", quantise="8bit", gguf="f"),
     }
     for of, spec in specs.items():
-        model = ModelChoice(name="m/x", spec=spec, revision="r")
+        model = ResolvedModel(name="m/x", spec=spec, revision="r")
         for what, reading in readings.items():
-            made = plan(RunDirectory(Path("run")), [model], [reading], {"text": "components"})
+            made = build_plan(RunDirectory(Path("run")), [model], [reading], {"text": "components"})
             parts = [part for job in (*made.jobs, *made.trainings) for part in job.parts]
             for number, part in enumerate(parts):
                 yield f"{what}{of}: part {number}", f"{part.relative} {part.key}"
             yield f"{what}{of}: scores", " ".join(answer.key for answer in made.answers)
-            yield f"{what}{of}: plan", of_parts((part.relative, part.key) for part in parts)
+            yield f"{what}{of}: plan", tables_key((part.relative, part.key) for part in parts)
     yield "prefix of a group", group_prefix("stdlib", "python")
     yield "folder of labels", label_path("task", group.prefix, "lens")
-    yield "data sets", DataSets(items, {"a": "1", "b": "2"}, (), {}).key
+    yield "data sets", LensDatasets(items, {"a": "1", "b": "2"}, (), {}).key
 
 
 def _label_keys() -> Iterator[tuple[str, str]]:
     """Keys of labels and data sets; of text, whose rules hang on no library."""
     group = Group(corpus="jsonl:a", corpus_hash="h", language="text", items=(_item(1),))
-    drawing = _Drawing(_lens(), group, group.items, "pool", 10, None, None, None, None)  # type: ignore[arg-type]
+    drawing = _DatasetBuilder(_lens(), group, group.items, "pool", 10, None, None, None, None)  # type: ignore[arg-type]
     for task in TASKS.names():
         # A task over a whole corpus labels no items.
         if hasattr(TASKS.load(task), "needs_repository"):
-            yield f"labels of {task}", label_rule(task, group, "corrected", ("q",))
+            yield f"labels of {task}", label_key(task, group, "corrected", ("q",))
         yield f"data set of {task}", drawing.key(task)
     item = _item(1)
     rows = [("train", True, Example(item, item, label, 1, 4, 9, "c", 6, 8)) for label in ("x", "x", "y")]
@@ -284,12 +284,12 @@ def _corpus_keys() -> Iterator[tuple[str, str]]:
             path = Path(folder) / f"p{number}" / "a.py"
             path.parent.mkdir()
             path.write_text(f"def f{number}(x):\n    '''Text {number}.'''\n    return g(x) + {number}\n")
-        items = sorted(read_items(f"local:{folder}", Intake()), key=lambda item: item.path)
+        items = sorted(read_items(f"local:{folder}", SkipCounter()), key=lambda item: item.path)
         yield "items of a folder", " ".join(item.item_id for item in items)
         yield "clusters of a folder", " ".join(item.cluster for item in items)
         yield "splits", json.dumps(split(items, seed=1), sort_keys=True)
     draws = [unit_hash("a", number) for number in range(3)]
-    yield "draws", f"{draws} {derive_seed('a', 1)} {sample_place('item')}"
+    yield "draws", f"{draws} {derive_seed('a', 1)} {display_rank('item')}"
     alone = hash_text("a\ud800")
     yield "hashes", f"{alone} {hash_bytes(b'a')} {fingerprint_rows([('a', 'b')])}"
     yield "containers", fingerprint({"b": {2, 1}, "a": (Path("x/y"), None, 1.5, True)})
@@ -302,7 +302,7 @@ def _other_keys() -> Iterator[tuple[str, str]]:
         options={"surprisal": {"concurrency": 2}},
     )  # fmt: skip
     for what, one in {"default": Experiment(), "chosen": experiment}.items():
-        yield f"experiment by {what}", f"{fingerprint(one)} {of_any_sample(one)} {default_output(one, '')}"
+        yield f"experiment by {what}", f"{fingerprint(one)} {experiment_key(one)} {default_output(one, '')}"
     recipe = Recipe(
         name="n",
         model=ModelConfig(role="encoder", architecture="bert"),
@@ -313,7 +313,7 @@ def _other_keys() -> Iterator[tuple[str, str]]:
         optimiser=OptimiserConfig(),
         evaluation=EvaluationConfig(),
     )
-    for what, key in _belongings(recipe).items():
+    for what, key in _recipe_keys(recipe).items():
         yield f"recipe: {what}", key
     yield "recipe: folder of data", fingerprint(recipe.data, recipe.vocabulary)
     eye = np.eye(2, 3, dtype=np.float32)
@@ -383,7 +383,9 @@ def versions() -> Entries:
     """Versions that keys hold: of lenses, tasks and the rules of languages, libraries left out."""
     told = {f"lens {name}": LENSES.load(name).version for name in LENSES.names()}
     told |= {f"task {name}": TASKS.load(name).version for name in TASKS.names()}
-    return told | {f"language {name}": version_of(name).split(", ")[-1] for name in LANGUAGES.names()}
+    return told | {
+        f"language {name}": get_language_version(name).split(", ")[-1] for name in LANGUAGES.names()
+    }
 
 
 def columns() -> Entries:
@@ -408,8 +410,8 @@ def options() -> Entries:
     return {
         f"{of}.{one.name}": {
             "type": one.values.type,
-            "values": one.values.range,
-            "default": one.default_words,
+            "values": one.values.range_text,
+            "default": one.default_text,
             "flag": one.flag,
             "line": one.line,
             "scoring": one.scoring,
@@ -488,10 +490,10 @@ def names() -> Entries:
     found["role of a token"] = list(TOKEN_ROLES)
     for name in LANGUAGES.names():
         folder = ROOT / "languages" / name
-        stems = {path.stem for path in folder.glob("[a-z]*.py")} | set(BY_QUERY)
+        stems = {path.stem for path in folder.glob("[a-z]*.py")} | set(QUERY_FACETS)
         found[f"facet of {name}"] = sorted(one for one in stems if has_facet(name, one))
         found[f"file of {name}"] = sorted(one.name for one in folder.glob("[a-z]*.*") if one.suffix != ".py")
-        found[f"task that {name} lacks"] = sorted(reasons_without(name))
+        found[f"task that {name} lacks"] = sorted(get_unsupported_tasks(name))
     for group, points in PROJECT["project"]["entry-points"].items():
         found[f"entry point {group}"] = sorted(points)
     found["extra"] = sorted(PROJECT["project"]["optional-dependencies"])

@@ -153,13 +153,13 @@ WITHOUT_TORCH = {
     "importing": "import sonde, sonde.corpora, sonde.languages, sonde.tasks, sonde.report, sonde.cli",
     "labelling": """
 from pathlib import Path
-from sonde.experiments.label_files import Labelling, label
-label(Labelling(task="call_origin", corpora=("local:.",), raw=True)).write(Path("labels.jsonl"))
+from sonde.experiments.label_files import LabelOptions, label_corpora
+label_corpora(LabelOptions(task="call_origin", corpora=("local:.",), raw=True)).write(Path("labels.jsonl"))
 """,
     "listing": """
-from sonde.experiments.catalogue import REGISTRIES, catalogue
+from sonde.experiments.catalogue import REGISTRIES, list_headers
 for kind in [*REGISTRIES, "models"]:
-    assert catalogue(kind)
+    assert list_headers(kind)
 """,
 }
 

@@ -11,11 +11,19 @@ import pytest
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.corpora import Given, SourceFile
 from sonde.languages import LANGUAGES
-from sonde.tasks import Dataset, DrawingTask, Spread
+from sonde.tasks import Dataset, DrawingTask, ParallelMap
 from sonde.tasks.apis.api_cloze import task
-from sonde.tasks.engine.api_names import gather
-from sonde.tasks.engine.cloze_queries import DRAWN, AliasPool, Queries, QueryRules, blanks, queries, segments
-from sonde.tasks.engine.cloze_statements import aliased, plain
+from sonde.tasks.engine.api_names import gather_names
+from sonde.tasks.engine.cloze_queries import (
+    DRAWN,
+    AliasPool,
+    Queries,
+    QueryRules,
+    blanks,
+    make_query_table,
+    segments,
+)
+from sonde.tasks.engine.cloze_statements import make_aliased_statement, make_plain_statement
 from sonde.tasks.engine.task import TASKS
 
 OTHERS = "".join(f"import other{number} as o{number}\n" for number in range(12))
@@ -43,12 +51,12 @@ def file(text: str, language: str = "python") -> SourceFile:
 
 
 def made(**wanted: object) -> Queries:
-    return queries(gather([file(TEXT)]), QueryRules(**wanted))  # type: ignore[arg-type]
+    return make_query_table(gather_names([file(TEXT)]), QueryRules(**wanted))  # type: ignore[arg-type]
 
 
 def test_any_number_of_processes_gives_the_same() -> None:
     files = standard_library()
-    assert gather(files, spread=Spread(workers=2, worth=len(files) // 2)) == gather(files)
+    assert gather_names(files, spread=ParallelMap(workers=2, worth=len(files) // 2)) == gather_names(files)
 
 
 def standard_library() -> list[SourceFile]:
@@ -61,7 +69,7 @@ def standard_library() -> list[SourceFile]:
 
 @pytest.fixture(scope="module")
 def table() -> pl.DataFrame:
-    return queries(gather(standard_library()), QueryRules(contexts=2)).table
+    return make_query_table(gather_names(standard_library()), QueryRules(contexts=2)).table
 
 
 def test_first_and_last_are_equally_many(table: pl.DataFrame) -> None:
@@ -99,19 +107,19 @@ def test_every_query_spells_its_statement(table: pl.DataFrame) -> None:
 
 
 def test_a_limit_takes_whole_names_and_is_contained_in_a_larger_one(table: pl.DataFrame) -> None:
-    gathered = gather(standard_library())
-    made = queries(gathered, QueryRules(contexts=2, limit=40))
+    gathered = gather_names(standard_library())
+    made = make_query_table(gathered, QueryRules(contexts=2, limit=40))
     small = made.table
     assert made.names == small.select("name", "kind").n_unique() == 40
     assert table.head(small.height).equals(small)
     modes = Counter(small["mode"])
     assert modes["first"] == modes["last"]
-    other = queries(gathered, QueryRules(contexts=2, limit=40, seed=1)).table
+    other = make_query_table(gathered, QueryRules(contexts=2, limit=40, seed=1)).table
     assert other["query_id"].to_list() != small["query_id"].to_list()
 
 
 def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
-    capped = queries(gather(standard_library()), QueryRules(contexts=2, per_library=3))
+    capped = make_query_table(gather_names(standard_library()), QueryRules(contexts=2, per_library=3))
     names = capped.table.group_by("library").agg(pl.col("name").unique())
     assert names["name"].list.len().max() == 3
     assert capped.left_out["library is full"] > 0
@@ -121,12 +129,12 @@ def test_no_library_has_more_names_than_wanted(table: pl.DataFrame) -> None:
 
 def test_the_names_of_some_libraries_alone_are_asked_about(table: pl.DataFrame) -> None:
     some = tuple(sorted(set(table["library"])))[:2]
-    made = queries(gather(standard_library()), QueryRules(contexts=2, libraries=some))
+    made = make_query_table(gather_names(standard_library()), QueryRules(contexts=2, libraries=some))
     assert set(made.table["library"]) == set(some)
     assert made.table["query_id"].is_in(table["query_id"].implode()).all()
     assert made.left_out["not of the libraries named"] > 0
     with pytest.raises(UnknownNameError, match="library of the corpus"):
-        queries(gather(standard_library()), QueryRules(libraries=("no_such_library",)))
+        make_query_table(gather_names(standard_library()), QueryRules(libraries=("no_such_library",)))
 
 
 def test_libraries_take_turns() -> None:
@@ -136,7 +144,9 @@ def test_libraries_take_turns() -> None:
         for name, count in calls.items()
     )
     for limit, expected in ((3, (1, 1, 1)), (6, (3, 2, 1)), (20, (16, 3, 1))):
-        table = queries(gather([file(text)]), QueryRules(templates=("call",), limit=limit)).table
+        table = make_query_table(
+            gather_names([file(text)]), QueryRules(templates=("call",), limit=limit)
+        ).table
         names = dict(table.group_by("library").agg(pl.col("name").n_unique()).iter_rows())
         counts = tuple(names[name] for name in calls)
         assert sum(counts) == limit
@@ -160,10 +170,10 @@ lib.inner.shown(); lib.inner.silent(); lib.inner.Box(); lib.inner._hidden(); lib
         SourceFile("lib/__init__.py", "", "python", "lib", "lib"),
         SourceFile("app/main.py", user, "python", "app", "app"),
     ]
-    gathered = gather(files)
+    gathered = gather_names(files)
 
     def names(scope: str) -> set[str]:
-        table = queries(gathered, QueryRules(templates=("call",), scope=scope)).table
+        table = make_query_table(gathered, QueryRules(templates=("call",), scope=scope)).table
         return {name.removeprefix("lib.inner.") for name in table["name"].unique()}
 
     assert names("shared") == {"shown", "Box", "used", "os.getcwd"}
@@ -186,7 +196,9 @@ np.zeros(1)
 part()
 osp.join()
 """
-    table = queries(gather([file(text)]), QueryRules()).table.filter(pl.col("template") == "adversarial")
+    table = make_query_table(gather_names([file(text)]), QueryRules()).table.filter(
+        pl.col("template") == "adversarial"
+    )
     drawn = set(table["alias"])
     assert "part" not in drawn
     assert drawn <= {f"o{number}" for number in range(12)} | {"np", "osp"}
@@ -241,7 +253,7 @@ def test_words_come_before_the_statement() -> None:
 
 def test_java_statements() -> None:
     text = "import java.util.List;\nimport java.util.Set;\nclass A { Object o = List.of(new Set()); }"
-    rows = queries(gather([file(text, "java")]), QueryRules()).table
+    rows = make_query_table(gather_names([file(text, "java")]), QueryRules()).table
     texts = set(rows.select(pl.concat_str("prefix", "answer", "suffix")).to_series())
     assert texts == {
         "java.util.List.of(",
@@ -271,10 +283,12 @@ def test_pieces_spell_their_level_or_are_left_out() -> None:
 
 
 def test_a_statement_keeps_the_places_of_its_levels() -> None:
-    statement = plain("from {module} import {member}", ("a", "bc", "d"))
+    statement = make_plain_statement("from {module} import {member}", ("a", "bc", "d"))
     assert statement.text == "from a.bc import d"
     assert [statement.text[one.start : one.end] for one in statement.levels] == ["a", "bc", "d"]
-    statement = aliased("import {imported} as {alias}\n{alias}.{rest}(", ("a", "b", "c", "d"), 2, "k")
+    statement = make_aliased_statement(
+        "import {imported} as {alias}\n{alias}.{rest}(", ("a", "b", "c", "d"), 2, "k"
+    )
     assert statement.text == "import a.b as k\nk.c.d("
     assert [(one.index, one.start) for one in statement.levels] == [(2, 18), (3, 20)]
 
@@ -377,7 +391,7 @@ class A { void f() { Collections.sort(null); new ArrayList(); } }
 @pytest.mark.parametrize(("text", "language"), [(TEXT, "python"), (JAVA, "java")])
 def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
     wanted = QueryRules(templates=("call", "import"), framed=1.0)
-    table = queries(gather([file(text, language)]), wanted).table
+    table = make_query_table(gather_names([file(text, language)]), wanted).table
     alone = {row["query_id"]: row for row in table.filter(pl.col("frame") == "").to_dicts()}
     framed = table.filter(pl.col("frame") != "").to_dicts()
     same = ("template", "mode", "name", "kind", "level", "answer", "candidates", "calls")
@@ -403,10 +417,14 @@ def test_frames_ask_the_same_of_other_code(text: str, language: str) -> None:
 
 def test_a_share_of_the_names_is_framed() -> None:
     names = "import m\n" + "\n".join(f"m.f{number}()" for number in range(200))
-    gathered = gather([file(names)])
-    some = queries(gathered, QueryRules(templates=("call",), framed=0.2)).table.filter(pl.col("frame") != "")
+    gathered = gather_names([file(names)])
+    some = make_query_table(gathered, QueryRules(templates=("call",), framed=0.2)).table.filter(
+        pl.col("frame") != ""
+    )
     assert 20 <= some["name"].n_unique() <= 60
-    more = queries(gathered, QueryRules(templates=("call",), framed=0.5)).table.filter(pl.col("frame") != "")
+    more = make_query_table(gathered, QueryRules(templates=("call",), framed=0.5)).table.filter(
+        pl.col("frame") != ""
+    )
     assert set(some["name"]) < set(more["name"])
     with pytest.raises(UsageError, match="frames = 2 is not a number from 0 to 1"):
         task.draw([file(names)], size=9, seed=0, language="python", mode="corrected", options={"frames": 2})

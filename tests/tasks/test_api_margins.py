@@ -9,10 +9,10 @@ import pytest
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
-from sonde.tasks import Dataset, DrawingTask, Spread
-from sonde.tasks.apis.api_deprecated import gathered
+from sonde.tasks import Dataset, DrawingTask, ParallelMap
+from sonde.tasks.apis.api_deprecated import gather_deprecations
 from sonde.tasks.engine import cloze_margins
-from sonde.tasks.engine.cloze_margins import SLACK, Fakes, Spelling, halves, words_of
+from sonde.tasks.engine.cloze_margins import SLACK, FakeNames, SpellingModel, collect_words, split_name
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
 from sonde.tasks.engine.task import TASKS
 
@@ -114,7 +114,7 @@ def test_fakes_have_real_parts_and_stand_nowhere_in_the_corpus() -> None:
         real, fake = (set(one.split(".")) for one in (better, worse))
         (made,), (held,) = fake - real, real - fake
         seen.add(row["template"])
-        assert made.lower() not in words_of([USER])
+        assert made.lower() not in collect_words([USER])
         assert abs(len(made) - len(held)) <= SLACK
         if row["template"] == "fake_name" and "_" in held:
             head, _, tail = made.partition("_")
@@ -137,7 +137,7 @@ def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger(
 
 
 def fake(names: Any, name: str, pieces: Any = None, known: frozenset[str] = frozenset()) -> str | None:
-    made = Fakes(names, pieces or {}, known, 0).of(name)
+    made = FakeNames(names, pieces or {}, known, 0).make_fake(name)
     return made[0] if made else None
 
 
@@ -160,25 +160,25 @@ def test_spelling_does_not_tell_fakes_from_names() -> None:
     tails = ["file", "stream", "names", "index", "cache", "state", "record", "token", "frame", "chunk"]
     rng = np.random.default_rng(0)
     names = sorted({f"{rng.choice(heads)}_{rng.choice(tails)}" for _ in range(160)})
-    spelling = Spelling(names)
-    fakes = Fakes(names, {}, set(), 0)
+    spelling = SpellingModel(names)
+    fakes = FakeNames(names, {}, set(), 0)
     margins: list[float] = []
     for name in names:
-        if (made := fakes.of(name)) is None:
+        if (made := fakes.make_fake(name)) is None:
             continue
         # Learned from all other names, from the beginning.
-        others = Spelling([one for one in names if one != name])
+        others = SpellingModel([one for one in names if one != name])
         slow = others.score(name, {}) - others.score(made[0], {})
         assert made[1] == pytest.approx(slow, abs=0.15)
         assert abs(made[1]) <= cloze_margins.NEAR
-        assert spelling.score(name, {}) > spelling.score(name, spelling.without(name))
+        assert spelling.score(name, {}) > spelling.score(name, spelling.exclude_name(name))
         margins.append(made[1])
     assert len(margins) > 30
     assert 0.3 < sum(one > 0 for one in margins) / len(margins) < 0.7
 
 
 def test_a_spelling_model_is_that_of_witten_and_bell() -> None:
-    found = Spelling(["ab", "ac"])
+    found = SpellingModel(["ab", "ac"])
     # Of seven characters a, a, b, c and two ends; behind "a" b and c once each, behind "ab" the end.
     alphabet = 1 / 5
     a, b, end = ((count + 4 * alphabet) / 10 for count in (2, 1, 2))
@@ -195,8 +195,8 @@ def test_a_spelling_model_is_that_of_witten_and_bell() -> None:
 
 
 def test_names_of_one_part_are_cut_between_their_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert halves("abcdef", ("abc", "de", "f")) == ([("abc", "def")], False)
-    assert halves("_private_name", ()) == ([("_private_", "name")], True)
+    assert split_name("abcdef", ("abc", "de", "f")) == ([("abc", "def")], False)
+    assert split_name("_private_name", ()) == ([("_private_", "name")], True)
     pieces = {"weakref": ("weak", "ref"), "readline": ("read", "line")}
     monkeypatch.setattr(cloze_margins, "NEAR", 50.0)
     assert fake(pieces, "weakref", pieces) in ("weakline", "readref")
@@ -214,7 +214,10 @@ def hidden():
         SourceFile("lib/_core.py", code, "python", "lib", "lib"),
         SourceFile("lib/__init__.py", "from lib._core import old, new\n", "python", "lib", "lib"),
     ]
-    pairs, left_out = gathered(files)
-    assert gathered(files, Spread(workers=2, worth=max(1, len(files) // 2))) == (pairs, left_out)
+    pairs, left_out = gather_deprecations(files)
+    assert gather_deprecations(files, ParallelMap(workers=2, worth=max(1, len(files) // 2))) == (
+        pairs,
+        left_out,
+    )
     assert list(pairs) == [("python", "lib.old", "lib.new", (0, 0))]
     assert left_out["private name"] == 1

@@ -6,7 +6,7 @@ import pytest
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import SourceFile
 from sonde.tasks.apis.api_names import names_table, task
-from sonde.tasks.engine.api_names import gather
+from sonde.tasks.engine.api_names import gather_names
 
 
 def file(path: str, text: str, repository: str = "r", language: str = "python") -> SourceFile:
@@ -56,12 +56,12 @@ def test_calls_inside_functions_alone() -> None:
 
 
 def test_what_binds_nothing_is_counted() -> None:
-    gathered = gather(FILES)
+    gathered = gather_names(FILES)
     assert (gathered.files, gathered.stars, gathered.unplaced) == (4, 1, 1)
 
 
 def test_the_words_around_a_call_are_the_first_line() -> None:
-    names = gather(FILES).names
+    names = gather_names(FILES).names
     assert names["python", "numpy.zeros", "call"].contexts == {"Fill it."}
     assert names["python", "numpy.ones", "call"].contexts == set()
 

@@ -10,8 +10,15 @@ import pytest
 
 from sonde.corpora import SourceFile
 from sonde.tasks.apis.api_cloze import task
-from sonde.tasks.engine.api_names import gather
-from sonde.tasks.engine.cloze_queries import NEVER, REFERENCE, FrequentPieces, QueryRules, queries, segments
+from sonde.tasks.engine.api_names import gather_names
+from sonde.tasks.engine.cloze_queries import (
+    NEVER,
+    REFERENCE,
+    FrequentPieces,
+    QueryRules,
+    make_query_table,
+    segments,
+)
 
 LIBRARIES = [f"lib{number}" for number in range(6)]
 
@@ -30,7 +37,7 @@ def files() -> list[SourceFile]:
 
 
 def rows_of(files: list[SourceFile], **wanted: Any) -> list[dict[str, Any]]:
-    found = queries(gather(files), QueryRules(**wanted)).table
+    found = make_query_table(gather_names(files), QueryRules(**wanted)).table
     return list(found.iter_rows(named=True))
 
 
@@ -51,7 +58,7 @@ def test_the_majority_is_that_of_all_other_libraries_however_few_are_asked_about
 
 
 def test_frequent_candidates_leave_the_own_library_out(files: list[SourceFile]) -> None:
-    gathered = gather(files)
+    gathered = gather_names(files)
     for row in rows_of(files, candidates=5, limit=4, templates=("call",)):
         counts = {
             one: sum(

@@ -18,20 +18,20 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import hash_text
-from sonde.corpora import Given, Intake, Item, SourceFile, Tag, item_id, read_items
+from sonde.corpora import Given, Item, SkipCounter, SourceFile, Tag, item_id, read_items
 from sonde.corpora.engine import parallel
-from sonde.corpora.engine.read import items_of
-from sonde.languages import facet_of
-from sonde.languages.engine.bug_sites import Bugs
+from sonde.corpora.engine.read import extract_items
+from sonde.languages import get_facet
+from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
-from sonde.languages.engine.program_tokens import Program, tokenize
-from sonde.tasks import Spread, build, effective_clusters
+from sonde.languages.engine.program_tokens import ProgramLexer, tokenize
+from sonde.tasks import ParallelMap, build, effective_clusters
 from sonde.tasks.engine import bugs
 from sonde.tasks.engine.balance import shares_for_test
-from sonde.tasks.engine.bugs import BugTask, Choice, choice_of, misuse, pointers
+from sonde.tasks.engine.bugs import BugTask, RandomChoice, find_pointers, make_choice, make_misuse
 from sonde.tasks.engine.task import TASKS
 
-PY = facet_of("python", "bugs", Bugs)
+PY = get_facet("python", "bugs", BugSites)
 ROWS = [
     {"Add", "Mult", "Sub", "Div", "Mod"},
     {"Eq", "NotEq", "Is", "IsNot", "Lt", "LtE", "Gt", "GtE"},
@@ -52,7 +52,7 @@ def parsed(text: str) -> ast.AST:
 @functools.cache
 def library() -> list[Item]:
     """3,000 functions of the standard library, whatever Python thinks of them."""
-    read = {item.item_id: item for item in read_items("stdlib", Intake(), languages=("python",))}
+    read = {item.item_id: item for item in read_items("stdlib", SkipCounter(), languages=("python",))}
     return [read[name] for name in sorted(read)[:3000]]
 
 
@@ -72,7 +72,7 @@ def made(name: str) -> Iterator[tuple[Item, tuple[str, ...], tuple[str, ...]]]:
     """Items with the texts and labels of their examples."""
     task = task_of(name)
     for item in functions():
-        found = task.variants(item.text, PY, choice_of(3, item))
+        found = task.variants(item.text, PY, make_choice(3, item))
         yield item, tuple(one.text for one in found), tuple(one.label for one in found)
 
 
@@ -159,7 +159,7 @@ def path_to(table: symtable.SymbolTable, name: str) -> tuple[int, ...] | None:
 def test_what_is_put_in_may_be_read_there_as_python_s_symbol_tables_say() -> None:
     count = 0
     for item in library()[::4]:
-        found = misuse(item.text, PY, choice_of(3, item))
+        found = make_misuse(item.text, PY, make_choice(3, item))
         if found is None:
             continue
         fresh = found.text[: found.start] + MISUSED + found.text[found.end :]
@@ -202,19 +202,19 @@ def f(a, b, c=a):
 def test_a_name_is_seen_from_inside_its_scope(line: int, word: str, expected: tuple[str, ...]) -> None:
     lines = VISIBLE.splitlines(keepends=True)
     at = sum(map(len, lines[: line - 1])) + lines[line - 1].rindex(word)
-    flow = facet_of("python", "flow", Flow)
-    assert flow.visible(VISIBLE, at) == frozenset(expected)
+    flow = get_facet("python", "flow", Flow)
+    assert flow.visible_names(VISIBLE, at) == frozenset(expected)
 
 
 def test_a_variable_of_a_block_does_not_leave_it_in_java() -> None:
-    flow = facet_of("java", "flow", Flow)
+    flow = get_facet("java", "flow", Flow)
     text = "int f(int a) {\n  for (int i = 0; i < a; i++) { int b = i; }\n  int c = a;\n  return c;\n}"
-    assert flow.visible(text, text.index("i; }")) == {"a", "b", "i"}
-    assert flow.visible(text, text.rindex("c;")) == {"a", "c"}
+    assert flow.visible_names(text, text.index("i; }")) == {"a", "b", "i"}
+    assert flow.visible_names(text, text.rindex("c;")) == {"a", "c"}
     for seed in range(20):
-        found = misuse(text, facet_of("java", "bugs", Bugs), Choice(seed))
+        found = make_misuse(text, get_facet("java", "bugs", BugSites), RandomChoice(seed))
         assert found is not None
-        assert found.wrong in flow.visible(text, found.start)
+        assert found.wrong in flow.visible_names(text, found.start)
 
 
 def test_a_method_stands_at_the_margin_with_its_decorators() -> None:
@@ -228,7 +228,7 @@ def test_a_method_stands_at_the_margin_with_its_decorators() -> None:
     blank = Given("len", "2", text.index("    # Why"), text.index("# Why"))
     tag = Tag(text.index("1)"), text.index("1)") + 1, "NUM")
     file = SourceFile("a.py", text, "python", "c", "r", given=(label, blank), tags=(tag,))
-    method, plain = items_of(file, "function", Intake())
+    method, plain = extract_items(file, "function", SkipCounter())
     assert method.text == (
         '@one\n# Why.\n@two(\n        1)\nasync def f(self):\n        """Say é."""\n        return 1'
     )
@@ -241,7 +241,7 @@ def test_a_method_stands_at_the_margin_with_its_decorators() -> None:
     # What models were trained on is known by the file's own characters.
     end = text.index("return 1") + len("return 1")
     assert method.item_id == item_id(text[method.offset : end], "python", "function")
-    pieces = tokenize(facet_of("python", "program", Program), method.text)
+    pieces = tokenize(get_facet("python", "program", ProgramLexer), method.text)
     assert [piece.startswith("___INDENT___") for piece in pieces].count(True) == 1
 
 
@@ -258,9 +258,9 @@ def test_everything_that_is_made_of_the_library_compiles() -> None:
         texts = [
             one.text
             for name in (*PAIRS, "exception_type")
-            for one in task_of(name).variants(item.text, PY, choice_of(3, item))
+            for one in task_of(name).variants(item.text, PY, make_choice(3, item))
         ]
-        for text in [*texts, PY.undocumented(item.text)]:
+        for text in [*texts, PY.remove_documentation(item.text)]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 compile(text, "", "exec", dont_inherit=True)
@@ -283,7 +283,7 @@ def test_everything_that_is_made_of_the_library_compiles() -> None:
     ],
 )
 def test_a_function_without_documentation_has_a_body(text: str, expected: str) -> None:
-    assert PY.undocumented(text) == expected
+    assert PY.remove_documentation(text) == expected
     parsed(expected)
 
 
@@ -351,7 +351,7 @@ def test_only_what_can_be_swapped_is(body: str, swapped: str | None) -> None:
     text = f"def f(a, b, c, d):\n  return {body}"
     found: set[str] = set()
     for seed in range(20):
-        variants = task_of("swapped_operand").variants(text, PY, Choice(seed))
+        variants = task_of("swapped_operand").variants(text, PY, RandomChoice(seed))
         found |= {variants[1].text.partition("return ")[2]} if variants else {""}
     assert (swapped or "") in found
     assert all(
@@ -363,7 +363,7 @@ def test_a_word_does_not_join_what_is_beside_it() -> None:
     text = "def f(x):\n  return 1==x"
     found = set()
     for seed in range(40):
-        variants = task_of("wrong_operator").variants(text, PY, Choice(seed))
+        variants = task_of("wrong_operator").variants(text, PY, RandomChoice(seed))
         found.add(variants[1].text.partition("return ")[2])
     assert found == {"1!=x", "1 is x", "1 is not x", "1<x", "1<=x", "1>x", "1>=x"}
 
@@ -451,7 +451,9 @@ def test_several_processes_make_what_one_makes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(bugs, "_FEW", 1000)
     assert len(functions()) > 200
     one = build("wrong_operator", functions(), size=60, language="python")
-    two = build("wrong_operator", functions(), size=60, language="python", spread=Spread(workers=3, worth=40))
+    two = build(
+        "wrong_operator", functions(), size=60, language="python", spread=ParallelMap(workers=3, worth=40)
+    )
     assert one.examples.equals(two.examples)
     assert one.inputs == two.inputs
 
@@ -528,7 +530,7 @@ def test_pointers_point_at_variables() -> None:
     for row in made.examples.iter_rows(named=True):
         text, source = items[row["item_id"]].text, items[row["source_id"]].text
         repair = (row["other_start"], row["other_end"]) if row["other_start"] is not None else None
-        where = pointers(text, "python", (row["start"], row["end"]), repair)
+        where = find_pointers(text, "python", (row["start"], row["end"]), repair)
         names = {text[start:end] for start, end in where.candidates}
         assert names <= variables(parsed(text))[0]
         if row["label"] == "Correct":
@@ -553,7 +555,7 @@ int f(int a, List<String> names) {
 
 
 def test_java_has_the_first_four() -> None:
-    bugs = facet_of("java", "bugs", Bugs)
+    bugs = get_facet("java", "bugs", BugSites)
     found = bugs.variables(JAVA)
     assert found.names == ("a", "name", "names", "total")
     assert [spot.surface for spot in found.uses] == [
@@ -569,11 +571,11 @@ def test_java_has_the_first_four() -> None:
         "a",
     ]
     for name in PAIRS:
-        variants = task_of(name).variants(JAVA, bugs, Choice(0))
+        variants = task_of(name).variants(JAVA, bugs, RandomChoice(0))
         assert [one.label for one in variants] == list(TASKS.load(name).labels)
         assert bugs.parses(variants[1].text)
         assert variants[1].text != JAVA
-    assert task_of("exception_type").variants(JAVA, bugs, Choice(0)) == ()
+    assert task_of("exception_type").variants(JAVA, bugs, RandomChoice(0)) == ()
 
 
 def test_raw_labels_are_those_of_code_as_it_is() -> None:
@@ -658,7 +660,7 @@ DOCUMENTED = {
 @pytest.mark.parametrize(("language", "written", "expected"), SUMMARIES)
 def test_a_summary_says_what_a_function_does(language: str, written: str, expected: str | None) -> None:
     file = SourceFile("f", DOCUMENTED[language].format(written), language, "c", "r")
-    (item,) = items_of(file, "function", Intake())
+    (item,) = extract_items(file, "function", SkipCounter())
     task = task_of("function_docstring")
     assert task.summary(item) == (expected or "")  # type: ignore[attr-defined]
     label = task.label([item], {})[item.item_id]["label"][0]

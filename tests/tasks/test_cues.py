@@ -16,11 +16,11 @@ from tests.contracts.test_every_language import SOURCES
 
 from sonde.corpora import Item, SourceFile, item_id
 from sonde.languages import LANGUAGES
-from sonde.tasks import EXAMPLE_SCHEMA, Dataset, Repository, build, importing, repositories
-from sonde.tasks.engine.spans import places_of
+from sonde.tasks import EXAMPLE_SCHEMA, Dataset, Repository, build, index_imports, repositories
+from sonde.tasks.engine.spans import label_spans
 from sonde.tasks.engine.surface import CUES_SCHEMA, WINDOWS, Parts, bag_words, predict_local_cues, read_cues
 from sonde.tasks.engine.task import TASKS
-from sonde.tasks.engine.user_labels import OwnLabels
+from sonde.tasks.engine.user_labels import UserLabels
 
 SECOND = {
     "go": "package p\n\nfunc g{0}(items []int, low int) int {{\n\tseen := len(items)\n"
@@ -47,7 +47,7 @@ TOKEN_TASKS = [
     name
     for name in TASKS.names()
     if (task := TASKS.load(name)).target in ("span", "pair")
-    and not isinstance(task, OwnLabels)
+    and not isinstance(task, UserLabels)
     and len(task.labels) > 1
 ]
 """Those that a probe may be about: `argument_names` has one class."""
@@ -241,7 +241,7 @@ def code(language: str) -> tuple[list[Item], dict[str, Repository], dict[str, Re
         )
         for file in files
     ]  # fmt: skip
-    return items, dict(repositories(files)), dict(importing(files))
+    return items, dict(repositories(files)), dict(index_imports(files))
 
 
 def labelled(task: str, language: str) -> tuple[Dataset, list[Item]]:
@@ -256,7 +256,7 @@ def labelled(task: str, language: str) -> tuple[Dataset, list[Item]]:
     places: list[tuple[Place, Place | None]] = []
     labels: list[str] = []
     for item in items:
-        for one in places_of(asked, item, known, mode="corrected", quirks=frozenset()):
+        for one in label_spans(asked, item, known, mode="corrected", quirks=frozenset()):
             other = None if one.other_start is None else (one.other_start, one.other_end or 0)
             texts.append(item.text)
             places.append(((one.start, one.end), other))

@@ -17,21 +17,28 @@ from sonde.executors import EXECUTORS
 from sonde.tasks import (
     EXAMPLE_SCHEMA,
     Dataset,
-    Estimate,
+    LabellingEstimate,
+    ParallelMap,
     Picks,
     Repository,
-    Spread,
     build,
-    drawn_from,
+    check_cluster_count,
+    collect_labelled_spans,
     effective_clusters,
-    gather_picks,
-    lack_of_clusters,
-    more_clusters,
+    select_source_items,
+    suggest_more_clusters,
 )
 from sonde.tasks.engine import dataset, sampling
-from sonde.tasks.engine.balance import SHARES, Matching, deal, largest, matched_first, split_sizes
-from sonde.tasks.engine.sampling import _measure, length_class, pool_of
-from sonde.tasks.engine.spans import Question
+from sonde.tasks.engine.balance import (
+    SHARES,
+    BlockMatcher,
+    assign_splits,
+    largest_class_size,
+    order_matched_first,
+    split_sizes,
+)
+from sonde.tasks.engine.sampling import _measure, build_pool, length_class
+from sonde.tasks.engine.spans import LabelRequest
 from sonde.tasks.engine.task import TASKS
 
 TASK = """
@@ -186,7 +193,7 @@ def test_what_is_left_out_and_why(functions: list[Item]) -> None:
         item("def broken(:\n    pass\n", "a"),
         item(copy, "b"),
     ]
-    pool = pool_of([*functions, *extra], "python", 0)
+    pool = build_pool([*functions, *extra], "python", 0)
     assert dict(pool.dropped) == {"does not parse": 1, "getter or setter": 1, "near duplicate": 1}
     index = NearDuplicateIndex()
     for one in pool.items:
@@ -201,7 +208,7 @@ def test_short_functions_come_first(whole: str, functions: list[Item]) -> None:
         item(one.text + "".join(f"    {word(draw)} = {word(draw)}\n" for _ in range(200)), one.cluster)
         for one in functions[:100]
     ]
-    pool = pool_of([*long, *functions], "python", 0)
+    pool = build_pool([*long, *functions], "python", 0)
     lengths = [pool.tokens[one.item_id] for one in pool.items]
     assert max(lengths[: len(functions)]) <= 250 < min(lengths[len(functions) :])
 
@@ -236,27 +243,27 @@ def test_clusters_are_weighed_before_anything_is_read() -> None:
 
 
 def test_one_line_names_all_sets_that_are_worth_too_little() -> None:
-    assert lack_of_clusters({"sri": 10.0, "rea": 30.0}, ["more"], "tasks") == ""
+    assert check_cluster_count({"sri": 10.0, "rea": 30.0}, ["more"], "tasks") == ""
     worth = {f"task{at}": float(at) for at in range(15)}
-    lack = lack_of_clusters(worth, ["a larger --limit", "more repositories"], "tasks")
+    lack = check_cluster_count(worth, ["a larger --limit", "more repositories"], "tasks")
     assert lack.startswith("no verdict can come of 10 of 15 tasks (task0, task1,") and "\n" not in lack
     assert "and 2 more), worth 0.0 to 9.0 clusters of equal size" in lack
     assert lack.endswith("what would help: a larger --limit, or more repositories")
-    assert "of 300 functions, worth 1.2 clusters" in lack_of_clusters({"300 functions": 1.2}, ["more"])
+    assert "of 300 functions, worth 1.2 clusters" in check_cluster_count({"300 functions": 1.2}, ["more"])
 
 
 def test_the_remedy_is_one_that_helps() -> None:
     """Twelve files of one cluster each, one of them with most functions: as files they are twelve."""
     clusters = ["c0"] * 90 + [f"c{at}" for at in range(1, 12)]
     uneven = pl.DataFrame({"cluster": clusters, "path": clusters})
-    assert more_clusters("local:x", "python", files=uneven)[0].startswith("--unit file")
+    assert suggest_more_clusters("local:x", "python", files=uneven)[0].startswith("--unit file")
     one_repository = uneven.with_columns(cluster=pl.lit("all"))
-    assert more_clusters("local:x", "python", limited=True, files=one_repository) == [
+    assert suggest_more_clusters("local:x", "python", limited=True, files=one_repository) == [
         "a larger --limit",
         "more repositories, for example -c stdlib or -c environment",
     ]
-    assert more_clusters("stdlib", "python") == ["more repositories, for example -c environment"]
-    assert more_clusters("jdk", "java") == ["more repositories"]
+    assert suggest_more_clusters("stdlib", "python") == ["more repositories, for example -c environment"]
+    assert suggest_more_clusters("jdk", "java") == ["more repositories"]
 
 
 def test_a_set_of_one_class_is_refused_for_the_class_that_it_lacks(
@@ -387,7 +394,7 @@ def test_the_largest_number_fits_and_one_more_does_not(available: dict[str, int]
     def fits(number: int) -> bool:
         return all(size <= available[name] for name, size in split_sizes(number).items())
 
-    assert largest(available, wanted) == max(n for n in range(wanted + 1) if fits(n))
+    assert largest_class_size(available, wanted) == max(n for n in range(wanted + 1) if fits(n))
 
 
 @given(
@@ -402,10 +409,10 @@ def test_the_largest_number_fits_and_one_more_does_not(available: dict[str, int]
 def test_dealing_takes_every_cluster_and_knows_no_order(
     clusters: dict[str, dict[str, int]], seed: int
 ) -> None:
-    dealt = deal(clusters, seed)
+    dealt = assign_splits(clusters, seed)
     assert set(dealt) == set(clusters)
     assert set(dealt.values()) <= set(SHARES)
-    assert deal(dict(reversed(list(clusters.items()))), seed) == dealt
+    assert assign_splits(dict(reversed(list(clusters.items()))), seed) == dealt
 
 
 @given(
@@ -417,7 +424,7 @@ def test_no_split_goes_without_a_class_that_has_three_clusters(classes: dict[str
     clusters = {
         f"{label}{n}": {label: size} for label, sizes in classes.items() for n, size in enumerate(sizes)
     }
-    dealt = deal(clusters, 0)
+    dealt = assign_splits(clusters, 0)
     for label in classes:
         assert {dealt[name] for name in clusters if name[0] == label} == set(SHARES)
 
@@ -427,12 +434,12 @@ def test_no_split_goes_without_a_class_that_has_three_clusters(classes: dict[str
 def test_matching_finds_as_many_as_there_are(entries: list[tuple[str, int, int]]) -> None:
     held = Counter((label, stratum) for label, stratum, _ in entries)
     expected = sum(min(held["A", stratum], held["B", stratum]) for stratum in range(5))
-    matching: Matching[tuple[int, int]] = Matching("AB")
+    matching: BlockMatcher[tuple[int, int]] = BlockMatcher("AB")
     for label, stratum, example in entries:
         matching.add(label, stratum, (stratum, example))
     assert len(matching.blocks) == expected
     assert all(first[0] == second[0] for first, second in matching.blocks)
-    found, number = matched_first(
+    found, number = order_matched_first(
         [(label, stratum, place) for place, (label, stratum, _) in enumerate(entries)], "AB"
     )
     assert number == expected
@@ -456,10 +463,10 @@ def test_what_is_rare_is_looked_for_in_all_items(
         )
         for number in range(12)
     ]
-    common = pool_of([*functions, *rare], "python", 1)
+    common = build_pool([*functions, *rare], "python", 1)
     assert sum(common.dropped.values()) + len(common.items) == len(functions) + len(rare)
     assert max(Counter(one.cluster for one in common.items).values()) <= 3
-    hinted = pool_of([*functions, *rare], "python", 1, "except")
+    hinted = build_pool([*functions, *rare], "python", 1, "except")
     assert hinted.dropped["without 'except'"] == len(functions)
     assert hinted.dropped["more than are read"] == 3
     assert Counter(one.cluster for one in hinted.items) == {"cluster0": 3, "cluster1": 3, "cluster2": 3}
@@ -507,17 +514,17 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
         planted(tmp_path, PAIRS, ("next", "far"), "pair", extra, name="pairs"),
     )
     alone = [build(name, functions, size=60, language="python") for name in tasks]
-    gathered = gather_picks(
+    gathered = collect_labelled_spans(
         {name: {} for name in tasks},
         functions,
         seed=0,
         language="python",
         mode="corrected",
         quirks=frozenset(),
-        spread=Spread(workers=2, worth=1),
+        spread=ParallelMap(workers=2, worth=1),
     )
     for name, one in zip(tasks, alone, strict=True):
-        monkeypatch.setattr(sampling, "picks_of", None)
+        monkeypatch.setattr(sampling, "select_spans", None)
         again = build(name, functions, size=60, language="python", picks=gathered[name])
         assert again.examples.equals(one.examples) and again.report == one.report
 
@@ -535,7 +542,7 @@ def test_faults_that_several_processes_make_are_those_of_one(
     monkeypatch.setattr(local, "map", seen)
     alone = build("rea", uneven, size=120, language="python")
     assert "_examples 2" not in spread_out
-    again = build("rea", uneven, size=120, language="python", spread=Spread(workers=2, worth=1))
+    again = build("rea", uneven, size=120, language="python", spread=ParallelMap(workers=2, worth=1))
     assert "_examples 2" in spread_out
     assert again.examples.equals(alone.examples) and again.report == alone.report
     assert again.inputs == alone.inputs
@@ -558,8 +565,8 @@ def test_functions_that_are_not_needed_are_hardly_read(
 
     monkeypatch.setattr(local, "map", seen)
     some = uneven[:190]
-    with local.kept_processes(2):
-        answers = Spread(workers=2, worth=1).over(_measure, "python", some)
+    with local.keep_processes(2):
+        answers = ParallelMap(workers=2, worth=1).map(_measure, "python", some)
         assert [item for item, _ in itertools.islice(answers, 30)] == some[:30]
         assert sum(parts) == 40
         assert [item for item, _ in answers] == some[30:] and sum(parts) == 190
@@ -571,8 +578,10 @@ def test_imports_of_the_files_are_labelled_together_with_functions(functions: li
     }
     around = {one.repository: Repository({}, dict(files)) for one in functions}
     told = {"seed": 0, "language": "python", "mode": "corrected"}
-    spread = Spread(workers=2, worth=1)
-    gathered = gather_picks({"idn": around}, functions, quirks=frozenset(), spread=spread, **told)["idn"]
+    spread = ParallelMap(workers=2, worth=1)
+    gathered = collect_labelled_spans({"idn": around}, functions, quirks=frozenset(), spread=spread, **told)[
+        "idn"
+    ]
     beside = {item_id(text, "python", "imports") for text in files.values()}
     assert gathered.keys() == beside | {one.item_id for one in functions}
     alone = build("idn", functions, size=200, language="python", repositories=around)
@@ -586,21 +595,23 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
     whole = planted(tmp_path, WHOLE, ("one", "many"), "item", name="whole")
     tokens = planted(tmp_path, TOKENS, ("name", "word"), "span", name="tokens")
     labelled: list[tuple[int, int]] = []
-    real = dataset.pick_all
+    real = dataset.select_all_spans
 
-    def counting(questions: Sequence[Question], items: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+    def counting(
+        questions: Sequence[LabelRequest], items: Sequence[Item], spread: ParallelMap
+    ) -> dict[str, Picks]:
         labelled.append((len(items), len(questions)))
         return real(questions, items, spread)
 
     # A clock that goes on by a millisecond for each function and task that has been labelled.
     clock = lambda: sum(items * tasks for items, tasks in labelled) / 1_000  # noqa: E731
-    monkeypatch.setattr(dataset, "pick_all", counting)
+    monkeypatch.setattr(dataset, "select_all_spans", counting)
     monkeypatch.setattr(dataset.time, "perf_counter", clock)
     monkeypatch.setattr(dataset, "_WORTH_A_TRIAL", 100)
     monkeypatch.setattr(dataset, "ITEMS_FOR_TOKENS", 150)
-    told: list[tuple[Estimate, int]] = []
-    spread = Spread(workers=2, worth=1)
-    gather_picks(
+    told: list[tuple[LabellingEstimate, int]] = []
+    spread = ParallelMap(workers=2, worth=1)
+    collect_labelled_spans(
         {whole: {}, tokens: {}},
         functions,
         seed=0,
@@ -611,7 +622,7 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
         tell=lambda estimate: told.append((estimate, max(items for items, _ in labelled))),
     )
     ((estimate, most),) = told
-    size = len(pool_of(functions, "python", 0).items)
+    size = len(build_pool(functions, "python", 0).items)
     assert (estimate.functions, estimate.tasks) == (size, 2) and 2 * most == estimate.tried < 100
     assert estimate.seconds == pytest.approx((150 * 2 + (size - 150)) / 1_000 / 2)
 
@@ -620,18 +631,18 @@ def test_only_what_is_drawn_from_is_looked_up_around(
     functions: list[Item], whole: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dataset, "ITEMS_FOR_TOKENS", 100)
-    pool = pool_of(functions, "python", 0).items
-    assert list(drawn_from(TASKS.load("idn"), functions, 0, "python")) == list(pool[:100])
-    assert list(drawn_from(TASKS.load(whole), functions, 0, "python")) == list(pool)
+    pool = build_pool(functions, "python", 0).items
+    assert list(select_source_items(TASKS.load("idn"), functions, 0, "python")) == list(pool[:100])
+    assert list(select_source_items(TASKS.load(whole), functions, 0, "python")) == list(pool)
 
 
 def test_equal_code_of_another_corpus_keeps_its_own_clusters(functions: list[Item]) -> None:
     """Ids are those of content: a pool kept for the next task must not be taken for another corpus."""
-    first = pool_of(functions, "python", 0).items
+    first = build_pool(functions, "python", 0).items
     elsewhere = [dataclasses.replace(item, cluster="other", repository="other") for item in functions]
-    other = pool_of(elsewhere, "python", 0).items
+    other = build_pool(elsewhere, "python", 0).items
     assert {item.cluster for item in first} != {"other"} == {item.cluster for item in other}
-    assert pool_of(list(reversed(functions)), "python", 0).items is first
+    assert build_pool(list(reversed(functions)), "python", 0).items is first
 
 
 def test_a_constructor_is_not_said_not_to_parse() -> None:
@@ -644,6 +655,6 @@ def test_a_constructor_is_not_said_not_to_parse() -> None:
         Item(str(number), text, "java", "function", str(number), "f", 0, "c", "r")
         for number, text in enumerate(texts)
     ]
-    pool = pool_of(items, "java", 0)
+    pool = build_pool(items, "java", 0)
     assert [item.text for item in pool.items] == texts[1:2]
     assert pool.dropped == {"constructor, which is no code by itself": 1, "does not parse": 1}

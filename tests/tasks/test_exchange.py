@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from sonde.tasks.engine.bugs import Choice
-from sonde.tasks.engine.pairs import VariableExchange, exchanges
+from sonde.tasks.engine.bugs import RandomChoice
+from sonde.tasks.engine.pairs import VariableExchange, iterate_exchanges
 
 PYTHON = """\
 def total(prices, rate):
@@ -19,7 +19,7 @@ def total(prices, rate):
 
 
 def found(text: str, language: str = "python", seed: int = 0) -> list[VariableExchange]:
-    return list(exchanges(text, language, Choice(seed, text)))
+    return list(iterate_exchanges(text, language, RandomChoice(seed, text)))
 
 
 def renamed(text: str, one: str, two: str) -> str:
@@ -46,7 +46,7 @@ def test_all_but_the_place_is_exchanged() -> None:
         assert one.corrupt[at : at + len(one.right)] == one.right
         whole = one.corrupt[:at] + one.other + one.corrupt[at + len(one.right) :]
         assert ast.dump(ast.parse(whole)) == renamed(PYTHON, one.right, one.other)
-        assert one.misused() == PYTHON[: one.place.start] + one.other + PYTHON[one.place.end :]
+        assert one.make_misuse() == PYTHON[: one.place.start] + one.other + PYTHON[one.place.end :]
 
 
 def place_in_corrupt(one: VariableExchange) -> int:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sonde.corpora import Intake, Item, SourceFile
-from sonde.corpora.engine.read import items_of
+from sonde.corpora import Item, SkipCounter, SourceFile
+from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES, Definition
-from sonde.tasks.engine.task import TASKS, ItemLabels, Repository, languages_of
+from sonde.tasks.engine.task import TASKS, ItemLabels, Repository, get_languages
 
 TEXTS = {
     "python": '''@dec
@@ -108,7 +108,7 @@ end
 def function(language: str, end: str) -> Item:
     text = TEXTS[language].replace("\n", end)
     assert not LANGUAGES.load(language).parse(text).has_error
-    (item,) = items_of(SourceFile("f", text, language, "c", "r"), "function", Intake())
+    (item,) = extract_items(SourceFile("f", text, language, "c", "r"), "function", SkipCounter())
     return item
 
 
@@ -136,7 +136,7 @@ def test_every_task_labels_what_it_labels_with_line_feeds(language: str, end: st
     asked = 0
     for name in TASKS.names():
         task = TASKS.load(name)
-        if isinstance(task, ItemLabels) and language in languages_of(task):
+        if isinstance(task, ItemLabels) and language in get_languages(task):
             assert labels(task, item) == labels(task, expected), name
             asked += 1
     assert asked > 30

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.base.errors import UsageError
-from sonde.corpora import Given, Intake, Item, SourceFile
-from sonde.corpora.engine.read import items_of
-from sonde.tasks import LABEL_SCHEMA, quirks_of
-from sonde.tasks.engine.task import TASKS, classes_of
-from sonde.tasks.engine.task_types import binned, exact
+from sonde.corpora import Given, Item, SkipCounter, SourceFile
+from sonde.corpora.engine.read import extract_items
+from sonde.tasks import LABEL_SCHEMA, get_quirks
+from sonde.tasks.engine.task import TASKS, get_classes
+from sonde.tasks.engine.task_types import exact_classes, range_classes
 
 JAVA = """\
 int run(int limit, List<String> names) {
@@ -98,7 +98,7 @@ def test_recursion_is_what_calls_the_function_itself(
     language: str, text: str, expected: list[int], unit: str
 ) -> None:
     file = SourceFile("f", text, language, "cluster", "repository")
-    items = [*items_of(file, unit, Intake())]
+    items = [*extract_items(file, unit, SkipCounter())]
     tables = TASKS.load("recursion").label(items, {})
     values = [tables[one.item_id]["value"][0] for one in items]
     assert values == (expected if unit == "function" else [sum(expected)])
@@ -143,18 +143,18 @@ def test_value_and_class(name: str) -> None:
 @pytest.mark.parametrize("name", [*EXPECTED, "tan", "ast_depth"])
 def test_classes_of_a_mode_are_named(name: str) -> None:
     task = TASKS.load(name)
-    assert classes_of(task, "corrected") == task.labels
+    assert get_classes(task, "corrected") == task.labels
     assert len(set(task.labels)) == len(task.labels) > 1
     for mode in ("corrected", "paper"):
         label = task.label([item(PYTHON, "python")], {}, mode=mode)["id"]["label"][0]
-        assert label is None or label in classes_of(task, mode)
+        assert label is None or label in get_classes(task, mode)
 
 
 def test_the_released_classes_differ_where_the_specification_says() -> None:
     assert TASKS.load("cpx").labels == tuple(map(str, range(1, 11)))
-    assert classes_of(TASKS.load("cpx"), "paper") == tuple(map(str, range(10)))
+    assert get_classes(TASKS.load("cpx"), "paper") == tuple(map(str, range(10)))
     assert TASKS.load("npt").labels[3:6] == ("4-6", "7-8", "9-10")
-    assert classes_of(TASKS.load("npt"), "paper") == tuple(map(str, range(1, 11)))
+    assert get_classes(TASKS.load("npt"), "paper") == tuple(map(str, range(1, 11)))
     assert TASKS.load("NML").labels == ("0", "1", "2", "3", "4X")
     assert TASKS.load("OCT").labels[-1] == "9X"
 
@@ -164,7 +164,7 @@ def test_paper_mode_is_one_named_quirk_that_changes_a_number(name: str) -> None:
     inner = "new R() { int k = {{{1}}}; void h() { if (a > 1 && k) b(); } }"
     text = f"int f(int a) {{ g({inner}); for (X x : y) z(); }}"
     task = TASKS.load(name)
-    (quirk,) = quirks_of(task)
+    (quirk,) = get_quirks(task)
     assert quirk.startswith("inspect.")
     rows = [
         task.label([item(text, "java")], {}, **asked)["id"].row(0)
@@ -172,7 +172,7 @@ def test_paper_mode_is_one_named_quirk_that_changes_a_number(name: str) -> None:
     ]
     assert rows[1] == rows[2] != rows[0] == rows[3]
     assert rows[1][3] != rows[0][3]
-    assert classes_of(task, "corrected", {quirk}) == classes_of(task, "paper")
+    assert get_classes(task, "corrected", {quirk}) == get_classes(task, "paper")
 
 
 @pytest.mark.parametrize(
@@ -209,8 +209,8 @@ def test_a_language_without_metrics_is_refused_in_one_line() -> None:
 
 @given(st.integers(-3, 20), st.integers(0, 3), st.integers(4, 12), st.booleans())
 def test_exact_classes_hold_their_own_number(value: int, low: int, high: int, above: bool) -> None:
-    classes = exact(low, high, above)
-    found = classes.of(value)
+    classes = exact_classes(low, high, above)
+    found = classes.find(value)
     if low <= value <= high:
         assert found == str(value)
     else:
@@ -220,6 +220,6 @@ def test_exact_classes_hold_their_own_number(value: int, low: int, high: int, ab
 
 @given(st.integers(-1, 200))
 def test_bins_are_named_by_what_they_hold(value: int) -> None:
-    classes = binned("1", "2-4", "7-")
+    classes = range_classes("1", "2-4", "7-")
     expected = {1: "1", 2: "2-4", 3: "2-4", 4: "2-4"}.get(value, "7-" if value >= 7 else None)
-    assert classes.of(value) == expected
+    assert classes.find(value) == expected

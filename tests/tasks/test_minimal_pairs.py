@@ -17,16 +17,16 @@ from hypothesis import strategies as st
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Given, Item, item_id
 from sonde.corpora.engine.ngram import NGram
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.edits import Edits, TextPlace
-from sonde.tasks import PAIRED_SCHEMA, Dataset, Spread, build, build_pairs
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.tasks import PAIRED_SCHEMA, Dataset, ParallelMap, build, build_pairs
 from sonde.tasks.engine.bugs import BugTask
 from sonde.tasks.engine.faults import Mutation
-from sonde.tasks.engine.pairs import Counted, paired
-from sonde.tasks.engine.spans import changed_places
+from sonde.tasks.engine.pairs import TokenCounts, makes_pairs
+from sonde.tasks.engine.spans import find_changed_spans
 from sonde.tasks.engine.task import TASKS
 
-PAIRED = tuple(name for name in TASKS.names() if paired(TASKS.load(name)))
+PAIRED = tuple(name for name in TASKS.names() if makes_pairs(TASKS.load(name)))
 MODULES = ("textwrap", "fnmatch", "shlex", "cmd", "configparser", "argparse", "ast", "tokenize")
 
 
@@ -100,8 +100,8 @@ def sides(
     return found
 
 
-def words(language: str, text: str) -> tuple[TextPlace, ...]:
-    return facet_of(language, "edits", Edits).tokens(text)
+def words(language: str, text: str) -> tuple[TextSpan, ...]:
+    return get_facet(language, "edits", Edits).tokens(text)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def words(language: str, text: str) -> tuple[TextPlace, ...]:
 )
 def test_texts_differ_in_whole_tokens_of_both(one: str, other: str, first: str, second: str) -> None:
     for left, right, wanted in ((one, other, (first, second)), (other, one, (second, first))):
-        places = changed_places(left, right, words("python", left), words("python", right))
+        places = find_changed_spans(left, right, words("python", left), words("python", right))
         assert (left[slice(*places[0])], right[slice(*places[1])]) == wanted
 
 
@@ -137,14 +137,14 @@ def test_what_stands_around_the_places_is_the_same(
     if listed[0] == listed[1]:
         return
     texts = [" ".join(some) for some in listed]
-    tokens: list[list[TextPlace]] = []
+    tokens: list[list[TextSpan]] = []
     for some in listed:
         at, held = 0, []
         for word in some:
-            held.append(TextPlace(at, at + len(word), word))
+            held.append(TextSpan(at, at + len(word), word))
             at += len(word) + 1
         tokens.append(held)
-    (start, end), (other_start, other_end) = changed_places(texts[0], texts[1], *tokens)
+    (start, end), (other_start, other_end) = find_changed_spans(texts[0], texts[1], *tokens)
     assert texts[0][:start] == texts[1][:other_start]
     assert texts[0][end:] == texts[1][other_end:]
     assert texts[0][start:end] != texts[1][other_start:other_end]
@@ -179,12 +179,12 @@ def test_a_pair_is_a_function_as_written_and_the_same_with_a_fault(task: str, la
         assert text[start:end] != changed[other:beyond]
         assert text[start:end].strip()
         assert changed[other:beyond].strip()
-        parses = facet_of(language, "edits", Edits).parses
+        parses = get_facet(language, "edits", Edits).parses
         assert (original["parses"], mutant["parses"]) == (parses(text), parses(changed))
 
 
 def test_every_task_of_faults_and_bugs_but_the_one_without_an_original_gives_pairs() -> None:
-    every = [name for name in TASKS.names() if TASKS.folder_of(name) in ("faults", "bugs")]
+    every = [name for name in TASKS.names() if TASKS.get_folder_name(name) in ("faults", "bugs")]
     assert set(every) - set(PAIRED) == {"exception_type"}
     assert all(isinstance(TASKS.load(name), BugTask | Mutation) for name in PAIRED)
 
@@ -203,7 +203,7 @@ def test_faults_are_those_of_the_data_sets(task: str) -> None:
 def test_neither_order_nor_processes_nor_size_change_a_pair(task: str) -> None:
     made = pairs(task)
     other = build_pairs(
-        task, python_items()[::-1], size=40, language="python", spread=Spread(workers=2, worth=100)
+        task, python_items()[::-1], size=40, language="python", spread=ParallelMap(workers=2, worth=100)
     )
     assert made.examples.equals(other.examples)
     fewer = pairs(task, size=10).examples
@@ -247,7 +247,7 @@ def test_distance_counts_code_tokens_from_the_declaration() -> None:
 
 def test_controls_are_counted_in_other_clusters_alone() -> None:
     items = [item(f"def f{n}(a):\n    return only{n % 3} + a\n", f"c{n % 3}") for n in range(12)]
-    counted = Counted(items, "python", 0, Spread())
+    counted = TokenCounts(items, "python", 0, ParallelMap())
     for number in range(3):
         assert counted.frequency(f"c{number}", f"only{number}") == 0
         assert counted.frequency(f"c{number}", f"only{(number + 1) % 3}") == 4

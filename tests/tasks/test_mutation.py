@@ -10,10 +10,10 @@ import pytest
 from tests.counting import grows_by
 
 from sonde.corpora import Given, Item, item_id
-from sonde.languages import LANGUAGES, facet_of
+from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.edits import Edits
-from sonde.tasks.engine.faults import Exchange, Mutation, Surroundings
-from sonde.tasks.engine.task import TASKS, as_asked
+from sonde.tasks.engine.faults import Exchange, FaultContext, Mutation
+from sonde.tasks.engine.task import TASKS, resolve_task
 from sonde.tasks.faults.typ import misspellings, of_split
 
 JUMBLES = ("jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk")
@@ -61,18 +61,18 @@ TEXTS = {"python": python_functions(), "java": JAVA * 8}
 
 
 def edits(language: str) -> Edits:
-    return facet_of(language, "edits", Edits)
+    return get_facet(language, "edits", Edits)
 
 
 def mutation(name: str, paper: bool = False) -> Mutation:
-    task = as_asked(TASKS.load(name), "paper" if paper else "corrected", frozenset())
+    task = resolve_task(TASKS.load(name), "paper" if paper else "corrected", frozenset())
     assert isinstance(task, Mutation)
     return task
 
 
-def around(name: str, language: str, split: str = "train", paper: bool = False) -> Surroundings:
+def around(name: str, language: str, split: str = "train", paper: bool = False) -> FaultContext:
     survey = mutation(name, paper).survey(TEXTS[language], edits(language))
-    return Surroundings(edits(language), split, survey)
+    return FaultContext(edits(language), split, survey)
 
 
 def faults(name: str, language: str, paper: bool = False) -> list[tuple[str, str]]:
@@ -129,7 +129,7 @@ def test_sri_takes_its_name_from_the_function(language: str) -> None:
 @pytest.mark.parametrize("name", ["srk", "sck"])
 def test_keywords_are_replaced_by_keywords_of_the_corpus(name: str, language: str) -> None:
     category = {word: kind for kind, listed in edits(language).keywords.items() for word in listed}
-    known = {place.surface for text in TEXTS[language] for place in edits(language).keyword_places(text)}
+    known = {place.surface for text in TEXTS[language] for place in edits(language).keyword_spans(text)}
     crossed = 0
     for old, new in faults(name, language):
         ((before, after),) = changed(words(language, old), words(language, new))
@@ -156,7 +156,7 @@ def test_typ_misspells_one_type_and_keeps_another(language: str) -> None:
         ((before, after),) = changed(words(language, old), words(language, new))
         assert before in {place.surface for place in edits(language).places(old, "type")}
         assert Counter(before) == Counter(after)
-        assert after not in edits(language).reserved
+        assert after not in edits(language).reserved_words
         assert edits(language).places(new, "type")
 
 
@@ -279,7 +279,7 @@ def test_paper_mode_changes_every_place_where_the_published_data_does() -> None:
 
 
 def test_paper_mode_draws_keywords_that_the_corpus_lacks_and_jumbles_that_do_not_parse() -> None:
-    known = {place.surface for text in JAVA for place in edits("java").keyword_places(text)}
+    known = {place.surface for text in JAVA for place in edits("java").keyword_spans(text)}
     drawn = set[str]()
     for old, new in faults("srk", "java", paper=True):
         drawn |= set(new.split()) - set(old.split())

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from sonde.corpora import Item
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import Metrics
 from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS
@@ -88,7 +88,7 @@ AROUND = {
 @pytest.mark.parametrize(("language", "statement", "expected"), ASSIGNED)
 def test_each_of_several_targets_gets_its_own_value(language: str, statement: str, expected: str) -> None:
     template, sign = AROUND[language]
-    flow = facet_of(language, "flow", Flow)
+    flow = get_facet(language, "flow", Flow)
     text = template.format(statement)
     variables = [variable.name.removeprefix(sign) for variable in flow.variables(text)]
     found = {variables[one] + variables[other] for one, other in flow.dependencies(text)}
@@ -102,9 +102,9 @@ def test_two_variables_share_a_scope() -> None:
 
 @pytest.mark.parametrize(("text", "language"), [(JAVA, "java"), (PYTHON, "python")])
 def test_the_next_use_is_so_many_tokens_away(text: str, language: str) -> None:
-    leaves = facet_of(language, "metrics", Metrics).leaves(text)
+    leaves = get_facet(language, "metrics", Metrics).leaves(text)
     expected = []
-    for variable in facet_of(language, "flow", Flow).variables(text):
+    for variable in get_facet(language, "flow", Flow).variables(text):
         starts = {place.start for place in variable.places}
         at = [number for number, leaf in enumerate(leaves) if leaf.start in starts]
         expected += [

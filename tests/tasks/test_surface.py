@@ -8,7 +8,7 @@ import pytest
 
 from sonde.corpora import Given, Item, item_id
 from sonde.tasks import Dataset, build
-from sonde.tasks.engine.surface import SURFACE_SCHEMA, bag_words, leaning, surface_predictions
+from sonde.tasks.engine.surface import SURFACE_SCHEMA, bag_words, faultiness, surface_predictions
 
 
 def item(text: str, label: str, split: str, task: str, start: int = 0, end: int | None = None) -> Item:
@@ -182,7 +182,7 @@ def test_texts_of_equal_leaning_have_equal_counts() -> None:
         word = "x" if draw.random() < (0.7 if side else 0.3) else "y"
         texts.append(f"{word} {draw.choice('abc')} {draw.choice('def')}")
         faulty.append(side)
-    scores = leaning(texts, faulty)
+    scores = faultiness(texts, faulty)
     has = [text.startswith("x") for text in texts]
     assert abs(sum(scores[n] for n in range(2000) if has[n]) / sum(has) - 0.7) < 0.03
     by_score: dict[float, list[int]] = {}

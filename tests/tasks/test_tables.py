@@ -3,7 +3,7 @@
 import pytest
 
 from sonde.corpora import Item, SourceFile
-from sonde.tasks import Question, label_items, repositories
+from sonde.tasks import LabelRequest, label_items, repositories
 from sonde.tasks.engine import spans
 
 FILES = [
@@ -25,7 +25,7 @@ ITEMS = [
 @pytest.mark.parametrize("window", [1, 4, 11, 100])
 def test_labels_that_ask_for_repositories(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans, "_WINDOW", window)
-    asked = Question("call_origin", 0, "corrected", frozenset(), repositories(FILES))
+    asked = LabelRequest("call_origin", 0, "corrected", frozenset(), repositories(FILES))
     found = [(item, table["label"].to_list()) for item, table in label_items(asked, ITEMS)]
     assert [item for item, _ in found] == ITEMS
     for place, (_, labels) in enumerate(found):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sonde.corpora import Given, Item, SourceFile
 from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES
-from sonde.tasks import LABEL_SCHEMA, Repository, importing
+from sonde.tasks import LABEL_SCHEMA, Repository, index_imports
 from sonde.tasks.engine.task import TASKS
 
 PYTHON = SourceFile(
@@ -39,7 +39,7 @@ def spans(
 
 
 def test_packages_come_from_the_imports_of_the_file() -> None:
-    known = importing([PYTHON, JAVA])
+    known = index_imports([PYTHON, JAVA])
     found = spans("idn", item(PYTHON, "def"), known)
     assert found == [
         *(("f", "IDM"), ("os_", "IDV"), ("os", "IDP"), ("walk", "IDM"), ("r", "IDP"), ("x", "IDV")),
@@ -54,9 +54,9 @@ def test_without_the_file_nothing_is_a_package() -> None:
 
 
 def test_import_statements_are_read_beside_the_functions() -> None:
-    known = importing([PYTHON, JAVA])
+    known = index_imports([PYTHON, JAVA])
     one, same = item(PYTHON, "def"), item(PYTHON, "return")
-    pairs = list(TASKS.load("idn").beside([one, same, item(JAVA, "void")], known))  # type: ignore[attr-defined]
+    pairs = list(TASKS.load("idn").extra_items([one, same, item(JAVA, "void")], known))  # type: ignore[attr-defined]
     assert [(source.path, derived.text) for source, derived in pairs] == [
         ("a.py", "import os, re as r"),
         ("A.java", "import java.io.File;"),
@@ -65,11 +65,11 @@ def test_import_statements_are_read_beside_the_functions() -> None:
     table = TASKS.load("idn").label([derived], known)[derived.item_id]
     assert set(table["label"]) == {"IDP"}
     assert derived.item_id != one.item_id
-    assert not list(TASKS.load("ktx").beside([one], known))  # type: ignore[attr-defined]
+    assert not list(TASKS.load("ktx").extra_items([one], known))  # type: ignore[attr-defined]
 
 
 def test_classes_of_tokens_are_those_of_the_task() -> None:
-    known = importing([PYTHON, JAVA])
+    known = index_imports([PYTHON, JAVA])
     for task, classes in (("ktx", KTX_CLASSES), ("idn", IDN_CLASSES), ("ast", AST_CLASSES)):
         assert TASKS.load(task).labels == classes
         assert {label for _, label in spans(task, item(JAVA, "void"), known)} <= set(classes)

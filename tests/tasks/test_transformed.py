@@ -15,10 +15,10 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, Selection, select
-from sonde.corpora.engine.parallel import ONE, Spread
-from sonde.languages import facet_of
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.tasks import Dataset, PoolTransform, Question, build, build_pairs, transform_dataset
+from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.languages import get_facet
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.tasks import Dataset, LabelRequest, PoolTransform, build, build_pairs, transform_dataset
 
 TASKS = (
     "early_return",
@@ -41,11 +41,13 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> tuple[Item, ...]:
 
 
 @cache
-def question(task: str) -> Question:
-    return Question(task, 0, "corrected", frozenset(), {})
+def question(task: str) -> LabelRequest:
+    return LabelRequest(task, 0, "corrected", frozenset(), {})
 
 
-def both(task: str, pool: tuple[Item, ...], transform: str, spread: Spread = ONE) -> tuple[Dataset, Dataset]:
+def both(
+    task: str, pool: tuple[Item, ...], transform: str, spread: ParallelMap = ONE
+) -> tuple[Dataset, Dataset]:
     made = build(task, pool, size=60, language="python")
     words = PoolTransform(transform, "python", 0, pool)
     return made, transform_dataset(made, pool, words, question(task), spread)
@@ -94,7 +96,7 @@ def test_a_pointer_points_at_the_same_variables(pool: tuple[Item, ...]) -> None:
     made, changed = both("misuse_repair", pool, "rename")
     same = made.examples.join(changed.examples, on="example_id", suffix="_there").filter(pl.col("end") > 0)
     before, after = texts(made, pool), texts(changed, ())
-    bugs = facet_of("python", "misuse", Bugs)
+    bugs = get_facet("python", "misuse", BugSites)
     for row in same.iter_rows(named=True):
         text, there = before[row["item_id"]], after[row["item_id_there"]]
         for name in ("", "other_"):
@@ -180,6 +182,6 @@ def test_processes_change_nothing(pool: tuple[Item, ...]) -> None:
         transform_dataset(
             made, pool, PoolTransform("layout", "python", 0, pool), question("early_return"), spread
         )
-        for spread in (ONE, Spread(workers=2, worth=10))
+        for spread in (ONE, ParallelMap(workers=2, worth=10))
     ]
     assert found[0].examples.equals(found[1].examples)

@@ -23,14 +23,14 @@ from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, load_model
 from sonde.training.baselines import vectors
 from sonde.training.baselines.models import FACTS, tune_baseline
-from sonde.training.baselines.recipe import BASELINES, LSTM_POINTER, PROGRAM, WORD2VEC, Sizes
-from sonde.training.baselines.vectors import Unlabelled
-from sonde.training.finetune.data import Data, Sample
-from sonde.training.finetune.recipe import FineTuning
+from sonde.training.baselines.recipe import BASELINES, LSTM_POINTER, PROGRAM, WORD2VEC, BaselineSizes
+from sonde.training.baselines.vectors import UnlabelledTexts
+from sonde.training.finetune.data import Sample, TaskData
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.tune import tune
 
-SIZES = Sizes(embedding=32, lstm_layers=1, lstm_width=32, transformer_width=32, transformer_layers=2)
-RECIPE = FineTuning(length=32, epochs=6, batch=16, rates=(5e-3,), patience=6)
+SIZES = BaselineSizes(embedding=32, lstm_layers=1, lstm_width=32, transformer_width=32, transformer_layers=2)
+RECIPE = FinetuneRecipe(length=32, epochs=6, batch=16, rates=(5e-3,), patience=6)
 SHORT = dataclasses.replace(RECIPE, epochs=2, batch=8, rates=(1e-3, 3e-3), checkpoint=3)
 CLASSIFIERS = [name for name in BASELINES if name != LSTM_POINTER]
 
@@ -80,7 +80,7 @@ def misuses(size: int, seed: int) -> list[Sample]:
     return found
 
 
-def bag_accuracy(data: Data) -> float:
+def bag_accuracy(data: TaskData) -> float:
     """scikit-learn's bag of words on the same texts."""
     counts = CountVectorizer(token_pattern=r"\S+")
     found = LogisticRegression(max_iter=1000).fit(
@@ -91,18 +91,18 @@ def bag_accuracy(data: Data) -> float:
 
 
 @pytest.fixture(scope="module")
-def pattern() -> Data:
+def pattern() -> TaskData:
     return split(orders, 400, 100, 200)
 
 
 @pytest.fixture(scope="module")
-def few() -> Data:
+def few() -> TaskData:
     return split(orders, 60, 24, 24)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_an_order_that_a_bag_of_tokens_cannot_see_is_learned(
-    name: str, spec: ModelSpec, pattern: Data, tmp_path: Path
+    name: str, spec: ModelSpec, pattern: TaskData, tmp_path: Path
 ) -> None:
     assert bag_accuracy(pattern) < 0.65
     tuned = tune_baseline(name, spec, pattern, RECIPE, SIZES, tmp_path)
@@ -125,7 +125,7 @@ def test_a_planted_misuse_is_located_and_repaired_by_lstm_and_pointer(
     assert tuned.test.repaired[buggy].mean() > 0.95
 
 
-def gensim_by_hand(data: Data, name: str, seed: int) -> Word2Vec:
+def gensim_by_hand(data: TaskData, name: str, seed: int) -> Word2Vec:
     """Words as they are, where the baseline has numbers."""
     texts = list(dict.fromkeys(one.text for one in data.train))
     _, algorithm, objective = name.split("_")
@@ -145,7 +145,7 @@ def gensim_by_hand(data: Data, name: str, seed: int) -> Word2Vec:
 
 @pytest.mark.parametrize("name", WORD2VEC)
 def test_the_table_holds_what_gensim_learned_on_the_same_texts(
-    name: str, spec: ModelSpec, few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, spec: ModelSpec, few: TaskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vectors, "derive_seed", lambda *_: 11)
     # At so small a rate no weight of this size moves in single precision.
@@ -168,11 +168,11 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 PROCESS = """
 import hashlib, sys
-from sonde.training.baselines.recipe import Sizes
+from sonde.training.baselines.recipe import BaselineSizes
 from sonde.training.baselines.vectors import learn_vectors
 texts = [[(7 * at * at + place) % 50 for place in range(40)] for at in range(60)]
 for name in sys.argv[1:]:
-    found = learn_vectors(texts, name, Sizes(embedding=16), 3)
+    found = learn_vectors(texts, name, BaselineSizes(embedding=16), 3)
     print(hashlib.sha256(found.ids.tobytes() + found.values.tobytes()).hexdigest())
 """
 
@@ -193,16 +193,16 @@ def test_vectors_are_the_same_in_every_process() -> None:
 
 
 def test_vectors_are_learned_on_train_and_on_what_is_given_beside_it(
-    spec: ModelSpec, few: Data, tmp_path: Path
+    spec: ModelSpec, few: TaskData, tmp_path: Path
 ) -> None:
     """A word of valid and test alone has no vector; one of the further texts has, and they are asked once."""
     hidden = [dataclasses.replace(one, text=f"{one.text} z") for one in few.valid]
     data = dataclasses.replace(few, valid=hidden, test=hidden)
     asked: list[int] = []
 
-    def further() -> Unlabelled:
+    def further() -> UnlabelledTexts:
         asked.append(1)
-        return Unlabelled(("w x w x",), {"corpus": "local:else"})
+        return UnlabelledTexts(("w x w x",), {"corpus": "local:else"})
 
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
     alone = tune_baseline("word2vec_cbow_ns", spec, data, still, SIZES, tmp_path / "alone")
@@ -222,7 +222,7 @@ def test_vectors_are_learned_on_train_and_on_what_is_given_beside_it(
 @pytest.mark.parametrize("name", ["word2vec_skipgram_ns", "bilstm", "transformer", "lstm_pointer"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_baseline_killed_anywhere_goes_on_to_the_same_weights(
-    name: str, seed: int, spec: ModelSpec, few: Data, tmp_path: Path
+    name: str, seed: int, spec: ModelSpec, few: TaskData, tmp_path: Path
 ) -> None:
     """Three kills each, at updates drawn at random; two rates, dropout, a checkpoint every third update."""
     data = split(misuses, 60, 24, 24) if name == LSTM_POINTER else few
@@ -257,7 +257,7 @@ def everything(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_seeds_draw_other_bodies_and_the_same_seed_the_same(
-    spec: ModelSpec, few: Data, tmp_path: Path
+    spec: ModelSpec, few: TaskData, tmp_path: Path
 ) -> None:
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
     for name in ("bilstm", "word2vec_cbow_hs", "transformer"):
@@ -275,7 +275,7 @@ def test_seeds_draw_other_bodies_and_the_same_seed_the_same(
         assert not any(torch.equal(tables[0][key], tables[2][key]) for key in matrices)
 
 
-def test_padding_is_read_by_no_direction(spec: ModelSpec, few: Data, tmp_path: Path) -> None:
+def test_padding_is_read_by_no_direction(spec: ModelSpec, few: TaskData, tmp_path: Path) -> None:
     """What is answered to a text does not depend on the length of those beside it."""
     long = Sample("long", " ".join("cdefgh" * 5), 0)
     recipe = dataclasses.replace(RECIPE, epochs=1)
@@ -290,7 +290,7 @@ def test_padding_is_read_by_no_direction(spec: ModelSpec, few: Data, tmp_path: P
 
 
 def test_a_vocabulary_of_program_pieces_may_be_read_instead(
-    spec: ModelSpec, pattern: Data, tmp_path: Path
+    spec: ModelSpec, pattern: TaskData, tmp_path: Path
 ) -> None:
     """The words of train give few merges; a text beyond them is spelled in bytes."""
     texts = [dataclasses.replace(one, text=one.text.replace("a", "alpha")) for one in pattern.train]
@@ -308,7 +308,7 @@ def test_a_vocabulary_of_program_pieces_may_be_read_instead(
 
 @pytest.mark.parametrize("kind", ["bert", "llama", "t5"])
 def test_a_transformer_reads_the_subwords_of_any_model_and_is_read_again(
-    kind: str, few: Data, tmp_path: Path
+    kind: str, few: TaskData, tmp_path: Path
 ) -> None:
     spec = save(tmp_path / "model", kind)
     recipe = dataclasses.replace(RECIPE, epochs=1)
@@ -320,7 +320,9 @@ def test_a_transformer_reads_the_subwords_of_any_model_and_is_read_again(
     assert torch.equal(loaded.model.bert.embeddings.word_embeddings.weight, embedding)
 
 
-def test_all_methods_read_the_same_subwords_as_the_model(spec: ModelSpec, few: Data, tmp_path: Path) -> None:
+def test_all_methods_read_the_same_subwords_as_the_model(
+    spec: ModelSpec, few: TaskData, tmp_path: Path
+) -> None:
     """What is beyond the limit is beyond it for every method."""
     long = [
         dataclasses.replace(one, text=f"{one.text} {'c ' * (at % 12)}") for at, one in enumerate(few.test)
@@ -335,13 +337,13 @@ def test_all_methods_read_the_same_subwords_as_the_model(spec: ModelSpec, few: D
 
 
 def test_without_gensim_one_line_says_what_to_install(
-    spec: ModelSpec, few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: ModelSpec, few: TaskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(InputError, match=r"not installed; install sonde\[baselines\], or leave out word2vec"):
         tune_baseline("word2vec_cbow_ns", spec, few, RECIPE, SIZES, tmp_path)
 
 
-def test_a_limit_without_room_for_a_text_is_refused(spec: ModelSpec, few: Data, tmp_path: Path) -> None:
+def test_a_limit_without_room_for_a_text_is_refused(spec: ModelSpec, few: TaskData, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="length 5: model 'baseline' reads 6 to"):
         tune_baseline("bilstm", spec, few, dataclasses.replace(RECIPE, length=5), SIZES, tmp_path)

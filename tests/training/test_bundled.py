@@ -18,9 +18,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
 from sonde.base.fingerprint import hash_text
-from sonde.corpora import Intake, item_id, read_files, reserved
-from sonde.corpora.engine.read import items_of
-from sonde.training.pretrain.documents import THRESHOLD, permitted
+from sonde.corpora import SkipCounter, is_holdout_package, item_id, read_files
+from sonde.corpora.engine.read import extract_items
+from sonde.training.pretrain.documents import THRESHOLD, is_allowed_licence
 from sonde.training.pretrain.export import LARGEST
 from sonde.training.pretrain.recipe import read_recipe
 
@@ -44,12 +44,12 @@ def test_both_are_there():
 
 
 def test_nothing_reserved_was_trained_on(manifest):
-    assert not [name for name in manifest["distribution"].unique() if reserved(name)]
+    assert not [name for name in manifest["distribution"].unique() if is_holdout_package(name)]
     assert manifest["seen_in_training"].any()
 
 
 def test_nothing_of_the_standard_library_was_trained_on(folder, manifest):
-    intake = Intake()
+    intake = SkipCounter()
     library = list(read_files("stdlib", ("python",), intake))
     assert set(manifest["corpus"].unique()) <= {"environment", "jdk"}
     # Two files of setuptools with nothing but short declarations, trained on before whole files were held
@@ -62,7 +62,7 @@ def test_nothing_of_the_standard_library_was_trained_on(folder, manifest):
     ids = {int(item_id(file.text, "python", "file")[:16], 16): file.path for file in library}
     assert {ids[one] for one in seen & ids.keys()} == {file.path for file in whole}
     # Short functions that everyone writes alike do recur; the ids are there to flag them.
-    functions = [item for file in library for item in items_of(file, "function", intake)]
+    functions = [item for file in library for item in extract_items(file, "function", intake)]
     repeated = [item for item in functions if int(item.item_id[:16], 16) in seen]
     assert len(repeated) < 0.012 * len(functions)
     assert max((len(item.text) for item in repeated), default=0) < 1_500
@@ -72,7 +72,7 @@ def test_licences_are_those_of_the_recipe(folder, manifest):
     recipe = read_recipe(folder / "recipe.toml")
     for corpus in recipe.data.corpora:
         licences = manifest.filter(pl.col("corpus") == corpus.name)["licence"].unique()
-        assert all(permitted(licence, corpus.licences) for licence in licences)
+        assert all(is_allowed_licence(licence, corpus.licences) for licence in licences)
 
 
 def test_the_account_agrees_with_itself(folder, manifest):

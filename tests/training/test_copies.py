@@ -5,7 +5,7 @@ import pytest
 
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import duplicate_tokens
-from sonde.training.pretrain.documents import near_copies
+from sonde.training.pretrain.documents import find_contaminated_files
 
 WORDS = [f"name{number}" for number in range(60)]
 
@@ -48,8 +48,8 @@ def test_rewritten_functions_are_named(folders):
         }
         for name, text in texts.items()
     ]
-    (copy,) = near_copies(pl.DataFrame(rows), [f"local:{library}"])
+    (copy,) = find_contaminated_files(pl.DataFrame(rows), [f"local:{library}"])
     assert (copy.path, copy.functions, copy.source) == ("near.py", 1, "original.py")
     ours, theirs = (set(duplicate_tokens(text)) for text in (texts["near.py"], function("first", WORDS[:30])))
     assert copy.similarity == pytest.approx(len(ours & theirs) / len(ours | theirs))
-    assert near_copies(pl.DataFrame(rows), []) == ()
+    assert find_contaminated_files(pl.DataFrame(rows), []) == ()

@@ -4,13 +4,13 @@ import pytest
 from tests.training.recipes import silent
 
 from sonde.base.errors import InputError
-from sonde.corpora import Intake, item_id, reserved
+from sonde.corpora import SkipCounter, is_holdout_package, item_id
 from sonde.training.pretrain.documents import (
     HeldOut,
     choose_documents,
-    looks_written,
-    permitted,
-    reserved_files,
+    is_allowed_licence,
+    is_handwritten,
+    iterate_reserved_files,
 )
 from sonde.training.pretrain.recipe import CorpusConfig, DataConfig
 
@@ -29,8 +29,8 @@ def measured(self, samples, weights, origin, scale, limit, verbose=False):
 '''
 
 
-def ids(data: DataConfig, intake: Intake | None = None) -> list[str]:
-    return [document.file.path for document in choose_documents(data, intake or Intake(), silent)]
+def ids(data: DataConfig, intake: SkipCounter | None = None) -> list[str]:
+    return [document.file.path for document in choose_documents(data, intake or SkipCounter(), silent)]
 
 
 @pytest.fixture
@@ -52,20 +52,20 @@ def data(corpus: Path) -> DataConfig:
     ],
 )
 def test_licences(licence, kept):
-    assert permitted(licence, ("MIT", "BSD", "Apache")) is kept
+    assert is_allowed_licence(licence, ("MIT", "BSD", "Apache")) is kept
 
 
 def test_the_jdk_is_named_by_its_whole_expression():
     words = ("GPL-2.0 WITH Classpath-exception-2.0",)
-    assert permitted("GPL-2.0 WITH Classpath-exception-2.0", words)
-    assert not permitted("GPL-2.0", words)
+    assert is_allowed_licence("GPL-2.0 WITH Classpath-exception-2.0", words)
+    assert not is_allowed_licence("GPL-2.0", words)
 
 
 def test_what_nobody_wrote():
-    assert looks_written("x = 1\n" * 50)
-    assert not looks_written("a" * 2000)
-    assert not looks_written("0x1234, 0x5678,\n" * 50)
-    assert not looks_written("x = '\0'\n")
+    assert is_handwritten("x = 1\n" * 50)
+    assert not is_handwritten("a" * 2000)
+    assert not is_handwritten("0x1234, 0x5678,\n" * 50)
+    assert not is_handwritten("x = '\0'\n")
 
 
 def test_order_is_by_hash_and_more_bytes_only_add(data, corpus):
@@ -79,7 +79,7 @@ def test_order_is_by_hash_and_more_bytes_only_add(data, corpus):
 
 def test_no_cluster_dominates(data):
     capped = CorpusConfig(name=data.corpora[0].name, language="python", cluster_bytes=2000)
-    intake = Intake()
+    intake = SkipCounter()
     paths = ids(DataConfig(corpora=(capped,), held_out=()), intake)
     assert 0 < sum("north" in path for path in paths) < 10
     assert intake.counts["cluster full"] > 0
@@ -94,7 +94,7 @@ def test_a_near_copy_of_held_out_code_takes_its_file_along(data, corpus, tmp_pat
     for word in ("samples", "weights", "origin", "scale", "limit", "total", "mass", "distance"):
         unlike = unlike.replace(word, f"{word}_x")
     (corpus / "north" / "unlike.py").write_text("import os\n\n\n" + unlike)
-    intake = Intake()
+    intake = SkipCounter()
     apart = DataConfig(corpora=data.corpora, held_out=(f"local:{tmp_path / 'apart'}",))
     paths = ids(apart, intake)
     assert not any(path.endswith("copied.py") for path in paths)
@@ -105,14 +105,14 @@ def test_a_near_copy_of_held_out_code_takes_its_file_along(data, corpus, tmp_pat
 
 def test_short_functions_condemn_nothing():
     getter = "def name(self):\n    return self._name\n"
-    assert not HeldOut(iter([("held", [getter])])).repeated_in("ours", [getter])
-    assert HeldOut(iter([("held", [HELD_OUT])])).repeated_in("ours", [getter, HELD_OUT])
+    assert not HeldOut(iter([("held", [getter])])).matches("ours", [getter])
+    assert HeldOut(iter([("held", [HELD_OUT])])).matches("ours", [getter, HELD_OUT])
 
 
 def test_a_held_out_file_is_known_by_its_whole_text_however_short_its_functions():
     declarations = "from typing import Any\n\nParse = Any\n"
-    assert HeldOut(iter([(declarations, [])])).repeated_in(declarations, [])
-    assert not HeldOut(iter([(declarations, [])])).repeated_in("", [])
+    assert HeldOut(iter([(declarations, [])])).matches(declarations, [])
+    assert not HeldOut(iter([(declarations, [])])).matches("", [])
 
 
 def test_reserved_names_are_left_out_and_guarded(tmp_path):
@@ -124,10 +124,10 @@ def test_reserved_names_are_left_out_and_guarded(tmp_path):
         (folder / "code.py").write_text(HELD_OUT.replace("measured", name).replace("total", f"total_{name}"))
     name = f"local:{tmp_path / 'many'}"
     data = DataConfig(corpora=(CorpusConfig(name=name, language="python"),), held_out=())
-    intake = Intake()
+    intake = SkipCounter()
     with pytest.raises(InputError, match="near-copy"):
         ids(data, intake)
-    assert intake.counts["reserved name"] == sum(map(reserved, names)) > 0
+    assert intake.counts["reserved name"] == sum(map(is_holdout_package, names)) > 0
 
 
 def test_reserved_files_are_those_that_would_be_trained_on_otherwise(tmp_path):
@@ -139,19 +139,19 @@ def test_reserved_files_are_those_that_would_be_trained_on_otherwise(tmp_path):
         (folder / "code.py").write_text(HELD_OUT)
         (folder / "short.py").write_text("x = 1\n")
         (folder / "code.go").write_text("package a\n")
-    kept = [name for name in names if reserved(name)]
+    kept = [name for name in names if is_holdout_package(name)]
     corpus = CorpusConfig(name=f"local:{tmp_path / 'many'}", language="python", exclude=(kept[0],))
     data = DataConfig(corpora=(corpus,), held_out=())
-    found = [file.path for file in reserved_files(data, "python")]
+    found = [file.path for file in iterate_reserved_files(data, "python")]
     assert found == sorted(f"{name}/code.py" for name in kept[1:])
-    assert not list(reserved_files(data, "go"))
+    assert not list(iterate_reserved_files(data, "go"))
 
 
 def test_repeated_and_broken_files(data, corpus):
     text = (corpus / "north" / "module_1.py").read_text()
     (corpus / "north" / "again.py").write_text(text)
     (corpus / "north" / "broken.py").write_text("def f(:\n" * 60)
-    intake = Intake()
+    intake = SkipCounter()
     paths = ids(data, intake)
     assert len(paths) == 40
     assert intake.counts["repeated file"] == 1
@@ -159,7 +159,7 @@ def test_repeated_and_broken_files(data, corpus):
 
 
 def test_item_ids_name_the_file_and_its_functions(data, corpus):
-    document = next(choose_documents(data, Intake(), silent))
+    document = next(choose_documents(data, SkipCounter(), silent))
     assert document.item_ids[0] == item_id(document.file.text, "python", "file")
     assert len(document.item_ids) == 3
     start = document.file.text.index("def total")

@@ -7,13 +7,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sonde.training.erasure import (
-    Cloud,
-    as_wide,
-    change_of,
+    StateDistribution,
+    compute_second_moment,
+    encode_one_hot,
+    equal_change_subspaces,
     leace,
-    one_hot,
-    overlap_of,
-    second_moment,
+    mean_squared_change,
+    subspace_overlap,
     uniform_subspaces,
 )
 
@@ -82,10 +82,10 @@ def test_directions_as_wide_move_states_as_far_and_leave_class_means() -> None:
     states, labels = spread()
     erased = leace(states, labels)
     elsewhere = states + 0.1
-    moment = second_moment(elsewhere, erased.centre)
-    draws = as_wide(erased, moment, range(10))
+    moment = compute_second_moment(elsewhere, erased.centre)
+    draws = equal_change_subspaces(erased, moment, range(10))
     moved = [((one(elsewhere) - elsewhere) ** 2).sum(1).mean() for one in (erased, *draws)]
-    np.testing.assert_allclose(moved, change_of(erased, moment), rtol=1e-4)
+    np.testing.assert_allclose(moved, mean_squared_change(erased, moment), rtol=1e-4)
     apart = states[labels == 1].mean(0) - states[labels == 0].mean(0)
     for one in draws:
         np.testing.assert_allclose(one.down.T @ one.down, np.eye(erased.rank), atol=1e-9)
@@ -97,11 +97,14 @@ def test_draws_of_directions_are_different_ones() -> None:
     """Drawn along the widest axes alone, two of them would be nearly the same."""
     states, labels = spread()
     erased = leace(states, labels)
-    moment = second_moment(states, erased.centre)
-    assert overlap_of(as_wide(erased, moment, range(10))) < 0.2
-    assert overlap_of(uniform_subspaces(erased, range(40))) == pytest.approx(1 / 48, abs=0.01)
+    moment = compute_second_moment(states, erased.centre)
+    assert subspace_overlap(equal_change_subspaces(erased, moment, range(10))) < 0.2
+    assert subspace_overlap(uniform_subspaces(erased, range(40))) == pytest.approx(1 / 48, abs=0.01)
     top = np.linalg.eigh(moment)[1][:, -1]
-    for kind, most in ((uniform_subspaces, 0.1), (lambda one, seeds: as_wide(one, moment, seeds), 0.4)):
+    for kind, most in (
+        (uniform_subspaces, 0.1),
+        (lambda one, seeds: equal_change_subspaces(one, moment, seeds), 0.4),
+    ):
         assert np.mean([(top @ one.down) ** 2 for one in kind(erased, range(40))]) < most
 
 
@@ -118,22 +121,22 @@ def test_where_nothing_else_is_as_wide_the_widest_is_taken() -> None:
     states = rng.normal(size=(500, 6)) * 0.1
     states[:, 0] += 10.0 * labels
     erased = leace(states, labels)
-    moment = second_moment(states, erased.centre)
-    (one,) = as_wide(erased, moment, [0])
-    assert change_of(one, moment) < 0.01 * change_of(erased, moment)
+    moment = compute_second_moment(states, erased.centre)
+    (one,) = equal_change_subspaces(erased, moment, [0])
+    assert mean_squared_change(one, moment) < 0.01 * mean_squared_change(erased, moment)
     assert one.rank == erased.rank == 1
 
 
 def test_numbers_are_erased_together_with_classes() -> None:
     states, labels = drawn(400, 12, 3)
     size = states @ np.random.default_rng(4).normal(size=12)
-    erased = leace(states, np.concatenate([one_hot(labels), size[:, None]], axis=1))
+    erased = leace(states, np.concatenate([encode_one_hot(labels), size[:, None]], axis=1))
     assert erased.rank == 3
     left = erased(states)
     np.testing.assert_allclose(np.cov(left.T, size)[-1, :-1], 0.0, atol=1e-8)
     assert loss(left, labels)[0] > loss(states, labels)[1] - 1e-6
     # A column that says nothing more changes nothing.
-    twice = leace(states, np.concatenate([one_hot(labels), one_hot(labels) * 7.0], axis=1))
+    twice = leace(states, np.concatenate([encode_one_hot(labels), encode_one_hot(labels) * 7.0], axis=1))
     np.testing.assert_allclose(twice(states), leace(states, labels)(states), atol=1e-8)
 
 
@@ -156,7 +159,7 @@ def test_of_functions_every_subword_counts_by_the_length_of_its_function() -> No
     unweighted = leace(states, labels[function])
     assert loss(pooled(unweighted(states)), labels)[0] < constant - 1e-4
     # Means of functions, with the cloud of the subwords, give the same map.
-    by_means = leace(pooled(states), labels, cloud=Cloud.of(states, weights))
+    by_means = leace(pooled(states), labels, cloud=StateDistribution.from_states(states, weights))
     np.testing.assert_allclose(by_means(states), erased(states), atol=1e-9)
 
 
@@ -164,6 +167,6 @@ def test_what_tells_nothing_is_left_as_it_is() -> None:
     states = np.tile(np.random.default_rng(0).normal(size=(50, 5)), (2, 1))
     labels = np.repeat([0, 1], 50)
     erased = leace(states, labels)
-    (other,) = as_wide(erased, second_moment(states, erased.centre), [0])
+    (other,) = equal_change_subspaces(erased, compute_second_moment(states, erased.centre), [0])
     assert erased.rank == other.rank == 0
     np.testing.assert_array_equal(erased(states), states)

@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM, LlamaConfig, LlamaForCausalLM
 
 from sonde.base.errors import InputError
-from sonde.corpora import reserved
+from sonde.corpora import is_holdout_package
 from sonde.corpora.engine.ngram import NGram
 from sonde.training.pretrain.evaluate import (
-    Figures,
-    document_nats,
+    EvaluationResult,
+    compute_document_nats,
+    compute_xz_bits_per_byte,
     evaluate_decoder,
     evaluate_encoder,
+    evaluation_windows,
     sample_files,
-    windows,
-    xz_bits_per_byte,
 )
-from sonde.training.pretrain.pretrain import by_language
+from sonde.training.pretrain.pretrain import evaluate_languages
 from sonde.training.pretrain.recipe import read_recipe
 from sonde.training.pretrain.vocabulary import learn_vocabulary
 
@@ -55,10 +55,10 @@ def test_each_language_is_measured_on_its_reserved_names(tmp_path):
 
     def tell(files, *, corpus):
         read.append([file.path for file in files])
-        return Figures(corpus=corpus, files=len(files), bytes=1, subwords=1)
+        return EvaluationResult(corpus=corpus, files=len(files), bytes=1, subwords=1)
 
-    told = list(by_language(read_recipe(tmp_path / "recipe.toml"), tell))
-    kept = {name for name in names if reserved(name)}
+    told = list(evaluate_languages(read_recipe(tmp_path / "recipe.toml"), tell))
+    kept = {name for name in names if is_holdout_package(name)}
     assert kept and [one.language for one in told] == ["python", "go"]
     for one, paths, suffix in zip(told, read, ("py", "go"), strict=True):
         assert set(paths) == {f"{name}/a.{suffix}" for name in kept} and one.files == len(kept)
@@ -67,7 +67,7 @@ def test_each_language_is_measured_on_its_reserved_names(tmp_path):
 @given(st.integers(1, 300), st.integers(2, 64))
 def test_windows_score_every_position_once_with_context(length, context):
     scored: list[int] = []
-    for start, end, first in windows(length, context, max(1, context // 2)):
+    for start, end, first in evaluation_windows(length, context, max(1, context // 2)):
         assert 0 <= start < first < end <= length
         assert end - start <= context
         assert start == 0 or first - start >= context - max(1, context // 2)
@@ -79,9 +79,9 @@ def test_windows_score_every_position_once_with_context(length, context):
 def test_nats_are_those_of_a_plain_forward(model):
     generator = np.random.default_rng(0)
     documents = [generator.integers(0, 300, size) for size in (5, 16, 16, 41, 2, 1)]
-    for document, own in zip(documents, document_nats(model, documents, 16), strict=True):
+    for document, own in zip(documents, compute_document_nats(model, documents, 16), strict=True):
         expected = []
-        for start, end, first in windows(len(document), 16, 8):
+        for start, end, first in evaluation_windows(len(document), 16, 8):
             logits = model(input_ids=torch.tensor(document[start:end])[None]).logits[0].log_softmax(-1)
             expected += [-float(logits[p - start - 1, document[p]]) for p in range(first, end)]
         np.testing.assert_allclose(own, expected, atol=1e-5)
@@ -97,7 +97,7 @@ def test_a_model_that_knows_nothing_needs_the_vocabulary_s_bits(model, corpus):
     (part,) = figures.compression
     assert part.model == pytest.approx(expected, rel=1e-5)
     assert part.ngram == pytest.approx(expected, rel=1e-5)
-    assert part.xz == xz_bits_per_byte(file.text for file in files)
+    assert part.xz == compute_xz_bits_per_byte(file.text for file in files)
     assert part.nats_per_subword == pytest.approx(math.log(300), rel=1e-5)
     assert figures.bytes == sum(len(file.text.encode()) for file in files)
 
@@ -117,7 +117,7 @@ def test_xz_is_the_program(tmp_path):
     raw = "".join(texts).encode()
     packed = subprocess.run(["xz", "-9e", "-c"], input=raw, capture_output=True, check=True).stdout
     # The program checks with CRC64 and the library does so by default: both give the same bytes.
-    assert xz_bits_per_byte(texts) == 8 * len(packed) / len(raw)
+    assert compute_xz_bits_per_byte(texts) == 8 * len(packed) / len(raw)
     assert lzma.decompress(packed) == raw
 
 

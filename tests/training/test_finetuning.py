@@ -28,10 +28,18 @@ from transformers import (
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.training.finetune import checkpoint
-from sonde.training.finetune.batches import Batch, collate, order
-from sonde.training.finetune.data import FIRST, SECOND, Data, Encoded, Sample, read_all, reader_of
-from sonde.training.finetune.model import LoadedBody, headed
-from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.batches import Batch, collate, order_batches
+from sonde.training.finetune.data import (
+    FIRST,
+    SECOND,
+    EncodedExample,
+    Sample,
+    TaskData,
+    build_text_encoder,
+    encode_samples,
+)
+from sonde.training.finetune.model import LoadedBody, build_headed_model
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.tune import CHECKPOINT, rate_factor, tune
 
 WORDS = ["<pad>", "<s>", "</s>", "<mask>", "<unk>", *"abcdefghijklmnopqrstuvwxyz", *"=+-()"]
@@ -39,7 +47,7 @@ SMALL = {
     "vocab_size": len(WORDS), "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 4, "max_position_embeddings": 64, "pad_token_id": 0,
 }  # fmt: skip
-TINY = FineTuning(length=32, epochs=3, batch=8, rates=(3e-3,), checkpoint=3)
+TINY = FinetuneRecipe(length=32, epochs=3, batch=8, rates=(3e-3,), checkpoint=3)
 
 
 def save_tokenizer(folder: Path, *, around: bool) -> None:
@@ -93,13 +101,13 @@ def texts(size: int, seed: int) -> list[Sample]:
     return found
 
 
-def split(samples: Callable[[int, int], list[Sample]], *sizes: int) -> Data:
+def split(samples: Callable[[int, int], list[Sample]], *sizes: int) -> TaskData:
     train, valid, test = (samples(size, seed) for seed, size in enumerate(sizes))
-    return Data(("no", "yes"), train, valid, test)
+    return TaskData(("no", "yes"), train, valid, test)
 
 
 @pytest.fixture(scope="module")
-def pattern() -> Data:
+def pattern() -> TaskData:
     return split(texts, 60, 24, 24)
 
 
@@ -108,9 +116,11 @@ def weights_of(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors") | (load_file(head) if head.is_file() else {})
 
 
-def encode_all(samples: list[Sample], loaded: LoadedModel, length: int) -> list[Encoded]:
+def encode_all(samples: list[Sample], loaded: LoadedModel, length: int) -> list[EncodedExample]:
     """Examples in a model's subwords."""
-    return read_all(samples, reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind), length)
+    return encode_samples(
+        samples, build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind), length
+    )
 
 
 class KilledError(Exception):
@@ -119,7 +129,7 @@ class KilledError(Exception):
 
 @pytest.mark.parametrize("step", [1, 5, 8, 14, 24, 31, 48])
 def test_a_killed_training_goes_on_to_the_same_weights(
-    step: int, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    step: int, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """Of 48 updates, 24 at each of two rates, with dropout; a checkpoint is written at every third."""
     spec = specs("bert")
@@ -148,7 +158,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bert", "llama", "t5"])
 def test_a_training_killed_again_and_again_ends_with_the_same_weights(
-    kind: str, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    kind: str, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """Each call is killed after so many updates as are drawn, until one is not; no step is spared."""
     recipe = dataclasses.replace(TINY, rates=(1e-3, 3e-3), epochs=2)
@@ -179,7 +189,7 @@ def test_a_training_killed_again_and_again_ends_with_the_same_weights(
 
 
 def test_going_on_takes_up_the_checkpoint_and_not_the_beginning(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     steps: list[int] = []
 
@@ -195,7 +205,7 @@ def test_going_on_takes_up_the_checkpoint_and_not_the_beginning(
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     def kill(at: int) -> None:
         if at == 4:
@@ -208,7 +218,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(at: int) -> None:
         if at == 4:
@@ -249,7 +259,7 @@ def test_no_room_for_weights_is_said_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "llama", "t5"])
 def test_every_kind_of_model_is_trained_and_can_be_read_again(
-    kind: str, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    kind: str, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     spec = specs(kind)
     before = weights_before(spec)
@@ -269,7 +279,7 @@ def weights_before(spec: ModelSpec) -> dict[str, torch.Tensor]:
 
 
 def test_a_frozen_body_stays_as_it_is(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     spec = specs("bert")
     before = weights_before(spec)
@@ -279,7 +289,7 @@ def test_a_frozen_body_stays_as_it_is(
 
 
 def test_a_fresh_control_is_drawn_by_its_seed(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     recipe = dataclasses.replace(TINY, epochs=1, frozen=True)
     drawn = [
@@ -302,7 +312,7 @@ def test_a_pattern_of_two_places_is_learned(specs: Callable[[str], ModelSpec], t
 
 
 def test_the_best_epoch_and_rate_on_validation_are_kept(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     recipe = dataclasses.replace(TINY, rates=(1e-6, 1e-3, 3e-3), epochs=4)
     tuned = tune(specs("bert"), pattern, recipe, tmp_path)
@@ -315,7 +325,7 @@ def test_the_best_epoch_and_rate_on_validation_are_kept(
 
 
 def test_batches_and_epochs_are_chosen_like_rates(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """A setting of a grid is trained as it is alone, so the grid's best is the best of them."""
     recipe = dataclasses.replace(
@@ -326,7 +336,7 @@ def test_batches_and_epochs_are_chosen_like_rates(
     assert {len(course) for setting, course in tuned.courses.items() if setting.epochs == 1} == {1}
     assert tuned.valid.share == max(epoch.valid for course in tuned.courses.values() for epoch in course)
     for setting in (recipe.settings[2], recipe.settings[7]):
-        alone = FineTuning(
+        alone = FinetuneRecipe(
             length=32, epochs=setting.epochs, batch=setting.batch, rates=(setting.rate,), checkpoint=3
         )
         found = tune(specs("bert"), pattern, alone, tmp_path / str(recipe.settings.index(setting)))
@@ -334,7 +344,7 @@ def test_batches_and_epochs_are_chosen_like_rates(
 
 
 def test_training_ends_where_validation_no_longer_rises(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     recipe = dataclasses.replace(TINY, rates=(0.0,), epochs=50, patience=2)
     tuned = tune(specs("bert"), pattern, recipe, tmp_path)
@@ -344,12 +354,12 @@ def test_training_ends_where_validation_no_longer_rises(
 
 def test_an_epoch_holds_every_example_once_in_an_order_of_its_seed() -> None:
     rng = np.random.default_rng(0)
-    encoded = [Encoded(np.zeros(int(size)), np.zeros(0), 0) for size in rng.integers(1, 99, 1000)]
-    batches = order(encoded, 8, 3, 0)
+    encoded = [EncodedExample(np.zeros(int(size)), np.zeros(0), 0) for size in rng.integers(1, 99, 1000)]
+    batches = order_batches(encoded, 8, 3, 0)
     assert sorted(row for rows in batches for row in rows) == list(range(1000))
-    assert batches == order(encoded, 8, 3, 0)
-    assert batches != order(encoded, 8, 3, 1)
-    assert batches != order(encoded, 8, 4, 0)
+    assert batches == order_batches(encoded, 8, 3, 0)
+    assert batches != order_batches(encoded, 8, 3, 1)
+    assert batches != order_batches(encoded, 8, 4, 0)
     spread = [max(len(encoded[row].ids) for row in rows) * len(rows) for rows in batches]
     assert sum(spread) < 1.15 * sum(len(one.ids) for one in encoded)
 
@@ -369,8 +379,8 @@ def test_a_pair_keeps_its_second_text_and_says_which_is_which(specs: Callable[[s
     assert ids == ["<s>", *"a" * 14, "</s>", "b", "c", "d", "</s>"]
     assert found.part.tolist() == [0, *[FIRST] * 14, 0, *[SECOND] * 3, 0]
     assert found.truncated
-    data = Data(("no", "yes"), [sample], [sample], [sample])
-    model = headed(loaded, data, dataclasses.replace(TINY, length=20))
+    data = TaskData(("no", "yes"), [sample], [sample], [sample])
+    model = build_headed_model(loaded, data, dataclasses.replace(TINY, length=20))
     seen: dict[str, torch.Tensor] = {}
     model.body.inner.register_forward_pre_hook(lambda _, args, given: seen.update(given), with_kwargs=True)
     model(collate([0], [found], 0, torch.device("cpu")))
@@ -378,7 +388,7 @@ def test_a_pair_keeps_its_second_text_and_says_which_is_which(specs: Callable[[s
 
 
 def test_a_limit_that_the_model_cannot_read_is_refused(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=r"length 65: .* reads 6 to 64 subwords"):
         tune(specs("bert"), pattern, dataclasses.replace(TINY, length=65), tmp_path)
@@ -416,7 +426,7 @@ class TestMemoryThatRunsOut:
         self,
         kind: str,
         specs: Callable[[str], ModelSpec],
-        pattern: Data,
+        pattern: TaskData,
         tmp_path: Path,
         request: pytest.FixtureRequest,
     ) -> None:
@@ -432,7 +442,7 @@ class TestMemoryThatRunsOut:
         np.testing.assert_allclose(found.test.probability, usual.test.probability, atol=5e-3)
 
     def test_a_training_goes_on_with_what_fitted(
-        self, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path, scarce: list[int]
+        self, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path, scarce: list[int]
     ) -> None:
         def kill(at: int) -> None:
             if at == 7:
@@ -448,7 +458,7 @@ class TestMemoryThatRunsOut:
     def test_an_example_that_does_not_fit_alone_is_said_in_one_line(
         self,
         specs: Callable[[str], ModelSpec],
-        pattern: Data,
+        pattern: TaskData,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
@@ -464,7 +474,7 @@ class TestMemoryThatRunsOut:
     def test_another_error_stays_what_it_is(
         self,
         specs: Callable[[str], ModelSpec],
-        pattern: Data,
+        pattern: TaskData,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:

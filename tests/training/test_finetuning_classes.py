@@ -14,11 +14,11 @@ from tests.training.test_finetuning import TINY, pattern, specs, split, texts
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from sonde.base.errors import InputError
-from sonde.models import ModelSpec, describe, load_model
+from sonde.models import ModelSpec, describe_model, load_model
 from sonde.training.finetune.batches import collate
-from sonde.training.finetune.data import FIRST, Data, Encoded, Sample
-from sonde.training.finetune.model import ClassHead, TokenHead, class_weights
-from sonde.training.finetune.pointing import places
+from sonde.training.finetune.data import FIRST, EncodedExample, Sample, TaskData
+from sonde.training.finetune.model import ClassHead, TokenHead, compute_class_weights
+from sonde.training.finetune.pointing import location_examples
 from sonde.training.finetune.recipe import ATTENTION, BALANCED, MAX
 from sonde.training.finetune.tune import tune
 
@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "llama"])
 def test_a_pooled_classifier_is_one_of_transformers(
-    kind: str, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    kind: str, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """What transformers makes of the folder by itself answers what was answered in training, text by text."""
     tuned = tune(specs(kind), pattern, TINY, tmp_path)
@@ -51,7 +51,7 @@ def test_a_pooled_classifier_is_one_of_transformers(
 
 
 def test_a_classifier_keeps_the_language_model_where_the_two_share_nothing(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """BERT's masked head is as it was and can be asked; ModernBERT's became part of the classifier."""
     folder = tune(specs("bert"), pattern, TINY, tmp_path / "bert").folder
@@ -59,13 +59,13 @@ def test_a_classifier_keeps_the_language_model_where_the_two_share_nothing(
     before, after = (dict(load_model(one).model.named_parameters()) for one in (specs("bert"), spec))
     heads = [name for name in before if name.startswith("cls.") and "decoder" not in name]
     assert heads and all(torch.equal(before[name], after[name]) for name in heads)
-    assert describe(spec).masks
+    assert describe_model(spec).masks
     shared = tune(specs("modernbert"), pattern, TINY, tmp_path / "modernbert").folder
-    assert not describe(ModelSpec(name=str(shared), device="cpu", dtype="float32")).masks
+    assert not describe_model(ModelSpec(name=str(shared), device="cpu", dtype="float32")).masks
 
 
 def test_a_named_pooling_keeps_a_head_of_its_own(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     tuned = tune(specs("bert"), pattern, dataclasses.replace(TINY, pooling="mean", epochs=1), tmp_path)
     assert (tuned.folder / "head.safetensors").is_file()
@@ -77,8 +77,8 @@ def _numpy(layer: torch.nn.Linear, values: np.ndarray) -> np.ndarray:
     return found if bias is None else found + bias.detach().double().numpy()
 
 
-def example(parts: list[int], target: int = 0) -> Encoded:
-    return Encoded(np.arange(len(parts)), np.array(parts), target)
+def example(parts: list[int], target: int = 0) -> EncodedExample:
+    return EncodedExample(np.arange(len(parts)), np.array(parts), target)
 
 
 @pytest.mark.parametrize("how", [MAX, ATTENTION])
@@ -90,7 +90,7 @@ def test_subwords_are_read_one_by_one(how: str) -> None:
     states = torch.randn(3, 6, WIDTH)
     batch = collate(range(3), examples, 0, CPU)
     logits = head(states, batch)
-    places = head.places(states, batch, logits)
+    places = head.find_evidence(states, batch, logits)
     for row, one in enumerate(examples):
         own = [at for at, part in enumerate(one.part) if part == FIRST]
         h = states[row, own].double().numpy()
@@ -139,8 +139,8 @@ def test_balanced_classes_weigh_the_same_in_the_loss() -> None:
     torch.manual_seed(1)
     targets = [0, 0, 0, 1, 0, 1, 0, 0]
     samples = [Sample(str(number), "a", target) for number, target in enumerate(targets)]
-    data = Data(("no", "yes"), samples, samples, samples)
-    weights = class_weights(data, dataclasses.replace(TINY, class_weights=BALANCED))
+    data = TaskData(("no", "yes"), samples, samples, samples)
+    weights = compute_class_weights(data, dataclasses.replace(TINY, class_weights=BALANCED))
     assert weights is not None
     head = ClassHead(WIDTH, 2, "mean", False, 0.0, weights)
     batch = collate(range(8), [example([FIRST] * 2, target) for target in targets], 0, CPU)
@@ -164,18 +164,18 @@ def pair(number: int, right: str, wrong: str, rest: str) -> list[Sample]:
 
 def test_places_of_bugs_are_words() -> None:
     """A name in the place of another, with every place of the right one; an operator, which has no repair."""
-    clean, bug = places(pair(0, "c", "a", "c"), 0)
+    clean, bug = location_examples(pair(0, "c", "a", "c"), 0)
     words = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
     assert clean.candidates == bug.candidates == tuple(words)
     assert (clean.error, clean.repairs) == (None, ())
     assert (bug.error, bug.repairs) == ((4, 5), ((6, 7),))
-    _, operator = places(pair(1, "=", "+", "="), 0)
+    _, operator = location_examples(pair(1, "=", "+", "="), 0)
     assert (operator.error, operator.repairs) == ((4, 5), ())
     # Something was taken away: the word behind the place.
     kept, gone = pair(2, "c", "", "d")
-    _, taken = places([kept, dataclasses.replace(gone, text="a b d a", evidence=(4, 4))], 0)
+    _, taken = location_examples([kept, dataclasses.replace(gone, text="a b d a", evidence=(4, 4))], 0)
     assert taken.error == (4, 5)
-    assert places([Sample("alone", "a b", 1)], 0) == []
+    assert location_examples([Sample("alone", "a b", 1)], 0) == []
 
 
 def pairs(size: int, seed: int) -> list[Sample]:

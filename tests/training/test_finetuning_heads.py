@@ -9,18 +9,18 @@ from sklearn.metrics import log_loss
 
 from sonde.training.finetune.batches import Batch, collate
 from sonde.training.finetune.checkpoint import Epoch, TrainingState
-from sonde.training.finetune.data import FIRST, SECOND, Encoded
+from sonde.training.finetune.data import FIRST, SECOND, EncodedExample
 from sonde.training.finetune.model import ClassHead, HeadedModel, PointerHead
-from sonde.training.finetune.predict import answer
-from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.predict import predict_examples
+from sonde.training.finetune.recipe import FinetuneRecipe
 
 WIDTH = 6
 OVER = {"mean": np.mean, "max": np.max}
 
 
-def example(parts: list[int], target: int, location: int = 0) -> Encoded:
+def example(parts: list[int], target: int, location: int = 0) -> EncodedExample:
     ids = np.arange(len(parts))
-    return Encoded(ids, np.array(parts), target, tuple(range(len(parts) + 1)), location)
+    return EncodedExample(ids, np.array(parts), target, tuple(range(len(parts) + 1)), location)
 
 
 class Drawn(torch.nn.Module):
@@ -61,7 +61,7 @@ def test_the_loss_of_classes_is_that_of_scikit_learn() -> None:
     torch.manual_seed(1)
     examples = [example([FIRST] * size, target) for size, target in ((3, 0), (5, 2), (2, -1), (4, 1))]
     model = HeadedModel(Drawn(), ClassHead(WIDTH, 3, "mean", False, 0.0), frozen=False)
-    found = answer(model, examples, 0)
+    found = predict_examples(model, examples, 0)
     told = [0, 1, 3]
     shares = found.probability[told]
     wanted = log_loss([0, 2, 1], shares / shares.sum(1, keepdims=True), labels=[0, 1, 2])
@@ -72,8 +72,8 @@ def test_the_loss_of_classes_is_that_of_scikit_learn() -> None:
 def test_the_loss_of_pointers_is_that_of_the_error() -> None:
     torch.manual_seed(2)
     examples = [example([FIRST] * size, 0, location) for size, location in ((3, 2), (5, 0), (4, -1))]
-    model = HeadedModel(Drawn(), PointerHead(WIDTH, "first", FineTuning()), frozen=False)
-    found = answer(model, examples, 0)
+    model = HeadedModel(Drawn(), PointerHead(WIDTH, "first", FinetuneRecipe()), frozen=False)
+    found = predict_examples(model, examples, 0)
     logs = model.eval()(collate(range(3), examples, 0, torch.device("cpu"))).detach()
     wanted = -(logs[0, 0, 2] + logs[1, 0, 0]) / 2
     assert found.loss == pytest.approx(float(wanted), rel=1e-5)

@@ -10,12 +10,12 @@ import torch
 from tests.training.test_finetuning import save_tokenizer
 from transformers import AutoModel, LlamaConfig
 
-from sonde.cli.plan import _training
+from sonde.cli.plan import _format_training
 from sonde.models import ModelSpec
-from sonde.training.finetune.memory import training_memory
-from sonde.training.finetune.recipe import BFLOAT16, FineTuning
+from sonde.training.finetune.memory import estimate_memory
+from sonde.training.finetune.recipe import BFLOAT16, FinetuneRecipe
 
-LORA = FineTuning(lora_rank=16, weights=BFLOAT16)
+LORA = FinetuneRecipe(lora_rank=16, weights=BFLOAT16)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> ModelSpec:
 
 def test_a_7b_with_lora_fits_one_device(llama: ModelSpec) -> None:
     """6,738,415,616 weights as published, less the projection; 39,976,960 that LoRA trains."""
-    found = training_memory(llama, LORA, half=True)
+    found = estimate_memory(llama, LORA, half=True)
     assert found.parameters == 6_738_415_616 - 32_000 * 4096
     with torch.device("meta"):
         plain = AutoModel.from_config(LlamaConfig.from_pretrained(llama.name))
@@ -49,24 +49,24 @@ def test_a_7b_with_lora_fits_one_device(llama: ModelSpec) -> None:
 def test_what_saves_memory_is_counted(llama: ModelSpec) -> None:
     from dataclasses import replace
 
-    usual = training_memory(llama, LORA, half=True)
-    fewer = training_memory(llama, replace(LORA, at_once=4), half=True)
+    usual = estimate_memory(llama, LORA, half=True)
+    fewer = estimate_memory(llama, replace(LORA, at_once=4), half=True)
     assert (fewer.examples, fewer.states * 8) == (4, usual.states)
-    again = training_memory(llama, replace(LORA, recompute=True), half=True)
+    again = estimate_memory(llama, replace(LORA, recompute=True), half=True)
     assert again.states < 0.1 * usual.states
-    shared = training_memory(llama, replace(LORA, processes=8), half=True)
+    shared = estimate_memory(llama, replace(LORA, processes=8), half=True)
     assert shared.examples == 4
-    whole = training_memory(llama, FineTuning(), half=True)
+    whole = estimate_memory(llama, FinetuneRecipe(), half=True)
     assert whole.total > 80e9 and whole.trained == whole.parameters
-    head = training_memory(llama, FineTuning(frozen=True), half=True)
+    head = estimate_memory(llama, FinetuneRecipe(frozen=True), half=True)
     assert (head.trained, head.moving, head.states) == (0, 0, 0)
 
 
 def test_the_plan_says_it_in_a_line(llama: ModelSpec) -> None:
     from dataclasses import asdict
 
-    one = training_memory(llama, LORA, half=True)
-    line = _training(
+    one = estimate_memory(llama, LORA, half=True)
+    line = _format_training(
         {**asdict(one), "total": one.total, "model": "m", "how": "LoRA of rank 16", "length": 128}
     )
     assert line.startswith("training  m, LoRA of rank 16 (39,976,960 of 6,607,343,616 weights): about 34 GB")

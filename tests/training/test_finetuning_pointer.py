@@ -13,21 +13,23 @@ from tests.training.test_finetuning import encode_all, save
 
 from sonde.models import load_model
 from sonde.training.finetune.batches import Batch, collate
-from sonde.training.finetune.data import Data, Encoded, Sample
-from sonde.training.finetune.model import PointerHead, headed
-from sonde.training.finetune.predict import answer
-from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.data import EncodedExample, Sample, TaskData
+from sonde.training.finetune.model import PointerHead, build_headed_model
+from sonde.training.finetune.predict import predict_examples
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.tune import tune
 
-RECIPE = FineTuning(length=12, dropout=0.0)
+RECIPE = FinetuneRecipe(length=12, dropout=0.0)
 
 
-def example(size: int, candidates: list[int], location: int, repairs: list[int]) -> Encoded:
+def example(size: int, candidates: list[int], location: int, repairs: list[int]) -> EncodedExample:
     part = np.ones(size, np.int64)
-    return Encoded(np.full(size, 5), part, int(location != 0), tuple(candidates), location, tuple(repairs))
+    return EncodedExample(
+        np.full(size, 5), part, int(location != 0), tuple(candidates), location, tuple(repairs)
+    )
 
 
-def batch_of(*examples: Encoded) -> Batch:
+def batch_of(*examples: EncodedExample) -> Batch:
     return collate(range(len(examples)), examples, 0, torch.device("cpu"))
 
 
@@ -122,13 +124,13 @@ def test_an_error_beyond_the_limit_is_a_failure_whatever_is_said(tmp_path: Path)
     text = "a b " * 20
     beyond = Sample("x", text, 1, candidates=((0, 1), (76, 77)), error=(76, 77), repairs=((0, 1),))
     clean = Sample("y", text, 0, candidates=((0, 1), (76, 77)))
-    data = Data(("no", "yes"), [beyond, clean], [beyond], [clean])
-    model = headed(loaded, data, RECIPE)
+    data = TaskData(("no", "yes"), [beyond, clean], [beyond], [clean])
+    model = build_headed_model(loaded, data, RECIPE)
     encoded = encode_all([beyond, clean], loaded, 12)
     for bias in (-1.0, 1.0):
         # All say nothing is wrong, or none does: only the first of the candidates can win then.
         torch.nn.init.constant_(model.head.out.weight, bias)
-        found = answer(model, encoded, 0)
+        found = predict_examples(model, encoded, 0)
         assert found.located is not None
         assert not found.located[0] and not found.correct[0] and found.truncated[0]
         assert found.located[1] == (found.predicted[1] == 0)
@@ -150,8 +152,8 @@ def test_every_kind_of_model_takes_pointers_and_pairs(kind: str, pair: bool, tmp
         samples[1] = dataclasses.replace(samples[1], text=text.replace("+", "-"))
     else:
         samples[1] = dataclasses.replace(samples[1], text=text.replace("= a", "= b"))
-    data = Data(("no", "yes"), samples * 4, samples, samples)
-    recipe = FineTuning(length=24, epochs=40, batch=8, rates=(1e-2,), patience=40, dropout=0.0)
+    data = TaskData(("no", "yes"), samples * 4, samples, samples)
+    recipe = FinetuneRecipe(length=24, epochs=40, batch=8, rates=(1e-2,), patience=40, dropout=0.0)
     tuned = tune(spec, data, recipe, tmp_path / "tuned")
     losses = [epoch.loss for epoch in tuned.courses[tuned.setting]]
     assert min(losses) < 0.1 * losses[0]
@@ -192,13 +194,13 @@ def test_a_decoder_tells_an_error_in_the_last_subword_from_none(tmp_path: Path) 
     text = "f ( a , b ) = a"
     places = ((4, 5), (8, 9), (14, 15))
     sample = Sample("x", text, 1, candidates=places, error=(14, 15), repairs=((8, 9),))
-    data = Data(("no", "yes"), [sample, dataclasses.replace(sample, target=0)], [sample], [sample])
+    data = TaskData(("no", "yes"), [sample, dataclasses.replace(sample, target=0)], [sample], [sample])
     (found,) = encode_all([sample], loaded, 24)
     assert found.ids[0] == found.ids[-1] == loaded.special.bos
     assert found.location == len(found.ids) - 1
     assert found.spans is not None
     assert found.spans[[0, -1]].tolist() == [[-1, -1], [-1, -1]]
-    model = headed(loaded, data, dataclasses.replace(RECIPE, length=24)).eval()
+    model = build_headed_model(loaded, data, dataclasses.replace(RECIPE, length=24)).eval()
     logs = model(batch_of(found)).detach()[0, 0]
     assert abs(float(logs[0] - logs[found.location])) > 1e-4
     (whole,) = encode_all([Sample("y", text, 1)], loaded, 24)

@@ -22,9 +22,9 @@ from transformers import AutoModelForSequenceClassification, Trainer, TrainingAr
 
 from sonde.base.errors import UsageError
 from sonde.models import ModelSpec, load_model
-from sonde.training.finetune.batches import order
-from sonde.training.finetune.data import Data, read_all, reader_of
-from sonde.training.finetune.model import OwnHead, headed
+from sonde.training.finetune.batches import order_batches
+from sonde.training.finetune.data import TaskData, build_text_encoder, encode_samples
+from sonde.training.finetune.model import OwnHead, build_headed_model
 from sonde.training.finetune.recipe import BFLOAT16
 from sonde.training.finetune.tune import CHECKPOINT, rate_factor, tune
 
@@ -57,7 +57,9 @@ def test_lora_is_a_plain_loop_of_peft_and_trainer(
     """Loss by loss and in what is learned: the same matrices, order and rates, without sonde's loop."""
     data = split(texts, 64, 16, 16)
     loaded = load_model(dataclasses.replace(specs("llama"), dtype="float32"))
-    first = {name: one.detach().clone() for name, one in headed(loaded, data, LORA).named_parameters()}
+    first = {
+        name: one.detach().clone() for name, one in build_headed_model(loaded, data, LORA).named_parameters()
+    }
     tuned = tune(specs("llama"), data, LORA, tmp_path / "ours")
 
     base = AutoModelForSequenceClassification.from_pretrained(
@@ -74,8 +76,10 @@ def test_lora_is_a_plain_loop_of_peft_and_trainer(
             plain.get_parameter(name).copy_(first[f"body.inner.{own}"])
     assert len(moved) == 2 * 7 * 2 + 1
 
-    encoded = read_all(data.train, reader_of(loaded.tokenizer, loaded.special, "decoder"), LORA.length)
-    batches = [order(encoded, LORA.batch, LORA.seed, epoch) for epoch in range(LORA.epochs)]
+    encoded = encode_samples(
+        data.train, build_text_encoder(loaded.tokenizer, loaded.special, "decoder"), LORA.length
+    )
+    batches = [order_batches(encoded, LORA.batch, LORA.seed, epoch) for epoch in range(LORA.epochs)]
     rows = [encoded[row] for row in chain.from_iterable(chain.from_iterable(batches))]
     table = Dataset.from_list([{"input_ids": one.ids.tolist(), "labels": one.target} for one in rows])
 
@@ -117,7 +121,7 @@ def test_lora_is_a_plain_loop_of_peft_and_trainer(
 
 
 def test_what_stands_beside_lora_stays_and_only_little_is_kept(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """Embeddings do not move, linear layers do by a product of rank four, and checkpoints hold that alone."""
     tuned = tune(specs("bert"), pattern, LORA, tmp_path)
@@ -136,7 +140,7 @@ def test_what_stands_beside_lora_stays_and_only_little_is_kept(
 @pytest.mark.parametrize("kind", ["bert", "llama"])
 @pytest.mark.parametrize("change", [{"at_once": 3}, {"recompute": True}])
 def test_memory_that_is_saved_changes_no_number(
-    kind: str, change: dict[str, Any], specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    kind: str, change: dict[str, Any], specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     spec = read_without_dropout(specs(kind), tmp_path / "model")
     recipe = dataclasses.replace(TINY, dropout=0.0, precision="float32", epochs=2)
@@ -153,7 +157,7 @@ def test_memory_that_is_saved_changes_no_number(
     ("kind", "change"), [("modernbert", {"head": "max"}), ("llama", {}), ("bert", {"lora_rank": 4})]
 )
 def test_a_compiled_training_is_the_same_training(
-    kind: str, change: dict[str, Any], specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    kind: str, change: dict[str, Any], specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """Up to rounding, and under the same names of weights."""
     spec = read_without_dropout(specs(kind), tmp_path / "model")
@@ -170,7 +174,7 @@ def test_a_compiled_training_is_the_same_training(
 
 
 def test_weights_that_do_not_move_may_be_half(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     tuned = tune(specs("llama"), pattern, dataclasses.replace(LORA, weights=BFLOAT16), tmp_path / "half")
     whole = tune(specs("llama"), pattern, LORA, tmp_path / "whole")
@@ -191,7 +195,7 @@ def test_weights_that_do_not_move_may_be_half(
     ],
 )
 def test_what_excludes_each_other_is_one_line(
-    change: dict[str, Any], words: str, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    change: dict[str, Any], words: str, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match=words):
         tune(specs("bert"), pattern, dataclasses.replace(TINY, **change), tmp_path)
@@ -201,7 +205,7 @@ def test_what_excludes_each_other_is_one_line(
 @pytest.mark.parametrize("fsdp", [False, True])
 @pytest.mark.parametrize("lora", [0, 4])
 def test_two_processes_give_the_curve_of_one(
-    lora: int, fsdp: bool, specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    lora: int, fsdp: bool, specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """Batches of odd sizes among them, so that the two read different numbers of examples."""
     spec = read_without_dropout(specs("bert"), tmp_path / "model")
@@ -224,7 +228,7 @@ def test_two_processes_give_the_curve_of_one(
 
 @pytest.mark.slow
 def test_a_training_of_shared_weights_goes_on_with_another_number_of_processes(
-    specs: Callable[[str], ModelSpec], pattern: Data, tmp_path: Path
+    specs: Callable[[str], ModelSpec], pattern: TaskData, tmp_path: Path
 ) -> None:
     """What is written is whole: the first epoch is trained by two, the second by one."""
     spec = read_without_dropout(specs("bert"), tmp_path / "model")

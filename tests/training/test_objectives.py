@@ -4,7 +4,7 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from sonde.training.pretrain import objectives
-from sonde.training.pretrain.objectives import causal_loss, hide, projected_cross_entropy
+from sonde.training.pretrain.objectives import causal_loss, mask_tokens, projected_cross_entropy
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 512])
@@ -51,7 +51,7 @@ def test_causal_loss_is_that_of_transformers():
 
 def test_hiding():
     block = torch.cat([torch.tensor([1]), torch.arange(5, 100).repeat(200), torch.tensor([2])])
-    shown, labels = hide(
+    shown, labels = mask_tokens(
         block, share=0.3, vocabulary=100, mask=3, special=5, generator=torch.Generator().manual_seed(0)
     )
     chosen = labels >= 0

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tests.training.recipes import silent
 
 from sonde.base.errors import StoreError
-from sonde.training.pretrain.blocks import BlockDataset, BlockOrder, block_count, block_start
-from sonde.training.pretrain.packing import prepare
+from sonde.training.pretrain.blocks import BlockDataset, BlockOrder, block_start, count_blocks
+from sonde.training.pretrain.packing import pack_documents
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
 
@@ -25,7 +25,7 @@ def encoder(recipe_path) -> Recipe:
 @given(st.integers(1, 500), st.integers(1, 40))
 def test_blocks_cover_the_stream(tokens, width):
     covered = np.zeros(tokens, int)
-    for index in range(block_count(tokens, width)):
+    for index in range(count_blocks(tokens, width)):
         start = block_start(index, tokens, width)
         assert start == max(0, tokens - width) or start == index * width
         covered[start : start + width] += 1
@@ -56,7 +56,7 @@ def test_a_short_run_sees_the_front_of_the_stream():
 
 
 def test_the_stream_is_the_documents(recipe, tmp_path):
-    packed = prepare(recipe, tmp_path / "work", silent)
+    packed = pack_documents(recipe, tmp_path / "work", silent)
     assert len(packed.documents) == 40
     for row in packed.documents.iter_rows(named=True):
         tokens = packed.tokens[row["first"] : row["first"] + row["tokens"]]
@@ -68,32 +68,32 @@ def test_the_stream_is_the_documents(recipe, tmp_path):
 
 
 def test_preparing_twice_reads_what_is_there(recipe, tmp_path, monkeypatch):
-    first = prepare(recipe, tmp_path, silent)
+    first = pack_documents(recipe, tmp_path, silent)
     monkeypatch.setattr("sonde.training.pretrain.packing.choose_documents", None)
-    second = prepare(recipe, tmp_path, silent)
+    second = pack_documents(recipe, tmp_path, silent)
     assert np.array_equal(first.tokens, second.tokens)
     stream = next(tmp_path.glob("data-*/tokens.bin"))
     stream.write_bytes(stream.read_bytes()[:-2])
     with pytest.raises(StoreError, match="damaged"):
-        prepare(recipe, tmp_path, silent)
+        pack_documents(recipe, tmp_path, silent)
 
 
 def test_two_that_prepare_at_once_do_not_write_into_one_stream(recipe, tmp_path):
-    alone = prepare(recipe, tmp_path / "alone", silent)
+    alone = pack_documents(recipe, tmp_path / "alone", silent)
     others = []
 
     def another(line: str) -> None:
         if "files chosen" in line:
-            others.append(prepare(recipe, tmp_path / "shared", silent))
+            others.append(pack_documents(recipe, tmp_path / "shared", silent))
 
-    outer = prepare(recipe, tmp_path / "shared", another)
+    outer = pack_documents(recipe, tmp_path / "shared", another)
     for one in (outer, *others):
         assert np.array_equal(one.tokens, alone.tokens)
     assert [path.name[:5] for path in (tmp_path / "shared").iterdir()] == ["data-"]
 
 
 def test_a_decoder_predicts_every_subword_but_the_first(recipe, tmp_path):
-    packed = prepare(recipe, tmp_path, silent)
+    packed = pack_documents(recipe, tmp_path, silent)
     dataset = BlockDataset(packed.tokens, recipe)
     predicted: list[int] = []
     for k in range(dataset.course.blocks):
@@ -108,7 +108,7 @@ def test_a_decoder_predicts_every_subword_but_the_first(recipe, tmp_path):
 
 def test_an_encoder_reads_framed_blocks_and_the_same_holes_each_time(recipe_path, tmp_path):
     recipe = encoder(recipe_path)
-    packed = prepare(recipe, tmp_path / "work", silent)
+    packed = pack_documents(recipe, tmp_path / "work", silent)
     dataset = BlockDataset(packed.tokens, recipe)
     sample, again, other = dataset[5], dataset[5], dataset[5 + dataset.course.blocks]
     shown, labels = sample["input_ids"], sample["labels"]
@@ -126,7 +126,7 @@ def test_a_longer_run_begins_as_a_shorter_one(recipe_path, tmp_path):
     short = read_recipe(recipe_path)
     recipe_path.write_text(recipe_path.read_text().replace("steps = 12", "steps = 24"))
     long = read_recipe(recipe_path)
-    packed = prepare(short, tmp_path / "work", silent)
+    packed = pack_documents(short, tmp_path / "work", silent)
     one, other = BlockDataset(packed.tokens, short), BlockDataset(packed.tokens, long)
     assert len(other) == 2 * len(one)
     assert all(torch.equal(one[k]["input_ids"], other[k]["input_ids"]) for k in range(len(one)))

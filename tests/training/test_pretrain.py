@@ -14,9 +14,9 @@ from sonde.corpora import item_id
 from sonde.training.pretrain import loop
 from sonde.training.pretrain import pretrain as module
 from sonde.training.pretrain.blocks import BlockDataset, block_start
-from sonde.training.pretrain.initial_weights import fresh_model
+from sonde.training.pretrain.initial_weights import init_model
 from sonde.training.pretrain.loop import rate_factor, train
-from sonde.training.pretrain.packing import prepare
+from sonde.training.pretrain.packing import pack_documents
 from sonde.training.pretrain.pretrain import pretrain
 from sonde.training.pretrain.recipe import TrainingConfig, read_recipe
 
@@ -73,7 +73,7 @@ def test_a_model_is_made(recipe_path, corpus):
 
     # What was seen, told by looking at every sample.
     recipe = read_recipe(recipe_path)
-    packed = prepare(recipe, module.WORK, lambda _: None)
+    packed = pack_documents(recipe, module.WORK, lambda _: None)
     dataset = BlockDataset(packed.tokens, recipe)
     touched = np.zeros(len(packed.tokens), int)
     for k in range(len(dataset)):
@@ -128,7 +128,7 @@ def test_loss_falls_and_an_encoder_is_made(recipe_path):
 @pytest.mark.parametrize("stop", [1, 7])
 def test_a_killed_run_ends_with_the_same_weights(recipe_path, tmp_path, stop):
     recipe = read_recipe(recipe_path)
-    packed = prepare(recipe, tmp_path / "data", lambda _: None)
+    packed = pack_documents(recipe, tmp_path / "data", lambda _: None)
 
     class Dying(BlockDataset):
         def __getitem__(self, k):
@@ -155,7 +155,7 @@ def test_blocks_at_once_change_no_weight(recipe_path, tmp_path):
     halves = read_recipe(recipe_path)
     recipe_path.write_text(recipe_path.read_text().replace("blocks_at_once = 2", "blocks_at_once = 4"))
     whole = read_recipe(recipe_path)
-    packed = prepare(whole, tmp_path / "data", lambda _: None)
+    packed = pack_documents(whole, tmp_path / "data", lambda _: None)
     models = [
         train(
             recipe, BlockDataset(packed.tokens, recipe), tmp_path / name, resume=True, report=lambda _: None
@@ -193,12 +193,12 @@ def test_a_checkpoint_of_another_architecture_is_refused(recipe_path):
 
 def test_fresh_models_come_from_the_seed(recipe_path):
     recipe = read_recipe(recipe_path)
-    one, other = fresh_model(recipe), fresh_model(recipe)
+    one, other = init_model(recipe), init_model(recipe)
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
     assert all(bool(torch.isfinite(p).all()) for p in one.parameters())
     recipe_path.write_text(recipe_path.read_text().replace('"llama"', '"alpaca9"'))
     with pytest.raises(InputError, match="alpaca9"):
-        fresh_model(read_recipe(recipe_path))
+        init_model(read_recipe(recipe_path))
 
 
 @pytest.mark.slow

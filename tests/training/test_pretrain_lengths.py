@@ -6,8 +6,13 @@ from tests.training.recipes import change, silent
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining, AutoTokenizer
 
 from sonde.base.errors import InputError, UsageError
-from sonde.models import ModelSpec, describe
-from sonde.training.pretrain.initial_weights import fill_positions, fresh_model, position_tables, tile
+from sonde.models import ModelSpec, describe_model
+from sonde.training.pretrain.initial_weights import (
+    fill_positions,
+    find_position_tables,
+    init_model,
+    tile_positions,
+)
 from sonde.training.pretrain.pretrain import pretrain
 from sonde.training.pretrain.recipe import read_recipe
 
@@ -16,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def test_positions_are_repeated():
     table = torch.arange(7.0)[:, None]
-    assert tile(table, 5, 12).flatten().tolist() == [0, 1, 2, 3, 4, 5, 6, 2, 3, 4, 5, 6, 2, 3]
-    assert tile(table, 7, 3).flatten().tolist() == [0, 1, 2]
+    assert tile_positions(table, 5, 12).flatten().tolist() == [0, 1, 2, 3, 4, 5, 6, 2, 3, 4, 5, 6, 2, 3]
+    assert tile_positions(table, 7, 3).flatten().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("architecture", ["bert", "roberta", "distilbert", "electra", "modernbert"])
@@ -28,12 +33,12 @@ def test_every_encoder_reads_the_context_that_its_recipe_says(recipe_path, archi
     if architecture == "modernbert":
         layers = 'layer_types = ["full_attention", "full_attention"]\ndecoder_bias = false'
         change(recipe_path, ("tie_word_embeddings = true", layers))
-    model = fresh_model(read_recipe(recipe_path)).eval()
+    model = init_model(read_recipe(recipe_path)).eval()
     ids = torch.randint(5, 300, (1, 64))
     with torch.no_grad():
         assert model(input_ids=ids).logits.shape == (1, 64, 300)
     model.save_pretrained(tmp_path / "model")
-    (table,) = position_tables(model) or (None,)
+    (table,) = find_position_tables(model) or (None,)
     assert (table is None) == (architecture == "modernbert")
     if table is None:
         return
@@ -50,10 +55,10 @@ def test_one_length_goes_on_at_another(pairs_path, tmp_path):
     # Trained at 32, readable at 64; the positions behind 32 are copies.
     short = pretrain(change(pairs_path, ("steps = 12", "steps = 40")), report=silent)
     trained = AutoModelForPreTraining.from_pretrained(short, dtype=torch.float32)
-    (table,) = position_tables(trained)
+    (table,) = find_position_tables(trained)
     assert table.num_embeddings == 64
     assert torch.equal(table.weight[32:], table.weight[:32])
-    assert describe(ModelSpec(name=str(short))).context == 64
+    assert describe_model(ModelSpec(name=str(short))).context == 64
 
     longer = change(
         pairs_path,
@@ -62,11 +67,11 @@ def test_one_length_goes_on_at_another(pairs_path, tmp_path):
         ("block = 32", "block = 100"),
         ("steps = 40", "steps = 4"),
     )
-    begun = fresh_model(read_recipe(longer))
+    begun = init_model(read_recipe(longer))
     weights = dict(trained.named_parameters())
     for name, weight in begun.named_parameters():
-        if weight is position_tables(begun)[0].weight:
-            assert torch.equal(weight, tile(weights[name], 64, 100))
+        if weight is find_position_tables(begun)[0].weight:
+            assert torch.equal(weight, tile_positions(weights[name], 64, 100))
         else:
             assert torch.equal(weight, weights[name]), name
     folder = pretrain(longer, report=silent)
@@ -77,14 +82,14 @@ def test_one_length_goes_on_at_another(pairs_path, tmp_path):
 
     # Masked alone goes on from it too; the head for the next sentence is left behind.
     change(longer, ('"pairs"', '"masked"'))
-    assert fresh_model(read_recipe(longer)).config.max_position_embeddings == 100
+    assert init_model(read_recipe(longer)).config.max_position_embeddings == 100
     for old, new, words in (
         ("hidden_size = 32", "hidden_size = 16", "another architecture"),
         (f'start = "{short}"', 'start = "nowhere/at-all"', "cannot be read; no such folder"),
     ):
         text = longer.read_text()
         with pytest.raises(InputError, match=words) as caught:
-            fresh_model(read_recipe(change(longer, (old, new))))
+            init_model(read_recipe(change(longer, (old, new))))
         assert "\n" not in str(caught.value)
         longer.write_text(text)
     change(longer, ("size = 300", "size = 290"))

@@ -20,12 +20,18 @@ from transformers import (
 
 from sonde.alignment.subwords import encode
 from sonde.base.errors import InputError
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import Program
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer
 from sonde.models import ModelSpec, load_model
-from sonde.training.pretrain.blocks import DocumentLines, PairDataset, SentencePair, all_pairs, document_pairs
-from sonde.training.pretrain.objectives import hide_some, pair_losses
-from sonde.training.pretrain.packing import break_offsets, line_starts, prepare
+from sonde.training.pretrain.blocks import (
+    DocumentLines,
+    PairDataset,
+    SentencePair,
+    build_all_pairs,
+    iterate_document_pairs,
+)
+from sonde.training.pretrain.objectives import mask_fixed_count, pair_losses
+from sonde.training.pretrain.packing import find_break_offsets, find_line_starts, pack_documents
 from sonde.training.pretrain.pretrain import pretrain
 from sonde.training.pretrain.recipe import PairsConfig, read_recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
@@ -37,9 +43,9 @@ PAD_ID, BOS_ID, EOS_ID, MASK_ID = (SPECIALS.index(piece) for piece in (PAD, BOS,
 
 def cut(text: str, language: str = "python") -> list[str]:
     """The logical lines of a text, its characters taken as subwords."""
-    breaks = break_offsets(facet_of(language, "program", Program), text)
+    breaks = find_break_offsets(get_facet(language, "program", ProgramLexer), text)
     assert breaks is not None
-    edges = [*line_starts(breaks, text, np.arange(len(text))).tolist(), len(text)]
+    edges = [*find_line_starts(breaks, text, np.arange(len(text))).tolist(), len(text)]
     return [text[start:end] for start, end in itertools.pairwise(edges)]
 
 
@@ -62,9 +68,9 @@ def test_logical_lines_of_java_are_its_lines():
 
 
 def test_a_text_that_the_lexer_refuses_has_no_lines():
-    facet = facet_of("python", "program", Program)
-    assert break_offsets(facet, "x = '''open\n") is None
-    assert break_offsets(facet, "\n") == []
+    facet = get_facet("python", "program", ProgramLexer)
+    assert find_break_offsets(facet, "x = '''open\n") is None
+    assert find_break_offsets(facet, "\n") == []
 
 
 def published(documents, index, most, short, draw):
@@ -126,7 +132,7 @@ def test_pairs_are_those_of_the_published_generator(sizes, most, short, seed):
         place = edges[-1][-1]
     for index in range(len(documents)):
         expected = published(documents, index, most, short, random.Random(seed))
-        own = list(document_pairs(edges, index, most, short, random.Random(seed)))
+        own = list(iterate_document_pairs(edges, index, most, short, random.Random(seed)))
         assert [(list(range(*pair[:2])), list(range(*pair[2:4])), pair.random) for pair in own] == expected
 
 
@@ -142,8 +148,8 @@ def lines_of(sizes: list[list[int]]) -> DocumentLines:
 def test_every_line_is_read_in_every_duplicate_and_half_the_pairs_are_random():
     draw = random.Random(5)
     lines = lines_of([[draw.randint(1, 12) for _ in range(120)] for _ in range(30)])
-    once = all_pairs(lines, 67, PairsConfig(duplicates=1, short=0.0), seed=1)
-    twice = all_pairs(lines, 67, PairsConfig(duplicates=2, short=0.0), seed=1)
+    once = build_all_pairs(lines, 67, PairsConfig(duplicates=1, short=0.0), seed=1)
+    twice = build_all_pairs(lines, 67, PairsConfig(duplicates=2, short=0.0), seed=1)
     assert np.array_equal(twice[: len(once)], once)
     assert not np.array_equal(twice[len(once) :], once)
     lengths = (once[:, 1] - once[:, 0]) + (once[:, 3] - once[:, 2])
@@ -159,7 +165,7 @@ def test_every_line_is_read_in_every_duplicate_and_half_the_pairs_are_random():
 
 def test_one_document_has_no_other():
     with pytest.raises(InputError, match="two at least") as caught:
-        all_pairs(lines_of([[3, 4, 5]]), 32, PairsConfig(), seed=0)
+        build_all_pairs(lines_of([[3, 4, 5]]), 32, PairsConfig(), seed=0)
     assert "\n" not in str(caught.value)
 
 
@@ -170,7 +176,7 @@ def test_a_fixed_number_of_subwords_is_hidden(length, most, number):
     tokens = np.array([BOS_ID, *range(10, 8 + length), EOS_ID])
     kinds = {"masked": 0, "kept": 0, "random": 0}
     for seed in range(300):
-        shown, labels = hide_some(
+        shown, labels = mask_fixed_count(
             tokens,
             share=0.15,
             most=most,
@@ -283,9 +289,9 @@ def test_a_bert_is_made_that_every_lens_can_read(pairs_path, corpus):
 
 def test_pairs_are_prepared_once(pairs_path, tmp_path, monkeypatch):
     recipe = read_recipe(pairs_path)
-    first = prepare(recipe, tmp_path / "data", silent)
-    monkeypatch.setattr("sonde.training.pretrain.packing.all_pairs", None)
-    again = prepare(recipe, tmp_path / "data", silent)
+    first = pack_documents(recipe, tmp_path / "data", silent)
+    monkeypatch.setattr("sonde.training.pretrain.packing.build_all_pairs", None)
+    again = pack_documents(recipe, tmp_path / "data", silent)
     assert first.pairs is not None
     assert again.pairs is not None
     assert np.array_equal(first.pairs, again.pairs)

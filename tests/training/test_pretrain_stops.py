@@ -17,10 +17,10 @@ from tests.training.recipes import change, silent
 
 from sonde.base.errors import InputError, StoreError
 from sonde.training.pretrain import pretrain as module
-from sonde.training.pretrain.checkpoints import last_whole
-from sonde.training.pretrain.export import samples_of
+from sonde.training.pretrain.checkpoints import find_last_checkpoint
+from sonde.training.pretrain.export import build_dataset
 from sonde.training.pretrain.loop import train
-from sonde.training.pretrain.packing import prepare
+from sonde.training.pretrain.packing import pack_documents
 from sonde.training.pretrain.pretrain import pretrain
 from sonde.training.pretrain.recipe import read_recipe
 
@@ -75,10 +75,10 @@ def test_killed_at_any_step_it_ends_with_the_same_weights_and_the_same_curve(pai
 @pytest.mark.slow
 def test_a_checkpoint_that_a_kill_cut_short_does_not_count(recipe_path, tmp_path):
     recipe = read_recipe(recipe_path)
-    packed = prepare(recipe, tmp_path / "data", silent)
+    packed = pack_documents(recipe, tmp_path / "data", silent)
 
     def run(folder):
-        return train(recipe, samples_of(packed, recipe), folder, resume=True, report=silent)
+        return train(recipe, build_dataset(packed, recipe), folder, resume=True, report=silent)
 
     whole = run(tmp_path / "whole")
     home = tmp_path / "killed"
@@ -87,7 +87,7 @@ def test_a_checkpoint_that_a_kill_cut_short_does_not_count(recipe_path, tmp_path
     half = home / "checkpoint-12" / "model.safetensors"
     half.write_bytes(half.read_bytes()[:100])
     (home / "clock.json").write_text('{"step": 10, "seconds": 1.0}')
-    found = last_whole(home)
+    found = find_last_checkpoint(home)
     assert found is not None
     assert found[0].name == "checkpoint-10"
     again = run(home)
@@ -111,10 +111,10 @@ def test_parts_of_an_update_weigh_alike(pairs_path, tmp_path, objective, monkeyp
     for at_once in (4, 1):
         change(pairs_path, (f"at_once = {2 if at_once == 4 else 4}", f"at_once = {at_once}"))
         recipe = read_recipe(pairs_path)
-        packed = prepare(recipe, tmp_path / "data", silent)
+        packed = pack_documents(recipe, tmp_path / "data", silent)
         rows.append([])
         trained.append(
-            train(recipe, samples_of(packed, recipe), tmp_path / str(at_once), resume=True, report=silent)
+            train(recipe, build_dataset(packed, recipe), tmp_path / str(at_once), resume=True, report=silent)
         )
     one, other = (np.array(result.curve) for result in trained)
     np.testing.assert_allclose(one, other, rtol=1e-4)
@@ -209,8 +209,8 @@ def test_a_group_of_processes_that_was_there_before_is_kept(pairs_path, tmp_path
 def test_two_processes_give_the_curve_of_one(pairs_path, tmp_path, spread):
     change(pairs_path, ("num_hidden_layers = 2", _STILL), ("[evaluation]", _ADAMW + "[evaluation]"))
     recipe = read_recipe(pairs_path)
-    packed = prepare(recipe, tmp_path / "two" / ".training", silent)
-    alone = train(recipe, samples_of(packed, recipe), tmp_path / "one", resume=True, report=silent)
+    packed = pack_documents(recipe, tmp_path / "two" / ".training", silent)
+    alone = train(recipe, build_dataset(packed, recipe), tmp_path / "one", resume=True, report=silent)
     if spread:
         change(pairs_path, ("log_every = 2", "log_every = 2\nfsdp = true"))
     script = tmp_path / "launch.py"
@@ -251,11 +251,11 @@ def test_a_full_disk_is_one_line_and_loses_nothing(request, kind, tmp_path, smal
     assert "\n" not in str(caught.value)
     small_disk(resource.RLIM_INFINITY)
     recipe = read_recipe(path)
-    packed = prepare(recipe, module.WORK, silent)
+    packed = pack_documents(recipe, module.WORK, silent)
     home = module.WORK / "tiny"
-    whole = train(recipe, samples_of(packed, recipe), tmp_path / "whole", resume=True, report=silent)
+    whole = train(recipe, build_dataset(packed, recipe), tmp_path / "whole", resume=True, report=silent)
 
-    class Filling(type(samples_of(packed, recipe))):
+    class Filling(type(build_dataset(packed, recipe))):
         """The disk is full from the sixth update on."""
 
         def __getitem__(self, k):
@@ -268,10 +268,10 @@ def test_a_full_disk_is_one_line_and_loses_nothing(request, kind, tmp_path, smal
         train(recipe, Filling(*given, recipe), home, resume=True, report=silent)
     assert "\n" not in str(caught.value)
     small_disk(resource.RLIM_INFINITY)
-    found = last_whole(home)
+    found = find_last_checkpoint(home)
     assert found is not None
     assert found[0].name == "checkpoint-4"
-    again = train(recipe, samples_of(packed, recipe), home, resume=True, report=silent)
+    again = train(recipe, build_dataset(packed, recipe), home, resume=True, report=silent)
     for one, other in zip(whole.model.parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, other)
     small_disk(20_000)
@@ -319,7 +319,7 @@ def test_a_head_that_is_not_there(pairs_path):
 def test_a_checkpoint_of_something_else_is_refused_and_kept(pairs_path, old, new, words):
     change(pairs_path, ("[evaluation]", "[optimiser]\n        [evaluation]"), ("steps = 12", "steps = 4"))
     recipe = read_recipe(pairs_path)
-    packed = prepare(recipe, module.WORK, silent)
-    train(recipe, samples_of(packed, recipe), module.WORK / "tiny", resume=True, report=silent)
+    packed = pack_documents(recipe, module.WORK, silent)
+    train(recipe, build_dataset(packed, recipe), module.WORK / "tiny", resume=True, report=silent)
     one_line(change(pairs_path, (old, new)), InputError, words)
-    assert last_whole(module.WORK / "tiny") is not None
+    assert find_last_checkpoint(module.WORK / "tiny") is not None

@@ -13,9 +13,9 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
-from sonde.training.probes.linear import probe_layers, probe_unchecked
-from sonde.training.probes.softmax import Features, SoftmaxLoss, along, fit_softmax
-from sonde.training.probes.splits import Parts
+from sonde.training.probes.linear import probe_layers, probe_without_checks
+from sonde.training.probes.softmax import Features, SoftmaxLoss, fit_softmax, to_state_weights
+from sonde.training.probes.splits import Splits
 
 LAYERS, ITEMS, WIDTH = 4, 900, 24
 SPLIT = np.array(["train", "train", "train", "valid", "test"])[np.arange(ITEMS) % 5]
@@ -39,7 +39,7 @@ def names(classes: int) -> list[str]:
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_a_planted_signal_is_found_at_its_layer(layer: int) -> None:
     states, labels = planted(layer)
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     (found,) = probe_layers(states, labels[None], names(3), parts)
     accuracy = (found.predicted == labels[parts.test]).mean(axis=1)
     assert found.best == layer
@@ -53,7 +53,7 @@ def test_shuffled_labels_are_at_chance() -> None:
     states, labels = planted(2)
     rng = np.random.default_rng(1)
     shuffled = np.stack([rng.permutation(labels) for _ in range(3)])
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     for target, found in zip(shuffled, probe_layers(states, shuffled, names(3), parts), strict=True):
         hits = (found.predicted[found.best] == target[parts.test]).sum()
         low, high = binom.interval(0.999, len(parts.test), 1 / 3)
@@ -65,7 +65,7 @@ def test_the_solution_for_two_classes_is_that_of_scikit_learn(l2: float) -> None
     states, labels = planted(1, classes=2)
     scaled = StandardScaler().fit_transform(states[1].astype(np.float64))
     fit = fit_softmax(
-        Features.of(torch.from_numpy(scaled)[None]), torch.from_numpy(labels)[None], torch.tensor([l2]), 2,
+        Features.fit(torch.from_numpy(scaled)[None]), torch.from_numpy(labels)[None], torch.tensor([l2]), 2,
         tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (l2 * ITEMS), tol=1e-9, max_iter=10_000).fit(scaled, labels)
@@ -78,7 +78,7 @@ def test_the_solution_is_that_of_scikit_learn(l2: float) -> None:
     states, labels = planted(1)
     scaled = StandardScaler().fit_transform(states[1].astype(np.float64))
     fit = fit_softmax(
-        Features.of(torch.from_numpy(scaled)[None]), torch.from_numpy(labels)[None], torch.tensor([l2]), 3,
+        Features.fit(torch.from_numpy(scaled)[None]), torch.from_numpy(labels)[None], torch.tensor([l2]), 3,
         tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (l2 * ITEMS), tol=1e-9, max_iter=10_000).fit(scaled, labels)
@@ -89,7 +89,7 @@ def test_the_solution_is_that_of_scikit_learn(l2: float) -> None:
 
 def test_accuracy_equals_scikit_learn_tuned_on_the_same_validation() -> None:
     states, labels = planted(1, classes=5)
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     grid = (1.0, 0.1, 0.01, 0.001)
     (found,) = probe_layers(states, labels[None], names(5), parts, l2=grid)
     for layer in range(LAYERS):
@@ -112,9 +112,9 @@ def test_accuracy_equals_scikit_learn_tuned_on_the_same_validation() -> None:
 def test_the_weakest_penalty_is_tried_where_the_next_one_is_best_and_is_then_solved() -> None:
     states, labels = planted(1, classes=2)
     states[2:] = np.random.default_rng(7).normal(size=states[2:].shape)
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     grid = (0.001, 1.0, 0.1)  # in any order
-    (found,) = probe_unchecked(states, labels[None], 2, parts, l2=grid, by_nats=True)
+    (found,) = probe_without_checks(states, labels[None], 2, parts, l2=grid, by_nats=True)
     scaled = [StandardScaler().fit(of[parts.train]).transform(of) for of in states]
     tried = []
     for layer, of in enumerate(scaled):
@@ -133,7 +133,7 @@ def test_the_weakest_penalty_is_tried_where_the_next_one_is_best_and_is_then_sol
 def test_several_label_sets_together_are_those_alone() -> None:
     states, labels = planted(0)
     other = np.random.default_rng(5).permutation(labels)
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     together = probe_layers(states, np.stack([labels, other]), names(3), parts)
     for target, found in zip((labels, other), together, strict=True):
         (alone,) = probe_layers(states, target[None], names(3), parts)
@@ -143,9 +143,9 @@ def test_several_label_sets_together_are_those_alone() -> None:
 
 def test_layers_in_chunks_are_those_together(monkeypatch: pytest.MonkeyPatch) -> None:
     states, labels = planted(3)
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     (whole,) = probe_layers(states, labels[None], names(3), parts)
-    monkeypatch.setattr("sonde.training.probes.linear.layers_at_once", lambda *sizes: 1)
+    monkeypatch.setattr("sonde.training.probes.linear.layers_per_chunk", lambda *sizes: 1)
     (chunked,) = probe_layers(states, labels[None], names(3), parts)
     assert chunked.best == whole.best == 3
     np.testing.assert_allclose(chunked.log_chance, whole.log_chance, atol=0.02)
@@ -158,13 +158,13 @@ def test_the_gradient_is_that_of_automatic_differentiation(seed: int, classes: i
     states = torch.randn(2, items, 4, generator=generator, dtype=torch.float64)
     labels = torch.randint(classes, (3, items), generator=generator)
     l2 = torch.rand(3, generator=generator, dtype=torch.float64)
-    features = Features.of(states)
-    loss = SoftmaxLoss.of(features, labels, l2, classes)
+    features = Features.fit(states)
+    loss = SoftmaxLoss.build(features, labels, l2, classes)
     directions, width = 1 if classes == 2 else classes, features.axes.shape[2]
     point = torch.randn(
         2, 3, directions, width + 1, generator=generator, dtype=torch.float64, requires_grad=True
     )
-    weight, bias = along(point[..., :-1], features.axes), point[..., -1]
+    weight, bias = to_state_weights(point[..., :-1], features.axes), point[..., -1]
     scores = torch.einsum("lpkd,lnd->lpnk", weight, states) + bias[:, :, None]
     if classes == 2:
         scores = torch.cat([torch.zeros_like(scores), scores], 3)
@@ -184,7 +184,7 @@ def test_of_fewer_items_than_features_the_solution_is_that_of_scikit_learn() -> 
     labels = np.arange(40) % 4
     states = StandardScaler().fit_transform(rng.normal(size=(40, 90)) + labels[:, None])
     fit = fit_softmax(
-        Features.of(torch.from_numpy(states)[None]), torch.from_numpy(labels)[None], torch.tensor([0.01]), 4,
+        Features.fit(torch.from_numpy(states)[None]), torch.from_numpy(labels)[None], torch.tensor([0.01]), 4,
         tolerance=1e-9, max_steps=5000,
     )  # fmt: skip
     referee = LogisticRegression(C=1 / (0.01 * 40), tol=1e-9, max_iter=10_000).fit(states, labels)
@@ -194,7 +194,7 @@ def test_of_fewer_items_than_features_the_solution_is_that_of_scikit_learn() -> 
 def test_features_that_do_not_vary_do_no_harm() -> None:
     states, labels = planted(1)
     states[:, :, 3] = 7.25
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     (found,) = probe_layers(states, labels[None], names(3), parts)
     assert found.best == 1 and np.isfinite(found.log_chance).all()
 
@@ -204,7 +204,7 @@ def test_separable_classes_and_more_features_than_items() -> None:
     labels = np.arange(60) % 2
     states = rng.normal(size=(1, 60, 200)).astype(np.float32)
     states[0, :, :100] += 3 * labels[:, None]
-    parts = Parts.of(["train"] * 30 + ["valid"] * 15 + ["test"] * 15)
+    parts = Splits.from_names(["train"] * 30 + ["valid"] * 15 + ["test"] * 15)
     (found,) = probe_layers(states, labels[None], names(2), parts, l2=(1e-2, 1e-6))
     assert (found.predicted[0] == labels[parts.test]).all()
 
@@ -212,7 +212,7 @@ def test_separable_classes_and_more_features_than_items() -> None:
 def test_states_in_half_precision_serve_as_well() -> None:
     states, labels = planted(2)
     states -= 50.0  # an offset far above the features would use half precision up
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     (full,) = probe_layers(states, labels[None], names(3), parts)
     (half,) = probe_layers(states.astype(np.float16), labels[None], names(3), parts)
     assert half.best == full.best
@@ -221,7 +221,7 @@ def test_states_in_half_precision_serve_as_well() -> None:
 
 def test_unusable_input_is_one_line() -> None:
     states, labels = planted(0)
-    parts = Parts.of(SPLIT.tolist())
+    parts = Splits.from_names(SPLIT.tolist())
     broken = states.copy()
     broken[2, 5, 0] = np.nan
     with pytest.raises(InputError, match=r"'CPX'.* 1 of 900 states of layer 2 are NaN"):

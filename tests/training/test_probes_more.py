@@ -9,15 +9,17 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.preprocessing import StandardScaler
 
 from sonde.base.errors import InputError
-from sonde.papers.inspect.adam import _adam, adam_layers
-from sonde.training.probes.adam import mlp_layers
-from sonde.training.probes.controls import control_labels, parts_within_types
-from sonde.training.probes.linear import online_codelength, probe_layers, probe_unchecked
-from sonde.training.probes.ridge import regress_layers, without_length
-from sonde.training.probes.splits import Parts
+from sonde.papers.inspect.adam import _adam, train_adam_layers
+from sonde.training.probes.adam import train_mlp_layers
+from sonde.training.probes.controls import sample_control_labels, split_within_types
+from sonde.training.probes.linear import compute_online_codelength, probe_layers, probe_without_checks
+from sonde.training.probes.ridge import regress_layers, remove_length_effect
+from sonde.training.probes.splits import Splits
 
 ITEMS, WIDTH = 600, 12
-PARTS = Parts.of(np.array(["train", "train", "train", "valid", "test"])[np.arange(ITEMS) % 5].tolist())
+PARTS = Splits.from_names(
+    np.array(["train", "train", "train", "valid", "test"])[np.arange(ITEMS) % 5].tolist()
+)
 
 
 def states(seed: int = 0, layers: int = 3) -> np.ndarray:
@@ -48,11 +50,11 @@ def test_what_length_says_is_gone_and_nothing_else() -> None:
     rng = np.random.default_rng(0)
     lengths = rng.integers(10, 400, size=(ITEMS, 1)).astype(float)
     own = 5 * rng.normal(size=ITEMS)
-    rest = without_length(0.3 * lengths[:, 0] + 2 * np.log(lengths[:, 0]) + own, lengths, PARTS)
+    rest = remove_length_effect(0.3 * lengths[:, 0] + 2 * np.log(lengths[:, 0]) + own, lengths, PARTS)
     assert rest is not None
     assert np.corrcoef(rest[PARTS.test], own[PARTS.test])[0, 1] > 0.97
     assert abs(LinearRegression().fit(lengths, rest).score(lengths, rest)) < 0.02
-    assert without_length(lengths[:, 0] * 2 + 1, lengths, PARTS) is None
+    assert remove_length_effect(lengths[:, 0] * 2 + 1, lengths, PARTS) is None
 
 
 @pytest.mark.slow
@@ -60,7 +62,7 @@ def test_a_hidden_layer_finds_what_a_line_cannot() -> None:
     held = states()
     labels = ((held[2][:, 0] > 0) ^ (held[2][:, 1] > 0)).astype(int)
     (line,) = probe_layers(held, labels[None], ["no", "yes"], PARTS)
-    curved = mlp_layers(held, labels, ["no", "yes"], PARTS, seeds=(0, 1))
+    curved = train_mlp_layers(held, labels, ["no", "yes"], PARTS, seeds=(0, 1))
     gold = labels[PARTS.test]
     assert (line.predicted[2] == gold).mean() < 0.65
     assert [one.best for one in curved] == [2, 2]
@@ -97,12 +99,12 @@ def test_the_published_protocol_reads_states_as_they_are() -> None:
     held = states()
     labels = (held[1][:, 0] > 0).astype(int)
     small = held * 1e-4
-    theirs = adam_layers(small, labels, ["no", "yes"], PARTS, epochs=3)
+    theirs = train_adam_layers(small, labels, ["no", "yes"], PARTS, epochs=3)
     (ours,) = probe_layers(small, labels[None], ["no", "yes"], PARTS)
     gold = labels[PARTS.test]
     assert (ours.predicted[1] == gold).mean() > 0.9
     assert (theirs.predicted[1] == gold).mean() < 0.75
-    readable = adam_layers(held, labels, ["no", "yes"], PARTS, epochs=3)
+    readable = train_adam_layers(held, labels, ["no", "yes"], PARTS, epochs=3)
     assert readable.best == 1 and (readable.predicted[1] == gold).mean() > 0.9
 
 
@@ -111,30 +113,32 @@ def test_control_labels_can_be_learned_by_heart_only() -> None:
     kinds = rng.integers(0, 20, ITEMS)
     types = [f"type{kind}" for kind in kinds]
     labels = kinds % 4
-    control = control_labels(types, labels, seed=0)
+    control = sample_control_labels(types, labels, seed=0)
     assert len({(kind, label) for kind, label in zip(types, control, strict=True)}) == 20
-    many = control_labels([str(place) for place in range(20_000)], np.repeat([0, 0, 0, 1], 5_000), seed=0)
+    many = sample_control_labels(
+        [str(place) for place in range(20_000)], np.repeat([0, 0, 0, 1], 5_000), seed=0
+    )
     assert np.mean(many == 0) == pytest.approx(0.75, abs=0.01)
     table = rng.normal(size=(20, 30))
     held = (table[kinds][None] + 0.1 * rng.normal(size=(1, ITEMS, 30))).astype(np.float32)
-    (within,) = parts_within_types(types, seed=0)
-    (seen,) = probe_unchecked(held, control[None], 4, within)
+    (within,) = split_within_types(types, seed=0)
+    (seen,) = probe_without_checks(held, control[None], 4, within)
     assert (seen.predicted[0] == control[within.test]).mean() > 0.95
-    apart = Parts(*(np.flatnonzero(np.digitize(kinds, [12, 16]) == part) for part in range(3)))
-    (unseen,) = probe_unchecked(held, control[None], 4, apart)
+    apart = Splits(*(np.flatnonzero(np.digitize(kinds, [12, 16]) == part) for part in range(3)))
+    (unseen,) = probe_without_checks(held, control[None], 4, apart)
     assert (unseen.predicted[0] == control[apart.test]).mean() < 0.8
 
 
 def test_occurrences_of_a_type_are_dealt_to_all_parts() -> None:
     types = ["often"] * 100 + [f"once{place}" for place in range(900)]
-    (parts,) = parts_within_types(types, seed=3)
+    (parts,) = split_within_types(types, seed=3)
     rows = np.concatenate([parts.train, parts.valid, parts.test])
     assert sorted(rows.tolist()) == list(range(1000))
     assert len(parts.train) == pytest.approx(600, abs=40) and len(parts.test) == pytest.approx(200, abs=35)
     assert [int((part < 100).sum()) for part in (parts.train, parts.valid, parts.test)] == pytest.approx(
         [60, 20, 20], abs=3
     )
-    folds = parts_within_types(types, seed=3, folds=5)
+    folds = split_within_types(types, seed=3, folds=5)
     assert sorted(np.concatenate([one.test for one in folds]).tolist()) == list(range(1000))
     for one in folds:
         assert len({*one.train.tolist(), *one.valid.tolist(), *one.test.tolist()}) == 1000
@@ -143,9 +147,9 @@ def test_occurrences_of_a_type_are_dealt_to_all_parts() -> None:
 def test_the_code_of_learnable_labels_is_shorter() -> None:
     held = states()
     labels = (held[1][:, :3].sum(1) > 0).astype(int)
-    found = online_codelength(held, labels, 2, PARTS)
+    found = compute_online_codelength(held, labels, 2, PARTS)
     assert found.uniform == found.items == len(PARTS.train)
     assert found.compression[1] > 2.0
     assert ((found.compression > 0.85) & (found.compression < 1.1)).tolist() == [True, False, True]
-    blind = online_codelength(held, np.random.default_rng(0).permutation(labels), 2, PARTS)
+    blind = compute_online_codelength(held, np.random.default_rng(0).permutation(labels), 2, PARTS)
     assert ((blind.compression > 0.85) & (blind.compression < 1.1)).all()

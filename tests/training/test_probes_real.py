@@ -12,12 +12,12 @@ from sklearn.preprocessing import StandardScaler
 from sonde.alignment import align, encode
 from sonde.capture.forward import observe
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
-from sonde.corpora import Intake, Item, read_items
+from sonde.corpora import Item, SkipCounter, read_items
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_model
 from sonde.tasks.engine.task import TASKS
 from sonde.training.probes.linear import probe_layers
-from sonde.training.probes.splits import Parts
+from sonde.training.probes.splits import Splits
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ TASK_NAMES = ("len", "cpx", "ocu", "vcu", "mxn")
 
 @pytest.fixture(scope="module")
 def items() -> list[Item]:
-    found = (item for item in read_items("stdlib", Intake(), languages=("python",)))
+    found = (item for item in read_items("stdlib", SkipCounter(), languages=("python",)))
     short = (item for item in found if 120 < len(item.text) < 500)
     return list(itertools.islice(itertools.islice(short, 0, None, 5), COUNT))
 
@@ -52,7 +52,7 @@ def test_predictions_are_those_of_scikit_learn(name: str, items: list[Item], sta
     tables = TASKS.load(name).label(items, {})
     values = np.array([tables[item.item_id]["value"][0] for item in items], dtype=float)
     labels = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
-    parts = Parts.of(
+    parts = Splits.from_names(
         np.array(["train", "valid", "test", "train", "test"])[np.arange(len(items)) % 5].tolist()
     )
     classes = [str(label) for label in np.unique(labels)]

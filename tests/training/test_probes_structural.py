@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError
 from sonde.languages import LANGUAGES
-from sonde.training.probes.structural import Sentence, compare, probe_structure, tree_of
+from sonde.training.probes.structural import Sentence, compare_distances, measure_tree, probe_structure
 
 
 def random_tree(rng: np.random.Generator, leaves: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +37,7 @@ def random_tree(rng: np.random.Generator, leaves: int) -> tuple[np.ndarray, np.n
 @given(seed=st.integers(0, 10_000), size=st.integers(2, 12))
 def test_distances_are_edges(seed: int, size: int) -> None:
     parent, leaves = random_tree(np.random.default_rng(seed), size)
-    distance, depth = tree_of(parent, leaves)
+    distance, depth = measure_tree(parent, leaves)
     steps = np.full((len(parent), len(parent)), 10**6)
     np.fill_diagonal(steps, 0)
     for node, above in enumerate(parent):
@@ -51,7 +51,7 @@ def test_distances_are_edges(seed: int, size: int) -> None:
 
 def test_distances_and_depths_of_an_assignment() -> None:
     tree = LANGUAGES.load("python").parse("a = f(b)")
-    distance, depth = tree_of(tree.parent, tree.leaves)
+    distance, depth = measure_tree(tree.parent, tree.leaves)
     assert [tree.node_text(leaf) for leaf in tree.leaves] == ["a", "=", "f", "(", "b", ")"]
     assert distance[0, 1] == 2 and distance[0, 2] == 3 and distance[3, 4] == 2 and distance[0, 4] == 4
     assert depth.tolist() == [3, 3, 4, 5, 5, 5]
@@ -60,7 +60,7 @@ def test_distances_and_depths_of_an_assignment() -> None:
 def code_tree(code: str) -> Sentence:
     language = LANGUAGES.load("python")
     tree = language.parse(code)
-    return Sentence(np.zeros((1, 1, 1)), *tree_of(tree.parent, language.tokens(tree).node))
+    return Sentence(np.zeros((1, 1, 1)), *measure_tree(tree.parent, language.tokens(tree).node))
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_the_trees_own_distances_find_every_link(code: str) -> None:
     """The ceiling of the measure: nothing else is asked of a probe than to say the distances."""
     text = code_tree(code)
     distance = text.distance.astype(float)
-    found = compare(distance, text.depth.astype(float), text)
+    found = compare_distances(distance, text.depth.astype(float), text)
     assert found == pytest.approx((1.0, 1.0, 1.0))
     # Ties broken in whatever way, and any change that keeps the order, cost nothing.
     rng = np.random.default_rng(0)
     for _ in range(20):
         jitter = rng.uniform(0, 0.01, distance.shape)
-        assert compare(distance**2 + jitter + jitter.T, text.depth.astype(float), text)[1] == 1.0
+        assert compare_distances(distance**2 + jitter + jitter.T, text.depth.astype(float), text)[1] == 1.0
 
 
 @settings(deadline=None, max_examples=60)
@@ -89,7 +89,7 @@ def test_the_trees_own_distances_find_every_link(code: str) -> None:
 def test_links_are_those_of_the_best_of_all_minimum_spanning_trees(seed: int, size: int) -> None:
     """Against all spanning trees, tried one by one."""
     rng = np.random.default_rng(seed)
-    text = Sentence(np.zeros((1, size, 1)), *tree_of(*random_tree(rng, size)))
+    text = Sentence(np.zeros((1, size, 1)), *measure_tree(*random_tree(rng, size)))
     guess = rng.uniform(0.1, 1.0, (size, size))
     guess = guess + guess.T
     trees = [tree for tree in itertools.combinations(itertools.combinations(range(size), 2), size - 1)
@@ -98,7 +98,7 @@ def test_links_are_those_of_the_best_of_all_minimum_spanning_trees(seed: int, si
     lengths = [sum(int(text.distance[pair]) for pair in tree) for tree in trees]
     shortest = [tree for tree, length in zip(trees, lengths, strict=True) if length == min(lengths)]
     share = max(len(set(own) & set(tree)) for tree in shortest) / (size - 1)
-    assert compare(guess, text.depth.astype(float), text)[1] == pytest.approx(share)
+    assert compare_distances(guess, text.depth.astype(float), text)[1] == pytest.approx(share)
 
 
 def _spans(links: tuple[tuple[int, int], ...], size: int) -> bool:
@@ -109,8 +109,8 @@ def _spans(links: tuple[tuple[int, int], ...], size: int) -> bool:
 
 
 def test_what_a_blind_probe_is_told() -> None:
-    text = Sentence(np.zeros((1, 9, 2)), *tree_of(*random_tree(np.random.default_rng(1), 9)))
-    found = compare(text.distance.astype(float), -text.depth.astype(float), text)
+    text = Sentence(np.zeros((1, 9, 2)), *measure_tree(*random_tree(np.random.default_rng(1), 9)))
+    found = compare_distances(text.distance.astype(float), -text.depth.astype(float), text)
     assert found == pytest.approx((1.0, 1.0, -1.0))
 
 
@@ -121,7 +121,7 @@ def test_a_tree_that_lies_in_the_states_of_one_layer_is_found_there() -> None:
     texts: list[Sentence] = []
     for _ in range(120):
         parent, leaves = random_tree(rng, 8)
-        distance, depth = tree_of(parent, leaves)
+        distance, depth = measure_tree(parent, leaves)
         nodes = np.zeros((len(parent), 24))
         for node, above in enumerate(parent):
             if above >= 0:

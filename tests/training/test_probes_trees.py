@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.languages.engine.tree import ADDED, BinaryTree, Labels
-from sonde.training.probes.tree_controls import CEILING, LEFT, PAIRS, RIGHT, without_states
-from sonde.training.probes.trees import TreeText, compare, probe_trees
+from sonde.languages.engine.tree import NO_LABELS, BinaryTree, Labels
+from sonde.training.probes.tree_controls import CEILING, LEFT, PAIRS, RIGHT, measure_tree_controls
+from sonde.training.probes.trees import TreeText, compare_constituents, probe_trees
 
-GAPS: tuple[Labels, ...] = (ADDED, ("a",), ("b", "c"))
-UNARY: tuple[Labels, ...] = (ADDED, ("d",))
+GAPS: tuple[Labels, ...] = (NO_LABELS, ("a",), ("b", "c"))
+UNARY: tuple[Labels, ...] = (NO_LABELS, ("d",))
 
 
 def test_what_is_counted_by_hand() -> None:
     truth = Counter({("root", 0, 4): 1, ("block", 1, 4): 2, ("name", 2, 2): 1})
     said = Counter({("root", 0, 4): 1, ("block", 1, 4): 1, ("block", 0, 1): 3})
-    precision, recall, f1, brackets = compare(said, truth)
+    precision, recall, f1, brackets = compare_constituents(said, truth)
     # Right are the root and one of the two blocks, of five that are said and four that there are.
     assert (precision, recall, f1) == pytest.approx((2 / 5, 2 / 4, 2 * 0.4 * 0.5 / 0.9))
     # Without labels: (0, 4), (1, 4) of three each.
     assert brackets == pytest.approx(2 / 3)
-    assert compare(truth, truth) == (1.0, 1.0, 1.0, 1.0)
-    assert compare(Counter(), truth) == (0.0, 0.0, 0.0, 0.0)
+    assert compare_constituents(truth, truth) == (1.0, 1.0, 1.0, 1.0)
+    assert compare_constituents(Counter(), truth) == (0.0, 0.0, 0.0, 0.0)
 
 
 def random_binary(rng: np.random.Generator, tokens: int) -> BinaryTree:
@@ -66,7 +66,7 @@ def test_a_tree_that_lies_in_the_states_of_one_layer_is_given_back() -> None:
         texts.append(TreeText(states, ("x",) * 7, tree))
     split = ["train"] * 200 + ["valid"] * 30 + ["test"] * 30
     found = probe_trees(texts, split, rank=24)
-    chance = without_states(texts[:200], texts[230:])
+    chance = measure_tree_controls(texts[:200], texts[230:])
     noise, held = found.test[2].mean(axis=1)
     assert found.valid_f1.argmax() == 1 and found.rank == 24
     assert held > 0.9
@@ -84,14 +84,14 @@ def text(words: str, distance: list[int], gaps: list[Labels], unary: list[Labels
 
 
 def test_what_is_told_without_states_by_hand() -> None:
-    none = ADDED
+    none = NO_LABELS
     train = [
         text("f ( a )", [3, 2, 1], [("call",), ("arguments",), none], [none, none, ("name",), none]),
         text("f ( b )", [3, 2, 1], [("call",), ("arguments",), none], [none, none, ("name",), none]),
     ]
     # A list within a call: its label is in no training text.
     (test,) = [text("f ( a ]", [3, 2, 1], [("call",), ("list",), none], [none, none, ("name",), none])]
-    told = without_states(train, [test])
+    told = measure_tree_controls(train, [test])
     # There are call (0-3), list (1-3) and name (2). The ceiling says call and name: two of two, of three.
     assert told[CEILING][0, :3] == pytest.approx([1.0, 2 / 3, 0.8])
     # Pairs of words give call, arguments (wrongly) and the name.

@@ -11,18 +11,24 @@ from transformers import PreTrainedTokenizerFast
 
 from sonde.alignment import align, encode
 from sonde.base.errors import InputError
-from sonde.corpora import Intake, read_files
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.program_tokens import JOINT, NEWLINE, Program, program_tokens, whole_tokens
+from sonde.corpora import SkipCounter, read_files
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.program_tokens import (
+    JOINT,
+    NEWLINE,
+    ProgramLexer,
+    build_program_tokens,
+    join_pieces,
+)
 from sonde.training.pretrain.vocabulary import learn_program_vocabulary, with_template
 
-PY = facet_of("python", "program", Program)
-JV = facet_of("java", "program", Program)
+PY = get_facet("python", "program", ProgramLexer)
+JV = get_facet("java", "program", ProgramLexer)
 
 
 @functools.cache
 def texts() -> list[str]:
-    return [file.text for file in read_files("stdlib", ("python",), Intake())]
+    return [file.text for file in read_files("stdlib", ("python",), SkipCounter())]
 
 
 @functools.cache
@@ -96,7 +102,7 @@ class Agreement:
     subwords: int
 
 
-def agreement(tokenizer: Tokenizer, facet: Program, text: str) -> Agreement:
+def agreement(tokenizer: Tokenizer, facet: ProgramLexer, text: str) -> Agreement:
     """Compare the subwords of a text with its program tokens, comments included.
 
     Args:
@@ -109,8 +115,8 @@ def agreement(tokenizer: Tokenizer, facet: Program, text: str) -> Agreement:
     inside = {at for start, end in spans for at in range(_first(text, start, end) + 1, end)}
     begins = {start for start, _ in spans} | {_first(text, start, end) for start, end in spans}
     tokens = crossed = pieces = kept = 0
-    for token in program_tokens(facet, text):
-        start, spelling = token.lexeme.offset, token.lexeme.spelling
+    for token in build_program_tokens(facet, text):
+        start, spelling = token.lexeme.offset, token.lexeme.surface
         if token.lexeme.kind == NEWLINE or not text.startswith(spelling, start) or not spelling:
             continue
         tokens += 1
@@ -118,7 +124,7 @@ def agreement(tokenizer: Tokenizer, facet: Program, text: str) -> Agreement:
         at = start
         for piece in token.pieces[:-1]:
             # What was spelled out is one character, the joint none.
-            (plain,) = whole_tokens([piece.removesuffix(JOINT)])
+            (plain,) = join_pieces([piece.removesuffix(JOINT)])
             at += len(plain)
             pieces += 1
             kept += at in begins

@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
-from sonde.training.tuned_lens import LayerHead, score_translated, train_translators
+from sonde.training.tuned_lens import LayerHead, score_with_translators, train_translators
 
 WIDTH, VOCAB = 16, 40
 
@@ -55,7 +55,7 @@ def test_a_turned_layer_is_read_and_noise_is_not(head: LayerHead) -> None:
     gold = final.argmax(1).numpy()
     translators = train_translators(head, train, steps=600, rate=1e-2)
     assert len(translators) == 2
-    nats, rank = score_translated(head, translators, test, gold)
+    nats, rank = score_with_translators(head, translators, test, gold)
     right = (rank == 1).mean(1)
     # The last layer is the model's own prediction; the turned one was illegible, and is nearly as good now.
     assert right[2] == 1.0

@@ -2,7 +2,7 @@
 
 from sonde.alignment.align import VERSION, align, align_table
 from sonde.alignment.spans import Alignment, Coverage, Subwords
-from sonde.alignment.subwords import encode, stretches, surfaces
+from sonde.alignment.subwords import encode, get_surfaces, split_segments
 
 __all__ = [
     "VERSION",
@@ -12,6 +12,6 @@ __all__ = [
     "align",
     "align_table",
     "encode",
-    "stretches",
-    "surfaces",
+    "get_surfaces",
+    "split_segments",
 ]

@@ -20,22 +20,22 @@ from sonde.alignment.spans import Alignment, Coverage, Subwords
 from sonde.alignment.subwords import encode
 from sonde.base.errors import CaptureError
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
-from sonde.languages.engine.text import blank
+from sonde.languages.engine.text import whitespace_mask
 
 VERSION = 1
 """Version of the results; raise it with every change, so that stored observations are recomputed."""
 
 
-_LAYOUT = "layout"
+_LAYOUT_NAME = "layout"
 
 
-_ERROR = "error"
+_ERROR_NAME = "error"
 
 
-_MERGED = "merged"
+_MERGED_NAME = "merged"
 
 
-_SHOWN = 3
+_MAXIMUM_TAGS = 3
 
 
 def align(subwords: Subwords, tree: Tree, tokens: CodeTokens, *, item: str = "") -> Alignment:
@@ -50,28 +50,36 @@ def align(subwords: Subwords, tree: Tree, tokens: CodeTokens, *, item: str = "")
     Raises:
         CaptureError: The spans do not describe the text.
     """
-    ink = Ink.of(~blank(subwords.text))
-    left, right = ink.of_spans(subwords.start, subwords.end)
-    written = left < right
-    first = np.where(written, np.searchsorted(tokens.end, left, side="right"), 0)
-    last = np.where(written, np.searchsorted(tokens.start, right - 1, side="right"), 0)
-    astray = written & (last <= first)
-    last = np.where(astray, first, last)
+    visible = VisibleCharacters.of(~whitespace_mask(subwords.text))
+    visible_start, visible_end = visible.trim_spans(subwords.start, subwords.end)
+    is_visible = visible_start < visible_end
+    first = np.where(is_visible, np.searchsorted(tokens.end, visible_start, side="right"), 0)
+    last = np.where(is_visible, np.searchsorted(tokens.start, visible_end - 1, side="right"), 0)
+    is_misplaced = is_visible & (last <= first)
+    last = np.where(is_misplaced, first, last)
     size = last - first
     node = np.full(len(subwords), -1)
-    one = np.flatnonzero(size == 1)
-    node[one] = tokens.node[first[one]]
-    several = np.flatnonzero(size > 1)
-    if len(several):
-        node[several] = common_ancestors(tree, tokens.node, first[several], last[several])
-    kinds, tags = [TOKEN_KINDS[kind] for kind in tokens.kind.tolist()], token_tags(tree, tokens.node)
+    single_rows = np.flatnonzero(size == 1)
+    node[single_rows] = tokens.node[first[single_rows]]
+    merged_rows = np.flatnonzero(size > 1)
+    if len(merged_rows):
+        node[merged_rows] = find_common_ancestors(tree, tokens.node, first[merged_rows], last[merged_rows])
+    kinds, tags = [TOKEN_KINDS[kind] for kind in tokens.kind.tolist()], build_token_tags(tree, tokens.node)
     spans = list(zip(first.tolist(), size.tolist(), strict=True))
-    kind = [kinds[at] if count == 1 else _MERGED if count else _LAYOUT for at, count in spans]
-    tag = [
-        tags[at] if count == 1 else joined(tags[at : at + count]) if count else _LAYOUT for at, count in spans
+    kind = [
+        kinds[position] if count == 1 else _MERGED_NAME if count else _LAYOUT_NAME
+        for position, count in spans
     ]
-    for place in np.flatnonzero(astray).tolist():
-        kind[place] = tag[place] = _ERROR
+    tag = [
+        tags[position]
+        if count == 1
+        else join_tags(tags[position : position + count])
+        if count
+        else _LAYOUT_NAME
+        for position, count in spans
+    ]
+    for row in np.flatnonzero(is_misplaced).tolist():
+        kind[row] = tag[row] = _ERROR_NAME
     role = tokens.role or ("",) * len(tokens)
     alignment = Alignment(
         subwords=subwords,
@@ -79,25 +87,27 @@ def align(subwords: Subwords, tree: Tree, tokens: CodeTokens, *, item: str = "")
         last=last,
         node=node,
         kind=tuple(kind),
-        role=tuple([role[at] if count == 1 else "" for at, count in spans]),
+        role=tuple([role[position] if count == 1 else "" for position, count in spans]),
         tag=tuple(tag),
         coverage=Coverage(
             characters=len(subwords.text),
-            covered=covered(subwords),
+            covered=count_covered_characters(subwords),
             subwords=len(subwords),
-            merged=len(several),
-            layout=len(subwords) - int(np.count_nonzero(written)),
+            merged=len(merged_rows),
+            layout=len(subwords) - int(np.count_nonzero(is_visible)),
             unknown=subwords.unknown,
             tokens=len(tokens),
-            tokens_whole=_whole(tokens, ink, left[written], right[written]),
+            tokens_whole=_count_whole_tokens(
+                tokens, visible, visible_start[is_visible], visible_end[is_visible]
+            ),
         ),
     )
-    check(alignment, item)
+    check_alignment(alignment, item)
     return alignment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ink:
+class VisibleCharacters:
     """Lookup of the nearest visible character for each position in a text.
 
     Attributes:
@@ -109,53 +119,53 @@ class Ink:
     before: Int[np.ndarray, " character_and_end"]
 
     @classmethod
-    def of(cls, visible: Bool[np.ndarray, " character"]) -> Ink:
+    def of(cls, visible: Bool[np.ndarray, " character"]) -> VisibleCharacters:
         """Build the lookup from a mask of visible characters."""
         size = len(visible)
-        places = np.arange(1, size + 1)
-        after, before = np.full(size + 1, size), np.zeros(size + 1, np.int64)
-        np.maximum.accumulate(np.where(visible, places, 0), out=before[1:])
-        np.minimum.accumulate(np.where(visible, places - 1, size)[::-1], out=after[-2::-1])
-        return cls(after, before)
+        positions = np.arange(1, size + 1)
+        next_start, previous_end = np.full(size + 1, size), np.zeros(size + 1, np.int64)
+        np.maximum.accumulate(np.where(visible, positions, 0), out=previous_end[1:])
+        np.minimum.accumulate(np.where(visible, positions - 1, size)[::-1], out=next_start[-2::-1])
+        return cls(next_start, previous_end)
 
-    def of_spans(
+    def trim_spans(
         self, start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"]
     ) -> tuple[Int[np.ndarray, " span"], Int[np.ndarray, " span"]]:
         """Strip whitespace from both ends of spans; a span of whitespace gets an end before its start."""
         return self.after[start], np.where(end > start, self.before[end], 0)
 
 
-def inked(
+def trim_spans(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], visible: Bool[np.ndarray, " character"]
 ) -> tuple[Int[np.ndarray, " span"], Int[np.ndarray, " span"]]:
     """Strip whitespace from both ends of spans, see `VisibleCharacters.trim_spans`."""
-    return Ink.of(visible).of_spans(start, end)
+    return VisibleCharacters.of(visible).trim_spans(start, end)
 
 
-def token_tags(tree: Tree, nodes: Int[np.ndarray, " token"]) -> list[str]:
+def build_token_tags(tree: Tree, nodes: Int[np.ndarray, " token"]) -> list[str]:
     """Build the tag ``parent -> node`` of each token's node; the root has no parent."""
-    above = tree.parent[nodes]
-    codes = (np.where(above >= 0, tree.kind[above] + 1, 0) * len(tree.kinds) + tree.kind[nodes]).tolist()
-    names = {code: _tag(tree.kinds, code) for code in set(codes)}
+    parents = tree.parent[nodes]
+    codes = (np.where(parents >= 0, tree.kind[parents] + 1, 0) * len(tree.kinds) + tree.kind[nodes]).tolist()
+    names = {code: _format_tag(tree.kinds, code) for code in set(codes)}
     return [names[code] for code in codes]
 
 
-def _tag(kinds: tuple[str, ...], code: int) -> str:
-    above, kind = divmod(code, len(kinds))
-    return f"{kinds[above - 1]} -> {kinds[kind]}" if above else kinds[kind]
+def _format_tag(kinds: tuple[str, ...], code: int) -> str:
+    parent_code, kind = divmod(code, len(kinds))
+    return f"{kinds[parent_code - 1]} -> {kinds[kind]}" if parent_code else kinds[kind]
 
 
-def joined(tags: list[str]) -> str:
+def join_tags(tags: list[str]) -> str:
     """Join the tags of a piece over several tokens; at most three are shown.
 
     >>> join_tags(["parameters -> )", "function_definition -> :"])
     'parameters -> ) + function_definition -> :'
     """
-    shown = " + ".join(tags[:_SHOWN])
-    return f"{shown} + {len(tags) - _SHOWN} more" if len(tags) > _SHOWN else shown
+    text = " + ".join(tags[:_MAXIMUM_TAGS])
+    return f"{text} + {len(tags) - _MAXIMUM_TAGS} more" if len(tags) > _MAXIMUM_TAGS else text
 
 
-def common_ancestors(
+def find_common_ancestors(
     tree: Tree,
     nodes: Int[np.ndarray, " token"],
     first: Int[np.ndarray, " piece"],
@@ -167,26 +177,29 @@ def common_ancestors(
     after their maximum, so the search climbs from the minimum.
     """
     borders = np.stack([first, last], axis=1).reshape(-1)
-    padded = np.append(nodes, 0)
-    least = np.minimum.reduceat(padded, borders)[::2]
-    greatest = np.maximum.reduceat(padded, borders)[::2]
-    found = least
-    while (outside := tree.last[found] <= greatest).any():
-        found = np.where(outside, tree.parent[found], found)
-    return found
+    nodes_with_end = np.append(nodes, 0)
+    minimum = np.minimum.reduceat(nodes_with_end, borders)[::2]
+    maximum = np.maximum.reduceat(nodes_with_end, borders)[::2]
+    ancestors = minimum
+    while (is_too_small := tree.last[ancestors] <= maximum).any():
+        ancestors = np.where(is_too_small, tree.parent[ancestors], ancestors)
+    return ancestors
 
 
-def _whole(
-    tokens: CodeTokens, ink: Ink, left: Int[np.ndarray, " written"], right: Int[np.ndarray, " written"]
+def _count_whole_tokens(
+    tokens: CodeTokens,
+    visible: VisibleCharacters,
+    visible_start: Int[np.ndarray, " written"],
+    visible_end: Int[np.ndarray, " written"],
 ) -> int:
     """Count code tokens whose visible characters start and end at piece boundaries."""
-    begins, ends = np.zeros((2, len(ink.after)), np.bool_)
-    begins[left] = ends[right] = True
-    first, beyond = ink.of_spans(tokens.start, tokens.end)
-    return int(np.count_nonzero((first < beyond) & begins[first] & ends[beyond]))
+    begins, ends = np.zeros((2, len(visible.after)), np.bool_)
+    begins[visible_start] = ends[visible_end] = True
+    start, end = visible.trim_spans(tokens.start, tokens.end)
+    return int(np.count_nonzero((start < end) & begins[start] & ends[end]))
 
 
-def covered(subwords: Subwords) -> int:
+def count_covered_characters(subwords: Subwords) -> int:
     """Count the characters that at least one piece covers; spans are in order."""
     start, end = subwords.start, subwords.end
     if not len(end):
@@ -196,7 +209,7 @@ def covered(subwords: Subwords) -> int:
     return int(np.maximum(end - begin, 0).sum())
 
 
-def check(alignment: Alignment, item: str = "") -> None:
+def check_alignment(alignment: Alignment, item: str = "") -> None:
     """Check the invariants of an alignment.
 
     Every subword has a span inside the text; starts, ends and code tokens are in order; the pieces of a
@@ -205,12 +218,12 @@ def check(alignment: Alignment, item: str = "") -> None:
     Raises:
         CaptureError: An invariant fails; the message names it and the item.
     """
-    for broken in _broken(alignment):
-        where = f"item {item}" if item else f"text {alignment.subwords.text[:40]!r}"
-        raise CaptureError(f"{where}: alignment is broken: {broken}; report the tokenizer and the text")
+    for violation in _find_violations(alignment):
+        subject = f"item {item}" if item else f"text {alignment.subwords.text[:40]!r}"
+        raise CaptureError(f"{subject}: alignment is broken: {violation}; report the tokenizer and the text")
 
 
-def _broken(alignment: Alignment) -> Iterator[str]:
+def _find_violations(alignment: Alignment) -> Iterator[str]:
     subwords = alignment.subwords
     size, start, end = len(subwords.text), subwords.start, subwords.end
     if not len(start) == len(end) == len(subwords.bytes) == len(subwords.surface) == len(alignment.first):
@@ -230,15 +243,15 @@ def _broken(alignment: Alignment) -> Iterator[str]:
     first, last = alignment.first, alignment.last
     if (last < first).any() or (last > alignment.coverage.tokens).any():
         yield "code tokens are out of range"
-    written = last > first
-    first, last = first[written], last[written]
+    is_visible = last > first
+    first, last = first[is_visible], last[is_visible]
     if (first[1:] < first[:-1]).any() or (last[1:] < last[:-1]).any():
         yield "code tokens are out of order"
-    if ((alignment.node >= 0) != written).any():
+    if ((alignment.node >= 0) != is_visible).any():
         yield "a subword in a token has no node, or one outside has"
 
 
-def align_table(tokenizer: Any, text: str, language: str, *, merged: bool = False) -> pl.DataFrame:
+def align_table(tokenizer: Any, text: str, language: str, *, merge_leaves: bool = False) -> pl.DataFrame:
     """Align a text and return a table with a row per subword.
 
     Args:
@@ -261,14 +274,14 @@ def align_table(tokenizer: Any, text: str, language: str, *, merged: bool = Fals
     tree = parser.parse(text)
     tokens = parser.tokens(tree)
     alignment = align(encode(tokenizer, text), tree, tokens)
-    table = _rows(alignment, tree, tokens)
-    return _merged(table, alignment) if merged else table
+    table = _build_table(alignment, tree, tokens)
+    return _merge_rows(table, alignment) if merge_leaves else table
 
 
-def _rows(alignment: Alignment, tree: Tree, tokens: CodeTokens) -> pl.DataFrame:
+def _build_table(alignment: Alignment, tree: Tree, tokens: CodeTokens) -> pl.DataFrame:
     subwords, node = alignment.subwords, alignment.node
     names = np.array([*tree.kinds, ""], object)
-    above = np.where(node >= 0, tree.parent[node], -1)
+    parents = np.where(node >= 0, tree.parent[node], -1)
     return pl.DataFrame(
         {
             "subword": subwords.surface,
@@ -276,9 +289,9 @@ def _rows(alignment: Alignment, tree: Tree, tokens: CodeTokens) -> pl.DataFrame:
             "bytes": subwords.bytes,
             "start": subwords.start,
             "end": subwords.end,
-            "token": _words(alignment, tokens),
+            "token": _get_token_texts(alignment, tokens),
             "node": names[np.where(node >= 0, tree.kind[node], -1)].tolist(),
-            "parent": names[np.where(above >= 0, tree.kind[above], -1)].tolist(),
+            "parent": names[np.where(parents >= 0, tree.kind[parents], -1)].tolist(),
             "tag": alignment.tag,
             "kind": alignment.kind,
             "role": alignment.role,
@@ -286,27 +299,29 @@ def _rows(alignment: Alignment, tree: Tree, tokens: CodeTokens) -> pl.DataFrame:
     )
 
 
-def _words(alignment: Alignment, tokens: CodeTokens) -> pl.Series:
+def _get_token_texts(alignment: Alignment, tokens: CodeTokens) -> pl.Series:
     """Return the text of each subword's code tokens, shared by all pieces of a long comment or string."""
     text = alignment.subwords.text
     starts, ends = tokens.start.tolist(), tokens.end.tolist()
     pairs = list(zip(alignment.first.tolist(), alignment.last.tolist(), strict=True))
-    places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
-    spelled = [text[starts[first] : ends[last - 1]] if last > first else "" for first, last in places]
-    return pl.Series(spelled, dtype=pl.String).gather([places[pair] for pair in pairs])
+    index_by_pair = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
+    token_texts = [
+        text[starts[first] : ends[last - 1]] if last > first else "" for first, last in index_by_pair
+    ]
+    return pl.Series(token_texts, dtype=pl.String).gather([index_by_pair[pair] for pair in pairs])
 
 
-def merge_groups(alignment: Alignment) -> Int[np.ndarray, " subword"]:
+def number_merge_groups(alignment: Alignment) -> Int[np.ndarray, " subword"]:
     """Number the runs of consecutive subwords in the same code token."""
-    apart = (np.diff(alignment.first) != 0) | (np.diff(alignment.last) != 0)
-    single = alignment.last - alignment.first == 1
-    return np.cumsum(np.append(0, apart | ~single[1:])) if len(single) else np.zeros(0, np.int64)
+    is_different = (np.diff(alignment.first) != 0) | (np.diff(alignment.last) != 0)
+    is_single = alignment.last - alignment.first == 1
+    return np.cumsum(np.append(0, is_different | ~is_single[1:])) if len(is_single) else np.zeros(0, np.int64)
 
 
-def _merged(table: pl.DataFrame, alignment: Alignment) -> pl.DataFrame:
-    same = ("token", "node", "parent", "tag", "kind", "role")
+def _merge_rows(table: pl.DataFrame, alignment: Alignment) -> pl.DataFrame:
+    constant_columns = ("token", "node", "parent", "tag", "kind", "role")
     return (
-        table.with_columns(pl.Series("group", merge_groups(alignment)))
+        table.with_columns(pl.Series("group", number_merge_groups(alignment)))
         .group_by("group", maintain_order=True)
         .agg(
             pl.col("subword").str.join(""),
@@ -315,7 +330,7 @@ def _merged(table: pl.DataFrame, alignment: Alignment) -> pl.DataFrame:
             pl.col("bytes").sum(),
             pl.col("start").min(),
             pl.col("end").max(),
-            *(pl.col(column).first() for column in same),
+            *(pl.col(column).first() for column in constant_columns),
         )
         .drop("group")
     )

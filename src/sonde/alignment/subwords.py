@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.alignment.spans import Subwords
-from sonde.alignment.vocabulary import BYTE_SPACE, SPACE, Codec, codec_of
+from sonde.alignment.vocabulary import BYTE_LEVEL_SPACE, SENTENCEPIECE_SPACE, Codec, get_codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,49 +48,59 @@ def cut_pieces(
     if getattr(codec.backend.model, "end_of_word_suffix", None):
         return list(pieces)
     cuts = sorted(cuts)
-    found: list[Piece] = []
-    numbered = enumerate(zip(pieces, words, strict=True))
-    for _, group in groupby(numbered, key=lambda one: (one[1][1], one[0] if one[1][1] is None else -1)):
+    result: list[Piece] = []
+    indexed_pieces = enumerate(zip(pieces, words, strict=True))
+    for _, group in groupby(
+        indexed_pieces, key=lambda entry: (entry[1][1], entry[0] if entry[1][1] is None else -1)
+    ):
         word = [piece for _, (piece, _) in group]
-        crossed = any(
-            text[piece.start : cut] != " " for piece in word for cut in _between(cuts, piece.start, piece.end)
+        is_cut = any(
+            text[piece.start : cut] != " "
+            for piece in word
+            for cut in _find_cuts(cuts, piece.start, piece.end)
         )
-        found += (_parts(codec, text, word, cuts) or word) if crossed else word
-    return found
+        result += (_split_word(codec, text, word, cuts) or word) if is_cut else word
+    return result
 
 
-def _parts(codec: Codec, text: str, word: Sequence[Piece], cuts: Sequence[int]) -> list[Piece] | None:
+def _split_word(codec: Codec, text: str, word: Sequence[Piece], cuts: Sequence[int]) -> list[Piece] | None:
     """Tokenize a word in parts between cuts; None if its spelling differs from the text."""
     start, end = word[0].start, max(piece.end for piece in word)
-    spelled = _spelled(codec, text, word)
-    added = len(spelled) - _length(codec, text[start:end])
+    spelling = _spell_word(codec, text, word)
+    prefix_length = len(spelling) - _count_units(codec, text[start:end])
     # A space that the tokenizer put before the text is not part of it.
-    if added not in (0, 1) or (added and spelled[0] not in (SPACE, BYTE_SPACE)):
+    if prefix_length not in (0, 1) or (
+        prefix_length and spelling[0] not in (SENTENCEPIECE_SPACE, BYTE_LEVEL_SPACE)
+    ):
         return None
-    inside = (cut - (text[cut - 1] == " ") for cut in _between(cuts, start, end))
-    found: list[Piece] = []
-    reached = 0
-    for at, stop in pairwise(sorted({start, end, *inside})):
-        beyond = added + _length(codec, text[start:stop])
-        before = added if at == start else 0
-        for number, first, last in _tokenize(codec, spelled[reached:beyond], goes_on=at > start):
-            covered = _spelled_characters(codec, text[at:stop], max(first - before, 0), max(last - before, 0))
-            found.append(Piece(number, at + covered[0], at + covered[1]))
-        reached = beyond
-    return found
+    inner_cuts = (cut - (text[cut - 1] == " ") for cut in _find_cuts(cuts, start, end))
+    result: list[Piece] = []
+    spelling_start = 0
+    for part_start, part_end in pairwise(sorted({start, end, *inner_cuts})):
+        spelling_end = prefix_length + _count_units(codec, text[start:part_end])
+        offset = prefix_length if part_start == start else 0
+        for number, first, last in _tokenize_part(
+            codec, spelling[spelling_start:spelling_end], is_continuation=part_start > start
+        ):
+            characters = _units_to_characters(
+                codec, text[part_start:part_end], max(first - offset, 0), max(last - offset, 0)
+            )
+            result.append(Piece(number, part_start + characters[0], part_start + characters[1]))
+        spelling_start = spelling_end
+    return result
 
 
-def _between(cuts: Sequence[int], start: int, end: int) -> Sequence[int]:
+def _find_cuts(cuts: Sequence[int], start: int, end: int) -> Sequence[int]:
     """Find the cuts inside a span; `cuts` is sorted."""
     return cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
 
 
-def _length(codec: Codec, text: str) -> int:
+def _count_units(codec: Codec, text: str) -> int:
     """Count the units of a text for the tokenizer's model: bytes if it is byte-level, else characters."""
     return len(text.encode()) if codec.spellings else len(text)
 
 
-def _spelled_characters(codec: Codec, text: str, first: int, last: int) -> tuple[int, int]:
+def _units_to_characters(codec: Codec, text: str, first: int, last: int) -> tuple[int, int]:
     """Convert a span in units of the tokenizer's model to characters."""
     if not codec.spellings:
         return first, last
@@ -98,52 +108,52 @@ def _spelled_characters(codec: Codec, text: str, first: int, last: int) -> tuple
     return len(data[:first].decode("utf-8", "ignore")), len(data[:last].decode("utf-8", "replace"))
 
 
-def _spelled(codec: Codec, text: str, word: Sequence[Piece]) -> str:
+def _spell_word(codec: Codec, text: str, word: Sequence[Piece]) -> str:
     """Spell a word as the tokenizer's model has read it."""
     parts: list[str] = []
     prefix = getattr(codec.backend.model, "continuing_subword_prefix", None) or ""
-    reached = -1
-    for place, piece in enumerate(word):
+    covered_end = -1
+    for index, piece in enumerate(word):
         if piece.number == codec.unknown or codec.byte_piece[piece.number]:
             # Bytes of a character share its span; a space put before a word is on its first character.
-            parts.append(text[max(piece.start, reached) : piece.end] if piece.end > reached else "")
-            reached = piece.end
+            parts.append(text[max(piece.start, covered_end) : piece.end] if piece.end > covered_end else "")
+            covered_end = piece.end
         else:
             name = codec.backend.id_to_token(piece.number)
-            parts.append(name.removeprefix(prefix) if place else name)
+            parts.append(name.removeprefix(prefix) if index else name)
     return "".join(parts)
 
 
-def _tokenize(codec: Codec, part: str, *, goes_on: bool) -> Iterator[tuple[int, int, int]]:
+def _tokenize_part(codec: Codec, part: str, *, is_continuation: bool) -> Iterator[tuple[int, int, int]]:
     """Tokenize a part of a word; yield the id, start and end of each piece in the part."""
     model = codec.backend.model
     prefix = getattr(model, "continuing_subword_prefix", None)
-    if goes_on and prefix:
-        yield from _longest(model, part, prefix)
+    if is_continuation and prefix:
+        yield from _tokenize_continuation(model, part, prefix)
         return
     data = part.encode()
     for token in model.tokenize(part):
-        first, last = (len(data[:at].decode("utf-8", "ignore")) for at in token.offsets)
+        first, last = (len(data[:offset].decode("utf-8", "ignore")) for offset in token.offsets)
         yield token.id, first, last
 
 
-def _longest(model: Any, part: str, prefix: str) -> Iterator[tuple[int, int, int]]:
+def _tokenize_continuation(model: Any, part: str, prefix: str) -> Iterator[tuple[int, int, int]]:
     """Tokenize a word's continuation by longest match, as WordPiece does; one unknown piece if that fails."""
-    found: list[tuple[int, int, int]] = []
-    at = 0
-    while at < len(part):
-        ends = range(len(part), at, -1)
-        known = ((model.token_to_id(prefix + part[at:end]), end) for end in ends)
-        number, end = next((one for one in known if one[0] is not None), (None, 0))
+    pieces: list[tuple[int, int, int]] = []
+    position = 0
+    while position < len(part):
+        ends = range(len(part), position, -1)
+        candidates = ((model.token_to_id(prefix + part[position:end]), end) for end in ends)
+        number, end = next((candidate for candidate in candidates if candidate[0] is not None), (None, 0))
         if number is None:
             yield model.token_to_id(model.unk_token), 0, len(part)
             return
-        found.append((number, at, end))
-        at = end
-    yield from found
+        pieces.append((number, position, end))
+        position = end
+    yield from pieces
 
 
-_SURROGATE_STAND_IN = "\ufffd"
+_SURROGATE_REPLACEMENT = "\ufffd"
 
 
 def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
@@ -160,20 +170,24 @@ def encode(tokenizer: Any, text: str, cuts: Sequence[int] = ()) -> Subwords:
     Raises:
         InputError: The tokenizer gives no offsets.
     """
-    codec = codec_of(tokenizer)
-    data, legible = _utf8(text)
-    found = codec.backend.encode(legible, add_special_tokens=False)
-    pieces = _placed(codec, text, data, found.ids, lambda: found.offsets)
+    codec = get_codec(tokenizer)
+    data, legible = _encode_utf8(text)
+    encoding = codec.backend.encode(legible, add_special_tokens=False)
+    pieces = _build_subwords(codec, text, data, encoding.ids, lambda: encoding.offsets)
     if not cuts:
         return pieces
-    spans = zip(found.ids, pieces.start.tolist(), pieces.end.tolist(), strict=True)
-    held = cut_pieces(codec, legible, [Piece(*span) for span in spans], found.word_ids, cuts)
-    return _placed(
-        codec, text, data, [piece.number for piece in held], lambda: [(one.start, one.end) for one in held]
+    spans = zip(encoding.ids, pieces.start.tolist(), pieces.end.tolist(), strict=True)
+    cut_result = cut_pieces(codec, legible, [Piece(*span) for span in spans], encoding.word_ids, cuts)
+    return _build_subwords(
+        codec,
+        text,
+        data,
+        [piece.number for piece in cut_result],
+        lambda: [(piece.start, piece.end) for piece in cut_result],
     )
 
 
-def _placed(
+def _build_subwords(
     codec: Codec,
     text: str,
     data: bytes,
@@ -185,13 +199,13 @@ def _placed(
     Offsets are a callable, since it takes the tokenizer time to return them.
     """
     ids = np.array(numbers, np.int64)
-    spelled = _by_spelling(codec, numbers, ids, data) if codec.spellings else None
-    if spelled is not None:
-        start, end, lengths = _characters(*spelled, data, len(text))
+    byte_spans = _find_byte_spans(codec, numbers, ids, data) if codec.spellings else None
+    if byte_spans is not None:
+        start, end, lengths = _to_character_spans(*byte_spans, data, len(text))
     else:
         spans = np.array(offsets(), np.int64).reshape(-1, 2)
-        start, end = ordered(spans[:, 0], spans[:, 1], len(text))
-        lengths = shared_bytes(start, end, _byte_ends(text, data), codec.byte_piece[ids])
+        start, end = make_monotonic(spans[:, 0], spans[:, 1], len(text))
+        lengths = assign_bytes(start, end, _compute_byte_offsets(text, data), codec.byte_piece[ids])
     return Subwords(
         text=text,
         ids=ids,
@@ -199,13 +213,13 @@ def _placed(
         end=end,
         bytes=lengths,
         surface=tuple(map(codec.surfaces.__getitem__, numbers)),
-        lossless=spelled is not None,
+        lossless=byte_spans is not None,
         unknown=numbers.count(codec.unknown),
         unknown_id=codec.unknown,
     )
 
 
-def surfaces(tokenizer: Any, size: int = 0) -> tuple[str, ...]:
+def get_surfaces(tokenizer: Any, size: int = 0) -> tuple[str, ...]:
     """Return a readable form of every vocabulary id.
 
     Args:
@@ -213,20 +227,22 @@ def surfaces(tokenizer: Any, size: int = 0) -> tuple[str, ...]:
         size: Size of the model's output vocabulary, if larger than the tokenizer's; the additional ids are
             spelled ``<unused N>``.
     """
-    known = codec_of(tokenizer).surfaces
-    return known + tuple(f"<unused {number}>" for number in range(len(known), size))
+    vocabulary_surfaces = get_codec(tokenizer).surfaces
+    return vocabulary_surfaces + tuple(
+        f"<unused {number}>" for number in range(len(vocabulary_surfaces), size)
+    )
 
 
-def _utf8(text: str) -> tuple[bytes, str]:
+def _encode_utf8(text: str) -> tuple[bytes, str]:
     try:
         return text.encode("utf-8"), text
     except UnicodeEncodeError:
-        legible = "".join(_SURROGATE_STAND_IN if "\ud800" <= c <= "\udfff" else c for c in text)
+        legible = "".join(_SURROGATE_REPLACEMENT if "\ud800" <= c <= "\udfff" else c for c in text)
         return legible.encode("utf-8"), legible
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretches:
+class Segments:
     """Segments of a text, which end where its pieces end and include the gaps before them.
 
     The last segment includes the rest of the text, so that the segments add up to the text even if a
@@ -243,67 +259,67 @@ class Stretches:
     covered: Int[np.ndarray, " subword"]
 
 
-def stretches(subwords: Subwords) -> Stretches:
+def split_segments(subwords: Subwords) -> Segments:
     """Split a text at the ends of its pieces.
 
     >>> cut = split_segments(Subwords("ab  c ", *np.array([[1, 2], [0, 4], [2, 5], [2, 1]]), ("ab", "c")))
     >>> cut.characters.tolist(), cut.bytes.tolist(), cut.covered.tolist()
     ([2, 4], [2, 4], [2, 1])
     """
-    data, _ = _utf8(subwords.text)
-    after = _byte_ends(subwords.text, data)
-    reach = np.maximum.accumulate(subwords.end)
-    begin = np.concatenate([reach[:0], [0], reach[:-1]])[: len(reach)]
-    known = subwords.ids != subwords.unknown_id
-    covered = np.where(known, np.maximum(reach - np.maximum(begin, subwords.start), 0), 0)
-    reach[-1:] = len(subwords.text)
+    data, _ = _encode_utf8(subwords.text)
+    byte_offsets = _compute_byte_offsets(subwords.text, data)
+    ends = np.maximum.accumulate(subwords.end)
+    starts = np.concatenate([ends[:0], [0], ends[:-1]])[: len(ends)]
+    is_known = subwords.ids != subwords.unknown_id
+    covered_counts = np.where(is_known, np.maximum(ends - np.maximum(starts, subwords.start), 0), 0)
+    ends[-1:] = len(subwords.text)
     # Pieces inside one character share its bytes, which segments of characters cannot express.
-    lengths = subwords.bytes if subwords.lossless else after[reach] - after[begin]
-    return Stretches(reach - begin, lengths, covered)
+    lengths = subwords.bytes if subwords.lossless else byte_offsets[ends] - byte_offsets[starts]
+    return Segments(ends - starts, lengths, covered_counts)
 
 
-def _byte_ends(text: str, data: bytes) -> Int[np.ndarray, " character_and_end"]:
+def _compute_byte_offsets(text: str, data: bytes) -> Int[np.ndarray, " character_and_end"]:
     """Compute the byte offset of each character and of the end."""
     if len(data) == len(text):
         return np.arange(len(text) + 1)
-    begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-    return np.append(np.flatnonzero(begins), len(data))
+    is_first_byte = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+    return np.append(np.flatnonzero(is_first_byte), len(data))
 
 
-def _by_spelling(
+def _find_byte_spans(
     codec: Codec, numbers: list[int], ids: Int[np.ndarray, " subword"], data: bytes
 ) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]] | None:
     """Find the byte span of each piece; None if the pieces do not spell the text.
 
     A space that the tokenizer put before the text is not counted.
     """
-    spelling = b"".join(map(codec.spellings.__getitem__, numbers))
+    spelled_bytes = b"".join(map(codec.spellings.__getitem__, numbers))
     lengths = codec.lengths[ids]
     ends = np.cumsum(lengths)
-    if spelling == data:
+    if spelled_bytes == data:
         return ends - lengths, ends
-    if spelling == b" " + data:
+    if spelled_bytes == b" " + data:
         return np.maximum(ends - lengths - 1, 0), np.maximum(ends - 1, 0)
     return None
 
 
-def _characters(
-    first: Int[np.ndarray, " subword"], beyond: Int[np.ndarray, " subword"], data: bytes, size: int
+def _to_character_spans(
+    start_byte: Int[np.ndarray, " subword"], end_byte: Int[np.ndarray, " subword"], data: bytes, size: int
 ) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]]:
     """Convert byte spans to character spans and lengths; a piece that ends inside a character covers it."""
-    lengths = beyond - first
+    lengths = end_byte - start_byte
     if len(data) == size:
-        return first, beyond, lengths
-    begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+        return start_byte, end_byte, lengths
+    is_first_byte = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
     # Characters that start before each byte; the count up to and including a byte, less 1, is its character.
-    before = np.concatenate([[0], np.cumsum(begins)])
-    start = before[np.minimum(first + 1, len(data))] - 1
+    character_counts = np.concatenate([[0], np.cumsum(is_first_byte)])
+    start = character_counts[np.minimum(start_byte + 1, len(data))] - 1
     empty = lengths == 0
-    end = np.where(empty, start, before[beyond])
+    end = np.where(empty, start, character_counts[end_byte])
     return np.maximum(start, 0), np.maximum(end, 0), lengths
 
 
-def ordered(
+def make_monotonic(
     start: Int[np.ndarray, " subword"], end: Int[np.ndarray, " subword"], size: int
 ) -> tuple[Int[np.ndarray, " subword"], Int[np.ndarray, " subword"]]:
     """Clip spans to the text and make their starts and ends monotonic.
@@ -316,10 +332,10 @@ def ordered(
     return start, end
 
 
-def shared_bytes(
+def assign_bytes(
     start: Int[np.ndarray, " subword"],
     end: Int[np.ndarray, " subword"],
-    after: Int[np.ndarray, " character_and_end"],
+    byte_offsets: Int[np.ndarray, " character_and_end"],
     byte_piece: Bool[np.ndarray, " subword"],
 ) -> Int[np.ndarray, " subword"]:
     """Assign the bytes of the covered characters to pieces, each to the first piece that covers it.
@@ -333,17 +349,19 @@ def shared_bytes(
         byte_offsets: Byte offset of each character and of the end.
         byte_piece: Whether each piece is a single byte.
     """
-    reached = np.concatenate([[0], end[:-1]]) if len(end) else end
-    taken = np.maximum(after[end] - after[np.maximum(start, np.minimum(reached, end))], 0)
+    previous_end = np.concatenate([[0], end[:-1]]) if len(end) else end
+    byte_counts = np.maximum(
+        byte_offsets[end] - byte_offsets[np.maximum(start, np.minimum(previous_end, end))], 0
+    )
     if not byte_piece.any():
-        return taken
-    same = np.flatnonzero(
+        return byte_counts
+    group_starts = np.flatnonzero(
         np.append(True, (np.diff(start) != 0) | (np.diff(end) != 0) | ~byte_piece[1:] | ~byte_piece[:-1])
     )
-    counts = np.diff(np.append(same, len(start)))
-    for first, count in zip(same[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
-        whole = int(taken[first : first + count].sum())
-        share = np.minimum(1, np.maximum(whole - np.arange(count), 0))
-        share[-1] += whole - share.sum()
-        taken[first : first + count] = share
-    return taken
+    counts = np.diff(np.append(group_starts, len(start)))
+    for first, count in zip(group_starts[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
+        total = int(byte_counts[first : first + count].sum())
+        share = np.minimum(1, np.maximum(total - np.arange(count), 0))
+        share[-1] += total - share.sum()
+        byte_counts[first : first + count] = share
+    return byte_counts

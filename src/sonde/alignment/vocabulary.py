@@ -20,10 +20,10 @@ from jaxtyping import Bool, Int
 
 from sonde.base.errors import InputError
 
-_GOES_ON = "##"
+_CONTINUATION_PREFIX = "##"
 
 
-_MARKED = 0.02
+_WORDPIECE_SHARE = 0.02
 """Share of marked pieces above which a vocabulary counts as WordPiece, which has a fifth or more."""
 
 
@@ -41,8 +41,8 @@ class Vocabulary:
 
     texts: tuple[str, ...]
     ids: dict[str, tuple[int, ...]]
-    blank: frozenset[int]
-    goes_on: frozenset[int]
+    space_ids: frozenset[int]
+    continuation_ids: frozenset[int]
     wordpiece: bool
 
     def right(self, answer: str, *, word_start: bool, initial: bool) -> tuple[int, ...]:
@@ -53,45 +53,53 @@ class Vocabulary:
             word_start: Whether it follows a space or starts the text.
             initial: Whether its piece starts a word for the tokenizer.
         """
-        found = self.ids.get(answer, ())
+        candidates = self.ids.get(answer, ())
         if self.wordpiece:
-            return tuple(number for number in found if (number in self.goes_on) != initial)
-        return found if word_start else tuple(number for number in found if number not in self.blank)
+            return tuple(
+                token_id for token_id in candidates if (token_id in self.continuation_ids) != initial
+            )
+        return (
+            candidates
+            if word_start
+            else tuple(token_id for token_id in candidates if token_id not in self.space_ids)
+        )
 
 
-def vocabulary_of(surfaces: Sequence[str]) -> Vocabulary:
+def get_vocabulary(surfaces: Sequence[str]) -> Vocabulary:
     """Return the vocabulary with these surfaces, built once."""
-    return _read(tuple(surfaces))
+    return _build_vocabulary(tuple(surfaces))
 
 
 @lru_cache(maxsize=4)
-def _read(surfaces: tuple[str, ...]) -> Vocabulary:
-    marked = sum(surface.startswith(_GOES_ON) and surface != _GOES_ON for surface in surfaces)
-    wordpiece = marked > _MARKED * len(surfaces)
+def _build_vocabulary(surfaces: tuple[str, ...]) -> Vocabulary:
+    continuation_count = sum(
+        surface.startswith(_CONTINUATION_PREFIX) and surface != _CONTINUATION_PREFIX for surface in surfaces
+    )
+    wordpiece = continuation_count > _WORDPIECE_SHARE * len(surfaces)
     texts: list[str] = []
     ids: dict[str, list[int]] = {}
-    blank: set[int] = set()
-    goes_on: set[int] = set()
-    for number, surface in enumerate(surfaces):
+    space_ids: set[int] = set()
+    continuation_ids: set[int] = set()
+    for token_id, surface in enumerate(surfaces):
         text = surface
-        if wordpiece and surface.startswith(_GOES_ON):
-            text = surface.removeprefix(_GOES_ON)
-            goes_on.add(number)
+        if wordpiece and surface.startswith(_CONTINUATION_PREFIX):
+            text = surface.removeprefix(_CONTINUATION_PREFIX)
+            continuation_ids.add(token_id)
         elif surface[:1].isspace():
             text = surface.lstrip()
-            blank.add(number)
+            space_ids.add(token_id)
         texts.append(text)
         if text:
-            ids.setdefault(text, []).append(number)
-    held = {text: tuple(numbers) for text, numbers in ids.items()}
-    return Vocabulary(tuple(texts), held, frozenset(blank), frozenset(goes_on), wordpiece)
+            ids.setdefault(text, []).append(token_id)
+    ids_by_text = {text: tuple(token_ids) for text, token_ids in ids.items()}
+    return Vocabulary(tuple(texts), ids_by_text, frozenset(space_ids), frozenset(continuation_ids), wordpiece)
 
 
-SPACE = "\u2581"
+SENTENCEPIECE_SPACE = "\u2581"
 """A space in SentencePiece vocabularies."""
 
 
-BYTE_SPACE = "\u0120"
+BYTE_LEVEL_SPACE = "\u0120"
 """A space in GPT-2's vocabulary, where each character stands for a byte."""
 
 
@@ -122,7 +130,7 @@ class Codec:
 _codecs: WeakKeyDictionary[Any, Codec] = WeakKeyDictionary()
 
 
-def codec_of(tokenizer: Any) -> Codec:
+def get_codec(tokenizer: Any) -> Codec:
     """Return the codec of a fast tokenizer, built on first use.
 
     Raises:
@@ -130,38 +138,39 @@ def codec_of(tokenizer: Any) -> Codec:
     """
     codec = _codecs.get(tokenizer)
     if codec is None:
-        codec = _codecs[tokenizer] = _read_codec(tokenizer)
+        codec = _codecs[tokenizer] = _build_codec(tokenizer)
     return codec
 
 
-def _read_codec(tokenizer: Any) -> Codec:
+def _build_codec(tokenizer: Any) -> Codec:
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(
             f"{type(tokenizer).__name__} is a tokenizer without offsets; use a fast one (tokenizer.json)"
         )
-    serialised = tokenizer.backend_tokenizer.to_str()
-    backend = type(tokenizer.backend_tokenizer).from_str(serialised)
+    description_text = tokenizer.backend_tokenizer.to_str()
+    backend = type(tokenizer.backend_tokenizer).from_str(description_text)
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True
-    description = json.loads(serialised)
+    description = json.loads(description_text)
     vocabulary: dict[str, int] = backend.get_vocab(with_added_tokens=True)
     pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
-    for piece, number in vocabulary.items():
-        pieces[number] = piece
-    literal = {token["id"] for token in description["added_tokens"]}
+    for piece, token_id in vocabulary.items():
+        pieces[token_id] = piece
+    added_ids = {token["id"] for token in description["added_tokens"]}
     unknown = vocabulary.get(tokenizer.unk_token, -1) if tokenizer.unk_token else -1
     if _spells_bytes(description):
         spellings = tuple(
-            piece.encode() if number in literal else spelled(piece) for number, piece in enumerate(pieces)
+            piece.encode() if token_id in added_ids else decode_piece(piece)
+            for token_id, piece in enumerate(pieces)
         )
-        surfaces = tuple(readable(spelling) for spelling in spellings)
+        surfaces = tuple(format_spelling(piece_bytes) for piece_bytes in spellings)
         byte_piece = np.zeros(len(pieces), np.bool_)
     else:
         spellings = ()
-        surfaces = tuple(piece.replace(SPACE, " ") for piece in pieces)
+        surfaces = tuple(piece.replace(SENTENCEPIECE_SPACE, " ") for piece in pieces)
         byte_piece = np.array([_BYTE_PIECE.fullmatch(piece) is not None for piece in pieces], np.bool_)
-    lengths = np.array([len(spelling) for spelling in spellings], np.int64)
+    lengths = np.array([len(piece_bytes) for piece_bytes in spellings], np.int64)
     return Codec(backend, spellings, lengths, byte_piece, surfaces, unknown)
 
 
@@ -179,35 +188,35 @@ def _spells_bytes(description: dict[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _byte_of() -> dict[str, int]:
+def _build_byte_table() -> dict[str, int]:
     """Build GPT-2's table: printable bytes are their own characters, the others characters from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
+    remaining_bytes = [byte for byte in range(256) if byte not in printable]
     table = {chr(byte): byte for byte in printable}
-    return table | {chr(0x100 + place): byte for place, byte in enumerate(others)}
+    return table | {chr(0x100 + index): byte for index, byte in enumerate(remaining_bytes)}
 
 
-def spelled(piece: str) -> bytes:
+def decode_piece(piece: str) -> bytes:
     """Decode a byte-level vocabulary string to bytes.
 
     >>> decode_piece("\u0120caf\u00c3\u00a9").decode()
     ' caf\u00e9'
     """
-    table = _byte_of()
+    table = _build_byte_table()
     try:
         return bytes([table[character] for character in piece])
     except KeyError:
         return piece.encode()
 
 
-def readable(spelling: bytes) -> str:
+def format_spelling(piece_bytes: bytes) -> str:
     """Format bytes as text, with ``<0xE2>`` for bytes that are no UTF-8.
 
     >>> format_spelling(bytes([0x61, 0xE2]))
     'a<0xE2>'
     """
-    shown = spelling.decode("utf-8", "surrogateescape")
+    text = piece_bytes.decode("utf-8", "surrogateescape")
     return "".join(
         f"<0x{ord(character) - 0xDC00:02X}>" if "\udc80" <= character <= "\udcff" else character
-        for character in shown
+        for character in text
     )

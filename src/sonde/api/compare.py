@@ -12,19 +12,19 @@ from markupsafe import Markup
 
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
-from sonde.base.progress import Progress, Silent
+from sonde.base.progress import NullProgress, Progress
 from sonde.comparison import summary
 from sonde.comparison.compare import compare as held_against
 from sonde.comparison.compare import default_output, write_comparison, write_series
 from sonde.experiments.arguments import Place
 from sonde.lenses import LENSES
-from sonde.report import Card, build_card, build_comparison, read_compared
-from sonde.report.comparison_page import sentences
-from sonde.store.remote import fetched, in_step
+from sonde.report import Card, read_comparison, write_card, write_comparison_page
+from sonde.report.comparison_page import list_sentences
+from sonde.store.remote import fetch_folder, sync_folder
 from sonde.store.run_folder import CARD_FILES, COMPARISON_FILES
 
 
-class ComparedModels:
+class Comparison:
     """A finished comparison. In a notebook it shows what changed.
 
     Args:
@@ -38,8 +38,8 @@ class ComparedModels:
     """
 
     def __init__(self, directory: Place) -> None:
-        self.directory: Path = fetched(directory)
-        self._data = read_compared(self.directory)
+        self.directory: Path = fetch_folder(directory)
+        self._data = read_comparison(self.directory)
 
     @property
     def differences(self) -> pl.DataFrame:
@@ -49,21 +49,25 @@ class ComparedModels:
     @cached_property
     def overview(self) -> pl.DataFrame:
         """Of each pair of models, lens and task the difference that is over the most."""
-        return summary.overview(self.differences)
+        return summary.select_overview(self.differences)
 
     @property
     def page(self) -> Path:
         """The page, one file that needs no network."""
         page = self.directory / "comparison.html"
-        return page if page.is_file() else build_comparison(self.directory)
+        return page if page.is_file() else write_comparison_page(self.directory)
 
     def __repr__(self) -> str:
         pairs = [f"{one['model']['label']} against {one['base']['label']}" for one in self._data.comparisons]
         return f"<sonde.compare {'; '.join(pairs)}>"
 
     def _repr_html_(self) -> str:
-        rows = summary.with_words(self.overview)
-        lines = [*sentences(self._data), "", *summary.table("", rows, several=self._data.several).lines()]
+        rows = summary.add_text_columns(self.overview)
+        lines = [
+            *list_sentences(self._data),
+            "",
+            *summary.differences_table("", rows, show_models=self._data.several).lines(),
+        ]
         return str(
             Markup("<div><p><strong>{}</strong></p><pre>{}</pre></div>").format(repr(self), "\n".join(lines))
         )
@@ -75,7 +79,7 @@ def compare(
     series: str = "",
     least: Mapping[str, float] = MappingProxyType({}),
     lenses: Sequence[Place] = (),
-) -> ComparedModels:
+) -> Comparison:
     r"""Hold models against each other on the same items: what got better, worse, or shows no difference.
 
     Of one run its first model is held against by the others; of several runs the models of the first are held
@@ -105,11 +109,11 @@ def compare(
     for lens in lenses:
         LENSES.hand_in(str(lens))
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
-    folder, _ = write_compared(folders, None if output is None else Path(output), series, least)
-    return ComparedModels(folder)
+    folder, _ = compare_and_write(folders, None if output is None else Path(output), series, least)
+    return Comparison(folder)
 
 
-def write_compared(
+def compare_and_write(
     places: Sequence[Path],
     output: Path | None,
     series: str,
@@ -131,16 +135,18 @@ def write_compared(
     Raises:
         SondeError: As `compare`.
     """
-    told, folders = progress or Silent(), [fetched(place) for place in places]
+    told, folders = progress or NullProgress(), [fetch_folder(place) for place in places]
     target = output or default_output(places)
     # The comparison inside a run is a part of it at an address.
     inside = target.name if output is None and len(places) == 1 else ""
     outputs = [f"{inside}/{one}" if inside else one for one in COMPARISON_FILES]
-    with in_step(target.parent if inside else target, told.note, outputs=outputs, begins=not inside) as held:
+    with sync_folder(
+        target.parent if inside else target, told.note, outputs=outputs, may_create=not inside
+    ) as held:
         folder = write_comparison(held_against(folders, told, series=series, least=least), held / inside)
         if series:
-            write_series(folders, series, folder, least=least)
-        return folder, build_comparison(folder)
+            write_series(folders, series, folder, minimum_effects=least)
+        return folder, write_comparison_page(folder)
 
 
 def card(run: Place | Run, *, require: Place | None = None) -> Card:
@@ -162,5 +168,5 @@ def card(run: Place | Run, *, require: Place | None = None) -> Card:
         UsageError: A requirement is none, or says of no single number what it is.
     """
     directory = run.directory if isinstance(run, Run) else Path(run)
-    with in_step(directory, Silent().note, outputs=CARD_FILES) as folder:
-        return build_card(folder, None if require is None else Path(require))
+    with sync_folder(directory, NullProgress().note, outputs=CARD_FILES) as folder:
+        return write_card(folder, None if require is None else Path(require))

@@ -16,12 +16,12 @@ from typing import Any
 
 import psutil
 
-from sonde.api.outputs import Wanted, write
-from sonde.base.child_process import safe_children
+from sonde.api.outputs import OutputOptions, write_outputs
+from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.base.memory import measure_peak_memory
-from sonde.base.option_types import seconds_of
-from sonde.base.progress import Progress, Silent
+from sonde.base.option_types import parse_duration
+from sonde.base.progress import NullProgress, Progress
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import (
     FEWEST,
@@ -29,40 +29,48 @@ from sonde.experiments.cost import (
     OTHER,
     PAGE,
     START,
-    Chosen,
+    BudgetedSample,
     RunCost,
-    WarmUp,
-    choose,
-    chosen_before,
-    expected,
-    refuse_what_has_no_sample,
-    remember,
-    rounded,
-    taking,
-    told,
-    warm_up,
+    TrialCosts,
+    check_sampling_possible,
+    choose_sample,
+    extrapolate_cost,
+    load_sample,
+    measure_trials,
+    round_cost,
+    sample_to_dict,
+    save_sample,
+    with_limit,
 )
-from sonde.experiments.experiment import settings_of
-from sonde.experiments.observe import try_job
+from sonde.experiments.experiment import get_lens_settings
+from sonde.experiments.observe import time_job
 from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.progress import processor_time
-from sonde.experiments.resolve import draws
+from sonde.experiments.resolve import uses_datasets
 from sonde.experiments.run import run
 from sonde.experiments.timing import duration
-from sonde.experiments.workload import ASSUMED, Outlook, Question, Shows, amount_read, clusterings, shows
+from sonde.experiments.workload import (
+    ASSUMED,
+    DetectableEffect,
+    Question,
+    Workload,
+    compute_detectable_effects,
+    find_cluster_designs,
+    measure_amount,
+)
 from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOptions
-from sonde.models.engine.files import behind_a_server
-from sonde.report import RunData, task_answers
-from sonde.stats.power import Clustering
-from sonde.store.cache import SIZE, PartStore
-from sonde.store.remote import fetched
+from sonde.models.engine.files import uses_server
+from sonde.report import RunData, answer_by_task
+from sonde.stats.power import ClusterDesign
+from sonde.store.cache import SIZE_ENV, PartStore
+from sonde.store.remote import fetch_folder
 
 _BETWEEN_LOOKS = 0.2
 """Seconds from one look at the memory of all processes to the next, which itself takes some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warmed:
+class TrialRun:
     """A run on a few items.
 
     Attributes:
@@ -74,12 +82,12 @@ class Warmed:
 
     cost: RunCost
     answers: Sequence[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
-    clusterings: Mapping[Question, Clustering]
+    clusterings: Mapping[Question, ClusterDesign]
 
 
-def warmed(
-    experiment: Experiment, execution: Execution, wanted: Wanted, longest: Sequence[ObserveJob] = ()
-) -> Warmed:
+def run_trial(
+    experiment: Experiment, execution: Execution, wanted: OutputOptions, longest: Sequence[ObserveJob] = ()
+) -> TrialRun:
     """Carry an experiment out in a process of its own, and keep nothing of it but what it took.
 
     Args:
@@ -99,14 +107,14 @@ def warmed(
         )
         receiver, sender = context.Pipe(duplex=False)
         begun = time.monotonic()
-        with safe_children():
+        with safe_path_environment():
             child = context.Process(
-                target=_carry_out, args=(sender, experiment, inside, wanted, tuple(longest), begun)
+                target=_run_in_process, args=(sender, experiment, inside, wanted, tuple(longest), begun)
             )
             child.start()
         sender.close()
         try:
-            told, memory = _watched(child.pid, receiver)
+            told, memory = _watch_process(child.pid, receiver)
         finally:
             child.join()
             receiver.close()
@@ -121,12 +129,12 @@ def warmed(
     return dataclasses.replace(told, cost=cost)
 
 
-def _watched(process: int | None, receiver: Any) -> tuple[Any, int]:
+def _watch_process(process: int | None, receiver: Any) -> tuple[Any, int]:
     """What a process says at its end, and the bytes that it and its children held at most at one time."""
     told: Any = None
     most = 0
     while True:
-        most = max(most, _held(process))
+        most = max(most, _resident_bytes(process))
         if receiver.poll(_BETWEEN_LOOKS):
             try:
                 told = receiver.recv()
@@ -134,7 +142,7 @@ def _watched(process: int | None, receiver: Any) -> tuple[Any, int]:
                 return told, most
 
 
-def _held(process: int | None) -> int:
+def _resident_bytes(process: int | None) -> int:
     """Resident bytes of a process and all below it."""
     try:
         top = psutil.Process(process)
@@ -150,24 +158,24 @@ def _held(process: int | None) -> int:
     return total
 
 
-def _carry_out(
+def _run_in_process(
     sender: Connection,
     experiment: Experiment,
     execution: Execution,
-    wanted: Wanted,
+    wanted: OutputOptions,
     longest: Sequence[ObserveJob],
     begun: float,
 ) -> None:
     """The process: a run from its start to its page."""
     start, used = time.monotonic() - begun, processor_time()
     # What another run has read is not read again, and would cost nothing here.
-    os.environ[SIZE] = "0"
+    os.environ[SIZE_ENV] = "0"
     sys.stdout = sys.stderr
     try:
-        outcome = run(experiment, execution, Silent())
+        outcome = run(experiment, execution, NullProgress())
         scored, used_by_scores = time.monotonic(), processor_time()
         folder = outcome.directory
-        write(wanted, outcome, folder.root, Silent())
+        write_outputs(wanted, outcome, folder.root, NullProgress())
         page = folder.report.stat().st_size if folder.report.is_file() else 0
         ended, used_by_all = time.monotonic(), processor_time()
         stages = {START: start, **outcome.seconds, PAGE: ended - scored}
@@ -175,24 +183,24 @@ def _carry_out(
         stages[OTHER] = max(0.0, ended - begun - sum(stages.values()))
         processor[OTHER] = max(0.0, used_by_all - sum(processor.values()))
         summary = folder.read_summary()
-        amount = amount_read(experiment.selection.limit or 0, outcome.readings)
-        answers = [(one.row, one.gain) for one in task_answers(RunData(folder.root))]
+        amount = measure_amount(experiment.selection.limit or 0, outcome.readings)
+        answers = [(one.row, one.gain) for one in answer_by_task(RunData(folder.root))]
         for job in longest:
-            try_job(dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0))
+            time_job(dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0))
         sender.send(
-            Warmed(
+            TrialRun(
                 cost=RunCost(
                     amount=amount,
                     seconds=stages,
                     processor=processor,
                     memory=measure_peak_memory(),
-                    device_memory=_on_device(),
-                    disk=_size(folder.root) - page,
+                    device_memory=_peak_device_bytes(),
+                    disk=_folder_bytes(folder.root) - page,
                     page=page,
                     forwards=int(summary["forwards"].get("run", 0)),
                 ),
                 answers=answers,
-                clusterings=clusterings(outcome.readings, PartStore(folder.root)),
+                clusterings=find_cluster_designs(outcome.readings, PartStore(folder.root)),
             )
         )
     except SondeError as error:
@@ -203,11 +211,11 @@ def _carry_out(
         sender.close()
 
 
-def _size(folder: Path) -> int:
+def _folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _on_device() -> int | None:
+def _peak_device_bytes() -> int | None:
     """Bytes that this process held on accelerators at most; None where it has used none."""
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
@@ -215,31 +223,31 @@ def _on_device() -> int | None:
     return sum(torch.cuda.max_memory_allocated(device) for device in range(torch.cuda.device_count()))
 
 
-def memory_of(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any], ...]:
+def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any], ...]:
     """An entry a model and way of training: ``model, how, total, weights, moving, states, examples, length``.
 
     Args:
         jobs: Trainings; those of models count, baselines are small.
     """
-    from sonde.models import settle
-    from sonde.training.finetune.memory import training_memory
-    from sonde.training.precision import in_bfloat16
+    from sonde.models import resolve_auto
+    from sonde.training.finetune.memory import estimate_memory
+    from sonde.training.precision import uses_bfloat16
 
     found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for job in jobs:
-        if job.part.lens.name != LENS or behind_a_server(job.model):
+        if job.part.lens.name != LENS or uses_server(job.model):
             continue
         options = dict(job.method.options)
         if job.method.name not in (PRETRAINED, SCRATCH) or options.get("as_saved"):
             continue
-        settings = settings_of(job.part.lens.observing)
+        settings = get_lens_settings(job.part.lens.observation_lens)
         settings = dataclasses.replace(settings, options={**settings.options, **options})
         recipe = FinetuneOptions.read(settings.options).recipe(settings)
-        spec = settle(job.model)
+        spec = resolve_auto(job.model)
         import torch
 
-        half = in_bfloat16(recipe.precision, torch.device(spec.device))
-        one = training_memory(spec, recipe, half=half)
+        half = uses_bfloat16(recipe.precision, torch.device(spec.device))
+        one = estimate_memory(spec, recipe, half=half)
         how = f"LoRA of rank {recipe.lora_rank}" if recipe.lora_rank else "all weights"
         how = "the head alone" if recipe.frozen else how
         key = (spec.name, how, one, recipe.length)
@@ -262,7 +270,7 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostPlan:
+class CostEstimate:
     """What a run costs and can show.
 
     Attributes:
@@ -280,7 +288,7 @@ class CostPlan:
         shows: What the sample can show.
         why_no_cost: Why there was no warm-up; empty where there was one.
         chosen: What a budget came to; None without one.
-        training: What trainings of models take of memory; see `sonde.api.cost.memory_of`.
+        training: What trainings of models take of memory; see `sonde.api.cost.estimate_training_memory`.
     """
 
     folder: Path
@@ -288,15 +296,15 @@ class CostPlan:
     unit: str
     jobs: int
     trainings: int
-    jobs_there: int
+    finished_jobs: int
     inputs: int
     characters: int
     tokens: int | None
     cost: RunCost | None
     warm_ups: tuple[RunCost, ...]
-    shows: tuple[Shows, ...]
+    shows: tuple[DetectableEffect, ...]
     why_no_cost: str = ""
-    chosen: Chosen | None = None
+    chosen: BudgetedSample | None = None
     training: tuple[Mapping[str, Any], ...] = ()
 
     @property
@@ -308,28 +316,28 @@ class CostPlan:
             "unit": self.unit,
             "jobs": self.jobs,
             "trainings": self.trainings,
-            "jobs_there": self.jobs_there,
+            "jobs_there": self.finished_jobs,
             "inputs": self.inputs,
             "characters": self.characters,
             "tokens": self.tokens,
-            "cost": rounded(self.cost) if self.cost else None,
+            "cost": round_cost(self.cost) if self.cost else None,
             "why_no_cost": self.why_no_cost,
-            "warm_ups": [rounded(one) for one in self.warm_ups],
+            "warm_ups": [round_cost(one) for one in self.warm_ups],
             "shows": [dataclasses.asdict(one) for one in self.shows],
             "assumed": ASSUMED,
-            "budget": told(self.chosen) if self.chosen else None,
+            "budget": sample_to_dict(self.chosen) if self.chosen else None,
             "training": [dict(one) for one in self.training],
         }
 
 
-def plan(
+def estimate_cost(
     experiment: Experiment,
     execution: Execution,
     *,
-    wanted: Wanted | None = None,
+    wanted: OutputOptions | None = None,
     trial: bool = True,
     progress: Progress | None = None,
-) -> CostPlan:
+) -> CostEstimate:
     """What a run costs and can show; nothing of it is kept.
 
     Args:
@@ -342,53 +350,55 @@ def plan(
     Raises:
         SondeError: As for the run: what cannot be run cannot be planned.
     """
-    begun, progress, wanted = time.monotonic(), progress or Silent(), wanted or Wanted()
+    begun, progress, wanted = time.monotonic(), progress or NullProgress(), wanted or OutputOptions()
     if execution.budget:
-        refuse_what_has_no_sample(experiment, execution)
+        check_sampling_possible(experiment, execution)
         if not trial:
             raise UsageError(
                 f"--budget {execution.budget} needs to know how fast the run is; leave out --no-trial"
             )
     with tempfile.TemporaryDirectory(prefix="sonde-plan-") as folder:
-        outlook = _read(experiment, execution, Path(folder), progress)
-        tries = _Tries(experiment, execution, wanted, outlook, progress)
-        why = _why_no_trial(outlook, trial)
-        done = tries.warm_up(execution, ALLOWANCE) if not why else WarmUp()
+        outlook = _read_workload(experiment, execution, Path(folder), progress)
+        tries = _Trials(experiment, execution, wanted, outlook, progress)
+        why = _no_trial_reason(outlook, trial)
+        done = tries.run_all(execution, ALLOWANCE) if not why else TrialCosts()
         chosen = None
         if execution.budget:
-            chosen = chosen_before(_there(execution.output), experiment, execution)
-            chosen = chosen or _choose(outlook, done, experiment, execution, _passed(begun))
-            outlook = _read(taking(experiment, chosen), execution, Path(folder) / "chosen", progress)
-        amount = outlook.amount(outlook.wanted)
+            chosen = load_sample(_existing_folder(execution.output), experiment, execution)
+            chosen = chosen or _choose_sample(outlook, done, experiment, execution, _elapsed_seconds(begun))
+            outlook = _read_workload(
+                with_limit(experiment, chosen), execution, Path(folder) / "chosen", progress
+            )
+        amount = outlook.amount(outlook.effective_limit)
         last = tries.last
-        return CostPlan(
+        return CostEstimate(
             folder=execution.output,
-            limit=outlook.wanted,
+            limit=outlook.effective_limit,
             unit=outlook.unit,
             jobs=len(outlook.plan.jobs) + len(outlook.plan.trainings),
             trainings=len(outlook.plan.trainings),
-            jobs_there=outlook.jobs_there(_there(execution.output)),
+            finished_jobs=outlook.finished_jobs(_existing_folder(execution.output)),
             inputs=amount.inputs,
             characters=amount.characters,
             tokens=outlook.subwords(),
-            cost=expected(done.measured, amount) if done.measured else None,
+            cost=extrapolate_cost(done.measured, amount) if done.measured else None,
             warm_ups=done.measured,
             shows=tuple(
-                shows(last.answers, last.clusterings, outlook.clusterings())
+                compute_detectable_effects(last.answers, last.clusterings, outlook.clusterings())
                 if last
-                else shows((), {}, outlook.clusterings())
+                else compute_detectable_effects((), {}, outlook.clusterings())
             ),
             why_no_cost=why,
             chosen=chosen,
-            training=memory_of(outlook.plan.trainings),
+            training=estimate_training_memory(outlook.plan.trainings),
         )
 
 
-def within_budget(
+def fit_to_budget(
     experiment: Experiment,
     execution: Execution,
     *,
-    wanted: Wanted | None = None,
+    wanted: OutputOptions | None = None,
     begun: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Experiment, Execution]:
@@ -410,45 +420,47 @@ def within_budget(
     if not execution.budget:
         return experiment, execution
     begun = time.monotonic() if begun is None else begun
-    progress, wanted = progress or Silent(), wanted or Wanted()
-    refuse_what_has_no_sample(experiment, execution)
-    chosen = chosen_before(execution.output, experiment, execution)
+    progress, wanted = progress or NullProgress(), wanted or OutputOptions()
+    check_sampling_possible(experiment, execution)
+    chosen = load_sample(execution.output, experiment, execution)
     if chosen is None:
         with tempfile.TemporaryDirectory(prefix="sonde-budget-") as folder:
-            outlook = _read(experiment, execution, Path(folder), progress)
-            if why := _why_no_trial(outlook, trial=True):
+            outlook = _read_workload(experiment, execution, Path(folder), progress)
+            if why := _no_trial_reason(outlook, trial=True):
                 raise UsageError(f"--budget {execution.budget}: {why}; give --limit instead")
-            tries = _Tries(experiment, execution, wanted, outlook, progress)
-            budget = seconds_of(execution.budget, "--budget")
-            done = tries.warm_up(execution, _SHARE * budget, most=budget)
-            chosen = _choose(outlook, done, experiment, execution, _passed(begun))
-        remember(execution.output, chosen)
+            tries = _Trials(experiment, execution, wanted, outlook, progress)
+            budget = parse_duration(execution.budget, "--budget")
+            done = tries.run_all(execution, _SHARE * budget, most=budget)
+            chosen = _choose_sample(outlook, done, experiment, execution, _elapsed_seconds(begun))
+        save_sample(execution.output, chosen)
         progress.note(chosen.sentence)
     else:
         progress.note(f"--budget {chosen.budget}: {chosen.limit:,} of {chosen.of:,} {chosen.unit}, as before")
-    return taking(experiment, chosen), dataclasses.replace(execution, chosen=told(chosen))
+    return with_limit(experiment, chosen), dataclasses.replace(execution, chosen=sample_to_dict(chosen))
 
 
-def _passed(begun: float) -> float:
+def _elapsed_seconds(begun: float) -> float:
     """Seconds since a moment by `time.monotonic`."""
     return time.monotonic() - begun
 
 
-def _there(output: Path) -> Path:
+def _existing_folder(output: Path) -> Path:
     """The folder of what a run has finished already, also at an address."""
     try:
-        return fetched(output)
+        return fetch_folder(output)
     except InputError:
         # Nothing has begun there.
         return output
 
 
-def _read(experiment: Experiment, execution: Execution, folder: Path, progress: Progress) -> Outlook:
+def _read_workload(
+    experiment: Experiment, execution: Execution, folder: Path, progress: Progress
+) -> Workload:
     inside = dataclasses.replace(execution, output=folder, budget="", chosen=None, merges="")
-    return Outlook.of(experiment, inside, progress)
+    return Workload.build(experiment, inside, progress)
 
 
-def _why_no_trial(outlook: Outlook, trial: bool) -> str:
+def _no_trial_reason(outlook: Workload, trial: bool) -> str:
     if not trial:
         return "no warm-up was wanted (--no-trial)"
     if outlook.servers:
@@ -456,13 +468,13 @@ def _why_no_trial(outlook: Outlook, trial: bool) -> str:
     return ""
 
 
-def _choose(
-    outlook: Outlook, done: WarmUp, experiment: Experiment, execution: Execution, passed: float
-) -> Chosen:
-    return choose(
+def _choose_sample(
+    outlook: Workload, done: TrialCosts, experiment: Experiment, execution: Execution, passed: float
+) -> BudgetedSample:
+    return choose_sample(
         done.measured,
         outlook.amount,
-        outlook.wanted,
+        outlook.effective_limit,
         execution=execution,
         passed=passed,
         experiment=experiment,
@@ -470,35 +482,35 @@ def _choose(
     )
 
 
-class _Tries:
+class _Trials:
     """Warm-ups of a run; what the last of them found is kept."""
 
     def __init__(
         self,
         experiment: Experiment,
         execution: Execution,
-        wanted: Wanted,
-        outlook: Outlook,
+        wanted: OutputOptions,
+        outlook: Workload,
         progress: Progress,
     ) -> None:
         self._experiment, self._execution, self._wanted = experiment, execution, wanted
         self._outlook, self._progress = outlook, progress
-        self.last: Warmed | None = None
+        self.last: TrialRun | None = None
 
-    def warm_up(self, execution: Execution, allowance: float, most: float = float("inf")) -> WarmUp:
+    def run_all(self, execution: Execution, allowance: float, most: float = float("inf")) -> TrialCosts:
         """Carry the run out on a few items, and on more as long as it is worth its time."""
-        drawn = any(draws(reading.lens) for reading in self._outlook.readings)
+        drawn = any(uses_datasets(reading.lens) for reading in self._outlook.readings)
         first = FEWEST_DRAWN if drawn else FEWEST
-        return warm_up(self._measured, self._outlook.wanted, allowance, first=first, most=most)
+        return measure_trials(self._measure, self._outlook.effective_limit, allowance, first=first, most=most)
 
-    def _measured(self, limit: int) -> RunCost:
+    def _measure(self, limit: int) -> RunCost:
         selection = dataclasses.replace(self._experiment.selection, limit=limit)
         some = dataclasses.replace(self._experiment, selection=selection)
-        longest = () if self._execution.budget else self._outlook.longest()
-        self.last = warmed(some, self._execution, self._wanted, longest)
+        longest = () if self._execution.budget else self._outlook.longest_jobs()
+        self.last = run_trial(some, self._execution, self._wanted, longest)
         cost = self.last.cost
         self._progress.note(
             f"warm-up with {limit:,} {self._outlook.unit}: {duration(cost.total)} "
-            f"({duration(cost.worked)} of processor time)"
+            f"({duration(cost.processor_seconds)} of processor time)"
         )
         return cost

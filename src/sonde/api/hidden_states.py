@@ -29,7 +29,7 @@ PROBING = "probe"
 
 
 @dataclass(frozen=True, slots=True)
-class ProbedGroup:
+class ProbeTarget:
     """The examples of a task in one corpus and language of a run.
 
     Attributes:
@@ -49,7 +49,7 @@ class ProbedGroup:
     settings: LensSettings
 
 
-def check_families(run: RunData, named: str | None) -> None:
+def check_model_families(run: RunData, named: str | None) -> None:
     """Refuse a model family that a run names by its file, unless the user named the model.
 
     Raises:
@@ -57,27 +57,29 @@ def check_families(run: RunData, named: str | None) -> None:
     """
     for one in run.models:
         if one.name != named and (file := split_family(one.name)[0]):
-            FAMILIES.check_recorded(file, run.directory.root)
+            FAMILIES.check_recorded_name(file, run.directory.root)
 
 
-def probed_tasks(run: RunData) -> tuple[str, ...]:
+def find_probe_tasks(run: RunData) -> tuple[str, ...]:
     """Tasks of the probe lens of a run that have a data set, in its order."""
-    lens = _lens(run)
+    lens = _find_probe_lens(run)
     named = [TASKS.public(name) for name in lens["tasks"]] if lens else []
     groups = run.summary.get("corpus") or ()
     return tuple(
-        task for task in named if any(run.directory.holds(_labels(run, group, task)) for group in groups)
+        task
+        for task in named
+        if any(run.directory.holds(_locate_dataset(run, group, task)) for group in groups)
     )
 
 
-def probed_groups(run: RunData, model: ModelInfo, task: str) -> tuple[ProbedGroup, ...]:
+def find_probe_targets(run: RunData, model: ModelInfo, task: str) -> tuple[ProbeTarget, ...]:
     """The examples of a task by corpus and language.
 
     Raises:
         UnknownNameError: The run has no such task.
         InputError: The probe lens was not run for the model, or the task has no data set.
     """
-    lens, observations = _lens(run), run.table(PROBING, model)
+    lens, observations = _find_probe_lens(run), run.table(PROBING, model)
     if lens is None or observations is None:
         raise InputError(f"{run.directory.root}: no states; run the lens {PROBING!r} for {model.name!r}")
     public = {TASKS.public(name) for name in lens["tasks"]}
@@ -90,27 +92,31 @@ def probed_groups(run: RunData, model: ModelInfo, task: str) -> tuple[ProbedGrou
         seed=lens["seed"],
     )
     found = [
-        ProbedGroup(
+        ProbeTarget(
             group["name"],
             group["hash"],
             group["language"],
-            ProbedExamples.of(observations, scan_files(path).collect(), task, group["language"], settings),
+            ProbedExamples.from_labels(
+                observations, scan_files(path).collect(), task, group["language"], settings
+            ),
             lens.get("capture") or {},
             settings,
         )
         for group in run.summary.get("corpus") or ()
-        if run.directory.holds(path := _labels(run, group, task))
+        if run.directory.holds(path := _locate_dataset(run, group, task))
     ]
     if not found:
         raise InputError(f"task {task!r} has no data set in {run.directory.root}; its page says why")
     return tuple(found)
 
 
-def probe_states(run: RunData, model: ModelInfo, task: str, layer: int, pooling: str | None) -> LayerStates:
+def read_probe_states(
+    run: RunData, model: ModelInfo, task: str, layer: int, pooling: str | None
+) -> LayerStates:
     """States of a task's examples over all corpora and languages of a run; see `sonde.Run.states`."""
     found: list[LayerStates] = []
-    for group in probed_groups(run, model, task):
-        states, _ = group.probed.at(layer, pooling)
+    for group in find_probe_targets(run, model, task):
+        states, _ = group.probed.at_layer(layer, pooling)
         place = pl.lit(group.corpus).alias("corpus"), pl.lit(group.language).alias("language")
         found.append(dataclasses.replace(states, examples=states.examples.with_columns(place)))
     return LayerStates(
@@ -120,7 +126,7 @@ def probe_states(run: RunData, model: ModelInfo, task: str, layer: int, pooling:
     )
 
 
-def layers_of(run: RunData, model: ModelInfo) -> int:
+def count_layers(run: RunData, model: ModelInfo) -> int:
     """How many layers the states of a model have, the embeddings among them.
 
     Raises:
@@ -133,14 +139,14 @@ def layers_of(run: RunData, model: ModelInfo) -> int:
     return len(first["scale"][0])
 
 
-def _lens(run: RunData) -> Mapping[str, Any] | None:
+def _find_probe_lens(run: RunData) -> Mapping[str, Any] | None:
     """What ``run.json`` says of the lens that stores states."""
     return next((one for one in run.summary.get("lenses") or () if one["name"] == PROBING), None)
 
 
-def _labels(run: RunData, group: Mapping[str, Any], task: str) -> Path:
+def _locate_dataset(run: RunData, group: Mapping[str, Any], task: str) -> Path:
     """The data set of a task in one corpus and language."""
-    of = str((_lens(run) or {}).get("labels") or "")
+    of = str((_find_probe_lens(run) or {}).get("labels") or "")
     return run.directory.root / label_path(task, group_prefix(group["name"], group["language"]), of)
 
 
@@ -161,11 +167,11 @@ def write_features(
 
     Raises:
         StoreError: The disk is full, or the folder cannot be written.
-        SondeError: See `sonde.api.hidden_states.probe_states`.
+        SondeError: See `sonde.api.hidden_states.read_probe_states`.
     """
-    wanted = range(layers_of(run, model)) if layers is None else layers
-    first = probe_states(run, model, task, wanted[0], pooling)
-    small = _small_tensors(first)
+    wanted = range(count_layers(run, model)) if layers is None else layers
+    first = read_probe_states(run, model, task, wanted[0], pooling)
+    small = _example_tensors(first)
     shape = first.values.shape
     sizes = {f"layer.{layer}": (np.dtype(np.float32), shape) for layer in wanted}
     sizes |= {name: (held.dtype, held.shape) for name, held in small.items()}
@@ -173,21 +179,21 @@ def write_features(
         "model": model.name,
         "task": task,
         "pooling": first.pooling,
-        "classes": json.dumps(_classes(first)),
+        "classes": json.dumps(_list_classes(first)),
         "splits": json.dumps(_SPLITS),
     }
 
     def tensors() -> Iterator[np.ndarray]:
         yield first.values
         for layer in wanted[1:]:
-            yield probe_states(run, model, task, layer, pooling).values
+            yield read_probe_states(run, model, task, layer, pooling).values
         yield from small.values()
 
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as handle:
-            handle.write(_header(sizes, about))
+            handle.write(_safetensors_header(sizes, about))
             for held in tensors():
                 np.ascontiguousarray(held).tofile(handle)
         first.examples.write_parquet(path.with_suffix(".examples.parquet"))
@@ -198,7 +204,7 @@ def write_features(
     return path
 
 
-def refuse_without_states(experiment: Experiment) -> None:
+def check_states_available(experiment: Experiment) -> None:
     """Refuse features of a run that will have no states.
 
     Raises:
@@ -219,7 +225,7 @@ def write_all_features(directory: Path, progress: Progress) -> list[str]:
         StoreError: A file cannot be written.
     """
     run = RunData(directory)
-    tasks = probed_tasks(run)
+    tasks = find_probe_tasks(run)
     if not tasks:
         raise InputError(f"{directory}: no states to write as features; run the lens {PROBING!r}")
     lines: list[str] = []
@@ -232,13 +238,13 @@ def write_all_features(directory: Path, progress: Progress) -> list[str]:
     return lines
 
 
-def _classes(states: LayerStates) -> list[str]:
+def _list_classes(states: LayerStates) -> list[str]:
     return sorted(states.examples["label"].unique().to_list())
 
 
-def _small_tensors(states: LayerStates) -> dict[str, np.ndarray]:
+def _example_tensors(states: LayerStates) -> dict[str, np.ndarray]:
     """What else there is of each example, as numbers."""
-    examples, classes = states.examples, _classes(states)
+    examples, classes = states.examples, _list_classes(states)
     number = {name: place for place, name in enumerate(classes)}
     split = {name: place for place, name in enumerate(_SPLITS)}
     return {
@@ -252,7 +258,7 @@ def _small_tensors(states: LayerStates) -> dict[str, np.ndarray]:
 _KINDS = {"float32": "F32", "float64": "F64", "int64": "I64"}
 
 
-def _header(sizes: dict[str, tuple[np.dtype, tuple[int, ...]]], about: dict[str, str]) -> bytes:
+def _safetensors_header(sizes: dict[str, tuple[np.dtype, tuple[int, ...]]], about: dict[str, str]) -> bytes:
     """The head of a safetensors file: its length in 8 bytes, then JSON, filled up with blanks."""
     entries: dict[str, object] = {"__metadata__": about}
     begin = 0

@@ -13,12 +13,12 @@ import polars as pl
 from sonde.alignment import align_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
-from sonde.corpora import Intake, language_of_path, read_text
-from sonde.experiments.arguments import DeviceMap, Names, Place, selection_of, several
-from sonde.experiments.label_files import Labelling, Labels
-from sonde.experiments.label_files import label as label_corpora
+from sonde.corpora import SkipCounter, find_path_language, read_text
+from sonde.experiments.arguments import DeviceMap, Names, Place, as_tuple, build_selection
+from sonde.experiments.label_files import LabelOptions, Labels
+from sonde.experiments.label_files import label_corpora as label_corpora
 from sonde.languages import LANGUAGES
-from sonde.models import LoadedModel, device_map_text, full_name, load_tokenizer, spec_of
+from sonde.models import LoadedModel, device_map_text, full_name, load_tokenizer, parse_spec
 from sonde.models import load_model as load
 
 
@@ -36,17 +36,17 @@ def token_table(file: Path, model: str, language: str | None, *, merged: bool) -
     """
     if not file.is_file():
         raise InputError(f"file {str(file)!r}: no such file")
-    intake = Intake()
+    intake = SkipCounter()
     text = read_text(file, str(file), intake)
     if text is None:
         raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
-    named = LANGUAGES.hand_in(language) if language else language_of_path(str(file))
-    return text_table(text, model, named or "text", merged=merged)
+    named = LANGUAGES.hand_in(language) if language else find_path_language(str(file))
+    return tabulate_text(text, model, named or "text", merged=merged)
 
 
-def text_table(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:
+def tabulate_text(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:
     """The token table of a text for a model's tokenizer; arguments and errors as of `token_table`."""
-    return align_table(load_tokenizer(spec_of(model)), text, language, merged=merged)
+    return align_table(load_tokenizer(parse_spec(model)), text, language, merge_leaves=merged)
 
 
 def write_table(table: pl.DataFrame, output: Path) -> None:
@@ -114,18 +114,18 @@ def label(
     """
     given: Mapping[str, Any] = {
         "unit": unit,
-        "languages": several("languages", languages),
+        "languages": as_tuple("languages", languages),
         "limit": limit,
         "seed": seed,
     }
     labels = label_corpora(
-        Labelling(
+        LabelOptions(
             task=str(task),
-            corpora=several("corpora", corpora) or (),
-            selection=selection_of(given),
+            corpora=as_tuple("corpora", corpora) or (),
+            selection=build_selection(given),
             raw=raw,
             mode=mode or "corrected",
-            quirks=frozenset(several("quirks", quirks) or ()),
+            quirks=frozenset(as_tuple("quirks", quirks) or ()),
             form=format,
             executor=executor,
             address=address,
@@ -134,10 +134,10 @@ def label(
     )
     if output is not None:
         labels.write(Path(output))
-    return _frame(labels)
+    return _to_frame(labels)
 
 
-def _frame(labels: Labels) -> pl.DataFrame:
+def _to_frame(labels: Labels) -> pl.DataFrame:
     """The rows as a table; classes are texts and values numbers, also where the first rows have none."""
     frame = pl.DataFrame(labels.rows(), infer_schema_length=None)
     kinds = {"label": pl.String, "value": pl.Float64}
@@ -163,7 +163,7 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
     """
     if isinstance(text, Path):
         return token_table(text, model, language, merged=merged)
-    return text_table(text, model, language or "text", merged=merged)
+    return tabulate_text(text, model, language or "text", merged=merged)
 
 
 def load_model(
@@ -197,5 +197,5 @@ def load_model(
     named = full_name(name, adapter=os.fspath(adapter), quantise=quantise)
     placed = device_map_text(device_map)
     return load(
-        spec_of(named, device=device, dtype=dtype, device_map=placed, trust_remote_code=trust_remote_code)
+        parse_spec(named, device=device, dtype=dtype, device_map=placed, trust_remote_code=trust_remote_code)
     )

@@ -8,11 +8,11 @@ from pathlib import Path
 from sonde.api.hidden_states import write_all_features
 from sonde.base.progress import Progress
 from sonde.experiments.progress import Outcome
-from sonde.report import build_report, save_figures
+from sonde.report import save_figures, write_report
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class OutputOptions:
     """What is written.
 
     Attributes:
@@ -26,7 +26,7 @@ class Wanted:
     features: bool = False
 
 
-def write(wanted: Wanted, outcome: Outcome, folder: Path, progress: Progress) -> Path | None:
+def write_outputs(wanted: OutputOptions, outcome: Outcome, folder: Path, progress: Progress) -> Path | None:
     """Write what is wanted into the folder of a run.
 
     Returns:
@@ -35,7 +35,7 @@ def write(wanted: Wanted, outcome: Outcome, folder: Path, progress: Progress) ->
     page = None
     if wanted.page:
         with progress.stage("reporting", 1) as advance:
-            page = build_report(folder, progress.note)
+            page = write_report(folder, progress.note)
             advance()
     if wanted.figures:
         with progress.stage("drawing figures", 1) as advance:

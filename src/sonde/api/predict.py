@@ -12,50 +12,50 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.api.hidden_states import PROBING, ProbedGroup, probed_groups, probed_tasks
+from sonde.api.hidden_states import PROBING, ProbeTarget, find_probe_targets, find_probe_tasks
 from sonde.api.predictions import (
-    NewFunction,
-    NewPlace,
-    PredictedFunction,
+    FunctionPrediction,
+    InputFunction,
+    InputSpan,
     Predictions,
     ScoredProbe,
-    new_functions,
+    read_functions,
 )
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture import HiddenStates, Pass, Plain, observe, prepare
-from sonde.capture.requests import begun
+from sonde.capture.requests import with_bos
 from sonde.capture.settings import CaptureOptions
-from sonde.languages import facet_of, has_facet, parses
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.lenses.engine.observations import pack, subwords_of, unpack
+from sonde.languages import get_facet, has_facet, parses
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
 from sonde.lenses.finetune.options import LENS
-from sonde.lenses.probe.data import poolings_of
+from sonde.lenses.probe.data import get_poolings
 from sonde.lenses.probe.examples import Examples
 from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.options import trained_on
-from sonde.models import load_model, resolve_revision, settle, spec_of
+from sonde.lenses.probe.options import select_probe_device
+from sonde.models import load_model, parse_spec, resolve_auto, resolve_revision
 from sonde.report import ModelInfo, RunData
 from sonde.results import mean_rows
-from sonde.results.layers import account_layers
-from sonde.results.schema import dimensions_are, scan_files
+from sonde.results.layers import summarise_layers
+from sonde.results.schema import has_dimensions, scan_files
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory, group_prefix
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
 from sonde.tasks.engine.task import TASKS
-from sonde.training.finetune.saved import FACTS, NOTHING, FineTuned, Told
-from sonde.training.probes.linear import probe_unchecked
-from sonde.training.probes.splits import Parts
+from sonde.training.finetune.saved import FACTS, NOTHING, FineTuned, Prediction
+from sonde.training.probes.linear import probe_without_checks
+from sonde.training.probes.splits import Splits
 
 _MOST = 256
 """Edits of a function that are tried."""
 
 
-def is_tuned(folder: Path) -> bool:
+def is_finetuned_model(folder: Path) -> bool:
     """Whether a folder holds a model that sonde fine-tuned, as ``RUN/trained/KEY/model`` does."""
     return (folder / FACTS).is_file()
 
 
-def tuned_in(run: RunDirectory, task: str | None, model: str | None) -> Path | None:
+def find_finetuned_model(run: RunDirectory, task: str | None, model: str | None) -> Path | None:
     """The fine-tuned model of a run that answers for a task: of several seeds the best on validation.
 
     Args:
@@ -73,7 +73,7 @@ def tuned_in(run: RunDirectory, task: str | None, model: str | None) -> Path | N
     found: list[dict[str, Any]] = []
     for table in map(run.intact, sorted(run.root.glob(f"observations/lens={LENS}/model=*/*.parquet"))):
         folder = run.trained / table.stem.rpartition("-")[2] / "model"
-        if not is_tuned(folder):
+        if not is_finetuned_model(folder):
             continue
         about = FineTuned.about(folder)
         rows = scan_files(table).filter(pl.col("kind") == "epoch", pl.col("chosen")).select("valid")
@@ -95,7 +95,7 @@ def tuned_in(run: RunDirectory, task: str | None, model: str | None) -> Path | N
     return max(found, key=lambda one: one["valid"])["folder"] if found else None
 
 
-def predict_tuned(folder: Path, files: Iterable[Path]) -> Predictions:
+def predict_with_model(folder: Path, files: Iterable[Path]) -> Predictions:
     """The class of the functions of files by a fine-tuned model.
 
     Of a task about bugs also where each stands and what would undo it: as the model points at it, or, where
@@ -109,9 +109,9 @@ def predict_tuned(folder: Path, files: Iterable[Path]) -> Predictions:
     Raises:
         InputError: The model is damaged or gives no class for single texts, or no file holds anything.
     """
-    about = _about(folder)
+    about = _describe_model(folder)
     skipped: list[str] = []
-    functions = new_functions(files, skipped)
+    functions = read_functions(files, skipped)
     wanted = about["language"]
     mine = [one for one in functions if not wanted or one.item.language == wanted]
     if left := len(functions) - len(mine):
@@ -135,23 +135,27 @@ def predict_tuned(folder: Path, files: Iterable[Path]) -> Predictions:
         accuracy=about["accuracy"],
         gain=None,
     )
-    task = _bug_task(about["task"])
+    task = _find_bug_task(about["task"])
     found = [
-        _with_bug(one.said(said.chances), one, said, model, task)
+        _add_bug(one.build_prediction(said.chances), one, said, model, task)
         for one, said in zip(mine, told, strict=True)
     ]
     return Predictions((probe,), tuple(found), tuple(skipped))
 
 
-def _bug_task(name: str) -> BugTask | None:
+def _find_bug_task(name: str) -> BugTask | None:
     """The task of a model where it is one about bugs."""
     task = TASKS.load(name) if name in TASKS.names() else None
     return task if isinstance(task, BugTask) and CORRECT in task.labels else None
 
 
-def _with_bug(
-    said: PredictedFunction, function: NewFunction, told: Told, model: FineTuned, task: BugTask | None
-) -> PredictedFunction:
+def _add_bug(
+    said: FunctionPrediction,
+    function: InputFunction,
+    told: Prediction,
+    model: FineTuned,
+    task: BugTask | None,
+) -> FunctionPrediction:
     """What is said of a function, with the place of its bug and what would undo it."""
     clean = NOTHING if told.label not in model.classes else CORRECT
     if clean not in said.chances:
@@ -164,7 +168,7 @@ def _with_bug(
     if told.repair is not None and told.place is not None:
         edit = Edit(*told.place, text[slice(*told.repair)])
     elif task is not None:
-        edit = _undoing(function, told, model, task)
+        edit = _find_repair(function, told, model, task)
     place = told.place if edit is None else (edit.start, edit.end)
     return dataclasses.replace(
         said,
@@ -173,7 +177,7 @@ def _with_bug(
     )
 
 
-def _undoing(function: NewFunction, told: Told, model: FineTuned, task: BugTask) -> Edit | None:
+def _find_repair(function: InputFunction, told: Prediction, model: FineTuned, task: BugTask) -> Edit | None:
     """The edit after which a model is surest that nothing is wrong; None where it is not even then.
 
     Of a function with too many, those are tried that touch what the model rests on.
@@ -181,18 +185,18 @@ def _undoing(function: NewFunction, told: Told, model: FineTuned, task: BugTask)
     language, text = function.item.language, function.item.text
     if not has_facet(language, task.facet):
         return None
-    edits = list(task.undone(text, facet_of(language, task.facet, Bugs)))
+    edits = list(task.repair_edits(text, get_facet(language, task.facet, BugSites)))
     if len(edits) > _MOST and told.place is not None:
         start, end = told.place
         edits = [edit for edit in edits if edit.start < end and edit.end > start]
     if not 0 < len(edits) <= _MOST:
         return None
-    after: Sequence[Told] = model.tell([edit.made_in(text) for edit in edits])
+    after: Sequence[Prediction] = model.tell([edit.made_in(text) for edit in edits])
     best = max(range(len(edits)), key=lambda at: after[at].chances[CORRECT])
     return edits[best] if after[best].label == CORRECT else None
 
 
-def _about(folder: Path) -> Mapping[str, Any]:
+def _describe_model(folder: Path) -> Mapping[str, Any]:
     """Task and language that a model was trained for, and its accuracy, from the run that it lies in."""
     held = FineTuned.about(folder)
     known = {"task": held.get("task", folder.name), "language": held.get("language", ""), "accuracy": None}
@@ -252,25 +256,25 @@ def predict(
         UnknownNameError: The run has no such task or model.
         InputError: The run has no probe, the model has changed since, or no file holds anything to predict.
     """
-    tasks = probed_tasks(run)
+    tasks = find_probe_tasks(run)
     if not tasks or (task is not None and task not in tasks):
-        tuned = tuned_in(run.directory, task, model)
+        tuned = find_finetuned_model(run.directory, task, model)
         if tuned is not None and layer is not None:
             raise UsageError("--layer is of probes; a fine-tuned model reads all layers")
         if tuned is not None:
-            return predict_tuned(tuned, files)
+            return predict_with_model(tuned, files)
     if not tasks:
         raise InputError(
             f"{run.directory.root}: no probes and no fine-tuned models; run the lens {PROBING!r} or {LENS!r}"
         )
-    chosen_task = _one("task", task, tasks, "-t")
-    chosen = _one("model", model, [one.name for one in run.models], "-m")
+    chosen_task = _select_name("task", task, tasks, "-t")
+    chosen = _select_name("model", model, [one.name for one in run.models], "-m")
     info = next(one for one in run.models if one.name == chosen)
     skipped: list[str] = []
-    functions = new_functions(files, skipped)
-    groups = probed_groups(run, info, chosen_task)
-    places = _places(chosen_task, groups[0], functions, skipped)
-    found: dict[int, PredictedFunction] = {}
+    functions = read_functions(files, skipped)
+    groups = find_probe_targets(run, info, chosen_task)
+    places = _find_spans(chosen_task, groups[0], functions, skipped)
+    found: dict[int, FunctionPrediction] = {}
     probes: list[ScoredProbe] = []
     for language in sorted({place.item.language for place in places}):
         mine = [number for number, place in enumerate(places) if place.item.language == language]
@@ -283,7 +287,7 @@ def predict(
         if not known:
             skipped.append(f"{len(mine)} functions in {language}: the run has no probe for it")
             continue
-        probe, said = _predict(run, info, known[0], [places[number] for number in mine], layer)
+        probe, said = _predict_language(run, info, known[0], [places[number] for number in mine], layer)
         probes.append(probe)
         skipped += [
             f"{places[number].file}: {places[number].item.name}: the model has no state of it"
@@ -296,20 +300,20 @@ def predict(
     return Predictions(tuple(probes), tuple(found[number] for number in sorted(found)), tuple(skipped))
 
 
-def _places(
-    task: str, group: ProbedGroup, functions: Sequence[NewFunction], skipped: list[str]
-) -> Sequence[NewFunction | NewPlace]:
+def _find_spans(
+    task: str, group: ProbeTarget, functions: Sequence[InputFunction], skipped: list[str]
+) -> Sequence[InputFunction | InputSpan]:
     """The functions, or the places in them that the task asks about."""
     if group.probed.options.protocol.fit is not None:
         raise UsageError(f"task {task!r} was probed as published; new files are predicted in corrected mode")
-    if group.probed.examples.whole:
+    if group.probed.examples.are_texts:
         return functions
     asks = TASKS.load(task)
     if asks.needs_repository or not asks.labels:
         raise UsageError(f"task {task!r} is about places that the code of a function does not tell by itself")
     mode, quirks = group.settings.mode, group.settings.quirks
     rows = asks.label([one.item for one in functions], {}, mode=mode, quirks=quirks)
-    found: list[NewPlace] = []
+    found: list[InputSpan] = []
     for one in functions:
         if not parses(one.item.language, one.item.text):
             skipped.append(f"{one.file}: {one.item.name}: does not parse, so that its places are not known")
@@ -320,11 +324,11 @@ def _places(
         for row in held:
             other = row.get("other_start")
             ends = None if other is None else (other, row["other_end"])
-            found.append(NewPlace(one, row["start"], row["end"], ends, row["label"]))
+            found.append(InputSpan(one, row["start"], row["end"], ends, row["label"]))
     return found
 
 
-def _one(kind: str, named: str | None, known: Sequence[str], flag: str) -> str:
+def _select_name(kind: str, named: str | None, known: Sequence[str], flag: str) -> str:
     """The one that is named, or the only one."""
     if named is None:
         if len(known) > 1:
@@ -335,24 +339,26 @@ def _one(kind: str, named: str | None, known: Sequence[str], flag: str) -> str:
     return named
 
 
-def _predict(
+def _predict_language(
     run: RunData,
     model: ModelInfo,
-    group: ProbedGroup,
-    places: Sequence[NewFunction | NewPlace],
+    group: ProbeTarget,
+    places: Sequence[InputFunction | InputSpan],
     layer: int | None,
-) -> tuple[ScoredProbe, list[PredictedFunction | None]]:
+) -> tuple[ScoredProbe, list[FunctionPrediction | None]]:
     """The probe of a language, and what it says of its functions."""
     examples, options = group.probed.examples, group.probed.options
-    pooling = poolings_of(examples, options)[0]
-    rows = _scored(run, model, group, pooling)
-    chosen, accuracy = _layer(rows, layer, examples.task)
-    states, held = group.probed.at(chosen, pooling)
-    new = _states(run, model, group, places, pooling, chosen)
+    pooling = get_poolings(examples, options)[0]
+    rows = _probe_scores(run, model, group, pooling)
+    chosen, accuracy = _select_layer(rows, layer, examples.task)
+    states, held = group.probed.at_layer(chosen, pooling)
+    new = _read_states(run, model, group, places, pooling, chosen)
     able = np.flatnonzero(~np.isnan(new).any(axis=1))
-    chances = _chances(held, states.values, new[able], options.l2, trained_on(options.device, "cpu"))
+    chances = _compute_probabilities(
+        held, states.values, new[able], options.l2, select_probe_device(options.device, "cpu")
+    )
     # That over the best surface baseline comes first; the one over random weights names a share.
-    gains = rows.filter(pl.col("metric") == "gain", dimensions_are(dict([BEST])))
+    gains = rows.filter(pl.col("metric") == "gain", has_dimensions(dict([BEST])))
     probe = ScoredProbe(
         model=model.name,
         task=examples.task,
@@ -362,17 +368,17 @@ def _predict(
         probes=len(held.folds),
         accuracy=accuracy,
         gain=next(iter(gains.to_dicts()), None),
-        encoded=_encoded(run, model, group),
+        encoded=_describe_layers(run, model, group),
     )
-    said: list[PredictedFunction | None] = [None] * len(places)
+    said: list[FunctionPrediction | None] = [None] * len(places)
     for number, row in zip(able.tolist(), chances, strict=True):
         place = places[number]
         named = dict(zip(held.classes, row.tolist(), strict=True))
-        said[number] = place.said(named)
+        said[number] = place.build_prediction(named)
     return probe, said
 
 
-def _scored(run: RunData, model: ModelInfo, group: ProbedGroup, pooling: str) -> pl.DataFrame:
+def _probe_scores(run: RunData, model: ModelInfo, group: ProbeTarget, pooling: str) -> pl.DataFrame:
     """The rows of the linear probes of a task, and of their gain over what the surface gives away."""
     asked = (
         (pl.col("model") == model.name)
@@ -392,18 +398,18 @@ def _scored(run: RunData, model: ModelInfo, group: ProbedGroup, pooling: str) ->
     return rows.filter((pl.col("metric") == "gain") | pl.col("control").is_null())
 
 
-def _encoded(run: RunData, model: ModelInfo, group: ProbedGroup) -> str:
+def _describe_layers(run: RunData, model: ModelInfo, group: ProbeTarget) -> str:
     """Say at which layers the run found a task encoded, as its page does."""
     key = (model.name, group.probed.examples.task, group.language)
-    accounts = account_layers(run.every_score.filter(pl.col("lens") == PROBING))
+    accounts = summarise_layers(run.every_score.filter(pl.col("lens") == PROBING))
     return next((account.describe() for account in accounts if account.key == key), "")
 
 
-def _layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int, dict[str, Any]]:
+def _select_layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int, dict[str, Any]]:
     """The layer that is read, and the row of its accuracy."""
     accuracy = rows.filter(pl.col("metric") == "accuracy")
-    best = accuracy.filter(dimensions_are(dict([BEST])))
-    each = accuracy.filter(dimensions_are({}))
+    best = accuracy.filter(has_dimensions(dict([BEST])))
+    each = accuracy.filter(has_dimensions({}))
     if best.is_empty() or each.is_empty():
         raise InputError(f"task {task!r} has no tested probe in this run; its page says why")
     count = each.height
@@ -413,18 +419,18 @@ def _layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int, dict[
     return wanted % count, each.filter(pl.col("layer") == wanted % count).row(0, named=True)
 
 
-def _states(
+def _read_states(
     run: RunData,
     model: ModelInfo,
-    group: ProbedGroup,
-    places: Sequence[NewFunction | NewPlace],
+    group: ProbeTarget,
+    places: Sequence[InputFunction | InputSpan],
     pooling: str,
     layer: int,
 ) -> Float[np.ndarray, "place width"]:
     """States of functions or places as the run would have stored them; NaN where there is none."""
     ran = run.summary.get("execution") or {}
-    spec = settle(
-        spec_of(
+    spec = resolve_auto(
+        parse_spec(
             model.name,
             device=ran.get("device", "auto"),
             dtype=ran.get("dtype", "auto"),
@@ -439,15 +445,15 @@ def _states(
     prepared = prepare(loaded, list(items.values()))
     asked: dict[str, list[tuple[int, int]]] = {}
     for place in places:
-        if isinstance(place, NewPlace):
+        if isinstance(place, InputSpan):
             asked.setdefault(place.item.item_id, []).extend(place.ends)
     spans: dict[str, tuple[tuple[int, int], ...]] = {}
     for one in prepared:
         if one.item.item_id in asked:
-            first, stop = subwords_of(asked[one.item.item_id], one.alignment.subwords)
+            first, stop = find_overlapping_subwords(asked[one.item.item_id], one.alignment.subwords)
             spans[one.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
     kind = "spans" if asked else pooling
-    wanted = begun(
+    wanted = with_bos(
         [Pass(Plain(), (HiddenStates(layers=(layer,), pooling=(kind,), spans=spans),))], capture.bos
     )
     read: dict[str, Float[np.ndarray, "end d_model"]] = {}
@@ -456,19 +462,21 @@ def _states(
         if state is not None:
             # One layer alone was asked for; a whole function has one vector.
             read[key] = state[0] if asked else state
-    return _beside(places, read, int(model.facts["d_model"]))
+    return _join_ends(places, read, int(model.facts["d_model"]))
 
 
-def _beside(
-    places: Sequence[NewFunction | NewPlace], read: Mapping[str, Float[np.ndarray, "end d_model"]], size: int
+def _join_ends(
+    places: Sequence[InputFunction | InputSpan],
+    read: Mapping[str, Float[np.ndarray, "end d_model"]],
+    size: int,
 ) -> Float[np.ndarray, "place width"]:
     """The vector of each place: of a pair both ends and their product, as probes of pairs read them."""
-    ends = max(len(place.ends) if isinstance(place, NewPlace) else 1 for place in places)
+    ends = max(len(place.ends) if isinstance(place, InputSpan) else 1 for place in places)
     found = np.full((len(places), size * (3 if ends == 2 else 1)), np.nan, np.float32)
     seen: Counter[str] = Counter()
     for number, place in enumerate(places):
         states, own, at = read.get(place.item.item_id), 1, 0
-        if isinstance(place, NewPlace):
+        if isinstance(place, InputSpan):
             # Functions of the same text are read once, with the places of all of them.
             own, at = len(place.ends), seen[place.item.item_id]
             seen[place.item.item_id] += own
@@ -481,7 +489,7 @@ def _beside(
     return found
 
 
-def _chances(
+def _compute_probabilities(
     examples: Examples,
     states: Float[np.ndarray, "example d_model"],
     new: Float[np.ndarray, "function d_model"],
@@ -494,11 +502,11 @@ def _chances(
     labels = np.concatenate([examples.labels, np.zeros(len(new), np.int64)])
     tested = np.arange(known, known + len(new))
     said = [
-        probe_unchecked(
+        probe_without_checks(
             every,
             labels[None],
             len(examples.classes),
-            Parts(parts.train, parts.valid, tested),
+            Splits(parts.train, parts.valid, tested),
             l2=l2,
             device=device,
         )[0].log_chance[0]

@@ -10,12 +10,12 @@ from typing import Any
 from urllib.parse import quote
 
 from sonde.base.errors import InputError
-from sonde.base.terminal import escaped
-from sonde.corpora import Intake, Item, SourceFile, language_of_path, read_text
-from sonde.corpora.engine.read import items_of
+from sonde.base.terminal import escape_text
+from sonde.corpora import Item, SkipCounter, SourceFile, find_path_language, read_text
+from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES, Function
-from sonde.languages.engine.text import line_breaks
-from sonde.results.text_format import figures, standing
+from sonde.languages.engine.text import count_line_breaks
+from sonde.results.text_format import caveat, format_score
 from sonde.version import __version__
 
 _LONGEST = 40
@@ -26,7 +26,7 @@ _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 @dataclass(frozen=True, slots=True)
-class FilePlace:
+class SourceLocation:
     """A place in a file and what stands there: lines and columns from 1, the end behind the last one."""
 
     line: int
@@ -37,7 +37,7 @@ class FilePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class PredictedFunction:
+class FunctionPrediction:
     """What a probe says of one function, or of a place in it.
 
     Attributes:
@@ -67,7 +67,7 @@ class PredictedFunction:
     text: str = ""
     right: str = ""
     clean: str = ""
-    spot: FilePlace | None = None
+    spot: SourceLocation | None = None
     repair: str | None = None
     key: str = ""
 
@@ -116,27 +116,27 @@ class Predictions:
     """
 
     probes: tuple[ScoredProbe, ...]
-    functions: tuple[PredictedFunction, ...]
+    functions: tuple[FunctionPrediction, ...]
     skipped: tuple[str, ...]
 
 
-def said_of(probe: ScoredProbe) -> str:
+def describe_probe(probe: ScoredProbe) -> str:
     """How right a probe is on functions that it was not fitted to, in a sentence."""
     row, gain = probe.accuracy, probe.gain
     reads = f"from layer {probe.layer} of {probe.model}" if probe.layer is not None else f"by {probe.model}"
     who = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
     if row is None:
         return f"{who}: how often it is right is not known, since it lies in no run"
-    line = f"{who}: right in {figures(row, 100)} % of {row['n']:,} test functions{standing(row)}"
+    line = f"{who}: right in {format_score(row, 100)} % of {row['n']:,} test functions{caveat(row)}"
     if gain is not None:
         line += (
-            f"; at the layers that the run chose on validation {figures(gain, 100, sign='+')} points over "
-            f"{gain['control']}{standing(gain)}"
+            f"; at the layers that the run chose on validation {format_score(gain, 100, sign='+')} points "
+            f"over {gain['control']}{caveat(gain)}"
         )
     return f"{line}; {probe.encoded}" if probe.encoded else line
 
 
-def as_text(found: Predictions) -> str:
+def to_text(found: Predictions) -> str:
     """One line a function, and below them how right the probes are."""
     rows = [
         (
@@ -145,29 +145,32 @@ def as_text(found: Predictions) -> str:
             *([_short(one.text)] if one.column else []),
             one.label,
             f"{one.chances[one.label]:.2f}",
-            *([_told(one)] if one.column else []),
-            *([_bug(one)] if one.clean else []),
+            *([_format_prediction(one)] if one.column else []),
+            *([_format_bug(one)] if one.clean else []),
         )
         for one in found.functions
     ]
-    shown = [[escaped(cell) for cell in row] for row in rows]
+    shown = [[escape_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, held)) for held in zip(*shown, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in shown
     ]
-    return "\n".join([*lines, "", *map(escaped, map(said_of, found.probes)), *_counted(found)]) + "\n"
+    return (
+        "\n".join([*lines, "", *map(escape_text, map(describe_probe, found.probes)), *_format_counts(found)])
+        + "\n"
+    )
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _told(one: PredictedFunction) -> str:
+def _format_prediction(one: FunctionPrediction) -> str:
     return "right" if one.label == one.right else f"is {one.right}"
 
 
-def _bug(one: PredictedFunction) -> str:
+def _format_bug(one: FunctionPrediction) -> str:
     """Where a bug stands and what would undo it."""
     if one.spot is None:
         return ""
@@ -175,7 +178,7 @@ def _bug(one: PredictedFunction) -> str:
     return place if one.repair is None else f"{place} -> `{_short(one.repair)}`"
 
 
-def _counted(found: Predictions) -> Iterator[str]:
+def _format_counts(found: Predictions) -> Iterator[str]:
     """How many places of these files were told, which is no test: they may be of any kind."""
     places = [one for one in found.functions if one.column]
     if places:
@@ -183,12 +186,12 @@ def _counted(found: Predictions) -> Iterator[str]:
         yield f"in these files: right in {right:,} of {len(places):,} places"
 
 
-def as_json(found: Predictions) -> str:
+def to_json(found: Predictions) -> str:
     """Everything, as one JSON object."""
     return (
         json.dumps(
             {
-                "probes": [_probe(one) for one in found.probes],
+                "probes": [_probe_data(one) for one in found.probes],
                 "functions": [
                     {
                         "file": one.file,
@@ -198,7 +201,7 @@ def as_json(found: Predictions) -> str:
                         "class": one.label,
                         "probability": one.chances[one.label],
                         "probabilities": dict(one.chances),
-                        **_place(one),
+                        **_location_data(one),
                     }
                     for one in found.functions
                 ],
@@ -210,7 +213,7 @@ def as_json(found: Predictions) -> str:
     )
 
 
-def _place(one: PredictedFunction) -> dict[str, Any]:
+def _location_data(one: FunctionPrediction) -> dict[str, Any]:
     if one.clean:
         place = None if one.spot is None else asdict(one.spot)
         return {"bug": one.has_bug, "place": place, "repair": one.repair}
@@ -220,7 +223,7 @@ def _place(one: PredictedFunction) -> dict[str, Any]:
 _OF_A_NUMBER = ("value", "ci_low", "ci_high", "n", "n_clusters", "effective_clusters", "control")
 
 
-def _probe(probe: ScoredProbe) -> dict[str, Any]:
+def _probe_data(probe: ScoredProbe) -> dict[str, Any]:
     numbers = {
         name: None if row is None else {column: row[column] for column in _OF_A_NUMBER}
         for name, row in (("accuracy", probe.accuracy), ("gain", probe.gain))
@@ -228,7 +231,7 @@ def _probe(probe: ScoredProbe) -> dict[str, Any]:
     return {**asdict(probe), **numbers}
 
 
-def as_sarif(found: Predictions) -> str:
+def to_sarif(found: Predictions) -> str:
     """A SARIF 2.1.0 log for code scanning: a rule a class, and a note a function or place.
 
     Of a task about bugs only functions with one are results: warnings at the place of the bug, with the edit
@@ -241,7 +244,7 @@ def as_sarif(found: Predictions) -> str:
             f"{probe.task}/{one.label}" for probe in found.probes for one in (told or found.functions)
         )
     )
-    words = {name: said for probe in found.probes for name in names if (said := said_of(probe))}
+    words = {name: said for probe in found.probes for name in names if (said := describe_probe(probe))}
     rules = [
         {
             "id": name,
@@ -259,12 +262,12 @@ def as_sarif(found: Predictions) -> str:
         "semanticVersion": __version__,
         "rules": rules,
     }
-    results = [_result(one, task, names.index(f"{task}/{one.label}")) for one in told]
+    results = [_sarif_result(one, task, names.index(f"{task}/{one.label}")) for one in told]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _result(one: PredictedFunction, task: str, rule: int) -> dict[str, Any]:
+def _sarif_result(one: FunctionPrediction, task: str, rule: int) -> dict[str, Any]:
     chance = one.chances[one.label]
     artifact = {"uri": quote(PurePath(one.file).as_posix())}
     region: dict[str, Any] = {"startLine": one.line, "endLine": one.end_line}
@@ -273,11 +276,11 @@ def _result(one: PredictedFunction, task: str, rule: int) -> dict[str, Any]:
     if one.column:
         region["snippet"] = {"text": one.text}
     if one.has_bug and one.spot is not None:
-        region = {**_region(one.spot), "snippet": {"text": one.spot.text}}
+        region = {**_sarif_region(one.spot), "snippet": {"text": one.spot.text}}
         message += f" at `{one.spot.text}`"
     if one.has_bug and one.spot is not None and one.repair is not None:
         message += f"; `{one.repair}` would be right"
-        edit = {"deletedRegion": _region(one.spot), "insertedContent": {"text": one.repair}}
+        edit = {"deletedRegion": _sarif_region(one.spot), "insertedContent": {"text": one.repair}}
         said = {"text": f"Replace `{one.spot.text}` by `{one.repair}`"}
         changes = [{"artifactLocation": artifact, "replacements": [edit]}]
         more["fixes"] = [{"description": said, "artifactChanges": changes}]
@@ -295,7 +298,7 @@ def _result(one: PredictedFunction, task: str, rule: int) -> dict[str, Any]:
     }
 
 
-def _region(spot: FilePlace) -> dict[str, Any]:
+def _sarif_region(spot: SourceLocation) -> dict[str, Any]:
     return {
         "startLine": spot.line,
         "startColumn": spot.column,
@@ -304,14 +307,14 @@ def _region(spot: FilePlace) -> dict[str, Any]:
     }
 
 
-FORMS: Mapping[str, Callable[[Predictions], str]] = {"text": as_text, "json": as_json, "sarif": as_sarif}
+FORMS: Mapping[str, Callable[[Predictions], str]] = {"text": to_text, "json": to_json, "sarif": to_sarif}
 
 
 _TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True)
-class NewFunction:
+class InputFunction:
     """A function and where it stands, lines from 1; of a file without functions the file.
 
     Attributes:
@@ -330,20 +333,20 @@ class NewFunction:
     span: Function = field(default=Function(0, 0, "", ""), repr=False)
     whole: str = field(default="", repr=False)
 
-    def spot(self, start: int, end: int) -> FilePlace:
+    def spot(self, start: int, end: int) -> SourceLocation:
         """Some characters of the function as a place in its file."""
-        first, stop = (self.span.outside(place) for place in (start, end))
-        at, to = _position(self.whole, first), _position(self.whole, stop)
-        return FilePlace(*at, *to, self.whole[first:stop])
+        first, stop = (self.span.to_file_position(place) for place in (start, end))
+        at, to = _line_and_column(self.whole, first), _line_and_column(self.whole, stop)
+        return SourceLocation(*at, *to, self.whole[first:stop])
 
-    def said(self, chances: Mapping[str, float]) -> PredictedFunction:
+    def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
         """The function with the probability of every class."""
         label = max(chances, key=lambda name: chances[name])
-        return PredictedFunction(self.file, self.line, self.end_line, self.item.name, label, chances)
+        return FunctionPrediction(self.file, self.line, self.end_line, self.item.name, label, chances)
 
 
 @dataclass(frozen=True, slots=True)
-class NewPlace:
+class InputSpan:
     """A place in a function that a task asks about.
 
     Attributes:
@@ -354,7 +357,7 @@ class NewPlace:
         right: The class by the syntax of the code.
     """
 
-    function: NewFunction
+    function: InputFunction
     start: int
     end: int
     other: tuple[int, int] | None
@@ -375,12 +378,12 @@ class NewPlace:
         """The place, and the other one of a pair."""
         return ((self.start, self.end), *([self.other] if self.other else []))
 
-    def said(self, chances: Mapping[str, float]) -> PredictedFunction:
+    def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
         """The place with the probability of every class, and the right one."""
         text = self.item.text
-        first, last = (line_breaks(text, 0, place) for place in (self.start, self.end))
+        first, last = (count_line_breaks(text, 0, place) for place in (self.start, self.end))
         return replace(
-            self.function.said(chances),
+            self.function.build_prediction(chances),
             line=self.function.line + first,
             end_line=self.function.line + last,
             column=_column(text, self.start),
@@ -389,7 +392,7 @@ class NewPlace:
         )
 
 
-def new_functions(files: Iterable[Path], skipped: list[str]) -> list[NewFunction]:
+def read_functions(files: Iterable[Path], skipped: list[str]) -> list[InputFunction]:
     """The functions of files, in their order.
 
     Args:
@@ -399,14 +402,14 @@ def new_functions(files: Iterable[Path], skipped: list[str]) -> list[NewFunction
     Raises:
         InputError: There is no such file.
     """
-    return [function for file in files for function in _functions(file, skipped)]
+    return [function for file in files for function in _read_file(file, skipped)]
 
 
-def _functions(file: Path, skipped: list[str]) -> list[NewFunction]:
+def _read_file(file: Path, skipped: list[str]) -> list[InputFunction]:
     if not file.is_file():
         raise InputError(f"file {str(file)!r}: no such file")
-    intake, named = Intake(), str(file)
-    text, language = read_text(file, named, intake), language_of_path(named) or _TEXT
+    intake, named = SkipCounter(), str(file)
+    text, language = read_text(file, named, intake), find_path_language(named) or _TEXT
     if text is None or not text.strip():
         skipped.append(f"{named}: {', '.join(intake.counts) or 'empty'}")
         return []
@@ -419,12 +422,12 @@ def _functions(file: Path, skipped: list[str]) -> list[NewFunction]:
     unit = "function" if functions else "file"
     spans = functions or [Function(0, len(text), named, named)]
     return [
-        NewFunction(item, named, _line(text, item.offset), _line(text, span.end), span, text)
-        for item, span in zip(items_of(source, unit, intake, lambda _: functions), spans, strict=True)
+        InputFunction(item, named, _line(text, item.offset), _line(text, span.end), span, text)
+        for item, span in zip(extract_items(source, unit, intake, lambda _: functions), spans, strict=True)
     ]
 
 
-def _position(text: str, place: int) -> tuple[int, int]:
+def _line_and_column(text: str, place: int) -> tuple[int, int]:
     """Line and column of a character, both from 1."""
     return _line(text, place), _column(text, place)
 
@@ -434,4 +437,4 @@ def _column(text: str, place: int) -> int:
 
 
 def _line(text: str, place: int) -> int:
-    return line_breaks(text, 0, place) + 1
+    return count_line_breaks(text, 0, place) + 1

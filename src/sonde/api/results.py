@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from sonde.api.hidden_states import probe_states
+from sonde.api.hidden_states import read_probe_states
 from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import Place
-from sonde.experiments.progress import headline
+from sonde.experiments.progress import headline_lines
 from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
     PLOTS,
     Chart,
-    Drawing,
     ModelInfo,
     RunData,
     Section,
-    as_svg,
-    build_report,
-    draw,
-    first_screen,
-    sized_spec,
+    SvgImage,
+    answer_by_lens,
+    build_section,
+    to_sized_spec,
+    to_svg,
+    write_report,
 )
 from sonde.results.schema import scan_files
 from sonde.results.scores import read_scores as read_table
-from sonde.store.address import shown
-from sonde.store.remote import fetched
+from sonde.store.address import format_path
+from sonde.store.remote import fetch_folder
 from sonde.store.run_folder import RunDirectory
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plotted:
+class SectionFigure:
     """A section of the page.
 
     Attributes:
@@ -69,12 +69,12 @@ class Plotted:
         They have no colours of their own, since altair combines no charts that do; an image in the notebook
         and `svgs` have those of the page.
         """
-        return [_altair(sized_spec(chart)) for chart in self.section.figure.charts]
+        return [_to_altair(to_sized_spec(chart)) for chart in self.section.figure.charts]
 
     @property
     def svgs(self) -> list[str]:
         """Its charts and drawings as SVG, drawn here and without a network."""
-        return [as_svg(one) for one in (*self.section.figure.charts, *self.section.figure.drawings)]
+        return [to_svg(one) for one in (*self.section.figure.charts, *self.section.figure.drawings)]
 
     @property
     def table(self) -> pl.DataFrame | None:
@@ -90,28 +90,28 @@ class Plotted:
         parts = [
             Markup("<h3>{}</h3>").format(self.title),
             Markup("<p>{}</p>").format(figure.answer),
-            *(image(one) for one in (*figure.charts, *figure.drawings)),
+            *(render_image(one) for one in (*figure.charts, *figure.drawings)),
             Markup("<p><small>{}</small></p>").format(self.section.plot.caption),
             *(Markup("<p><small>{}</small></p>").format(note) for note in figure.notes),
         ]
         return str(Markup("<div>{}</div>").format(Markup("").join(parts)))
 
 
-def plotted(run: RunData, name: str) -> Plotted:
+def find_section(run: RunData, name: str) -> SectionFigure:
     """A section of a run by the name of its plot.
 
     Raises:
         UnknownNameError: No plot has this name.
         InputError: The run has nothing to show for it.
     """
-    section = draw(run, name)
+    section = build_section(run, name)
     if section is None:
         of = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
         raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{of}")
-    return Plotted(section)
+    return SectionFigure(section)
 
 
-def _altair(spec: dict[str, Any]) -> AnyChart:
+def _to_altair(spec: dict[str, Any]) -> AnyChart:
     """A specification as altair's class for it; the charts of the page are valid, so none is looked for."""
     import altair as alt
 
@@ -126,17 +126,17 @@ def _altair(spec: dict[str, Any]) -> AnyChart:
     return kind.from_dict(spec, validate=False)
 
 
-def image(figure: Chart | Drawing) -> Markup:
+def render_image(figure: Chart | SvgImage) -> Markup:
     """A chart as an image, which runs no script and whose ids meet no others on the page of a notebook."""
     try:
-        svg = as_svg(figure)
+        svg = to_svg(figure)
     except (ValueError, RuntimeError):
         return Markup("<p>{} could not be drawn.</p>").format(figure.title)
     data = base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
     return Markup('<p><img alt="{}" src="data:image/svg+xml;base64,{}"></p>').format(figure.title, data)
 
 
-def run_html(title: str, run: RunData) -> str:
+def render_run(title: str, run: RunData) -> str:
     """HTML that needs no network; every text of the run is escaped.
 
     Args:
@@ -145,11 +145,11 @@ def run_html(title: str, run: RunData) -> str:
     """
     lines = ["no scores yet"]
     if run.directory.holds(run.directory.scores):
-        lines = [*(answer.line() for answer in first_screen(run)), *headline(run.directory.scores)]
+        lines = [*(answer.line() for answer in answer_by_lens(run)), *headline_lines(run.directory.scores)]
     chart = first_chart(run)
     return str(
         Markup("<div><p><strong>{}</strong></p><pre>{}</pre>{}</div>").format(
-            title, "\n".join(lines).strip("\n"), image(chart) if chart else ""
+            title, "\n".join(lines).strip("\n"), render_image(chart) if chart else ""
         )
     )
 
@@ -161,7 +161,7 @@ def first_chart(run: RunData) -> Chart | None:
     wanted = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
     # A lens without a plot has the chart of its numbers.
     names = [*(name for _, name in wanted), *(f"numbers_{lens}" for lens in lenses)]
-    sections = (draw(run, name) for name in names)
+    sections = (build_section(run, name) for name in names)
     return next((section.figure.charts[0] for section in sections if section and section.figure.charts), None)
 
 
@@ -179,10 +179,10 @@ def read_scores(directory: Place) -> pl.DataFrame:
         InputError: There are no scores.
         StoreError: Those of a run are no longer what was written.
     """
-    path = fetched(directory)
+    path = fetch_folder(directory)
     file = RunDirectory(path).scores if path.is_dir() else path
     if not RunDirectory(file.parent).holds(file):
-        raise InputError(f"{shown(path)!r}: no scores here (no such file: {shown(file)})")
+        raise InputError(f"{format_path(path)!r}: no scores here (no such file: {format_path(file)})")
     try:
         return read_table(file)
     except pl.exceptions.PolarsError as error:
@@ -204,7 +204,7 @@ class Run:
     """
 
     def __init__(self, directory: Place) -> None:
-        self._data = RunData(fetched(directory))
+        self._data = RunData(fetch_folder(directory))
         self.directory: Path = self._data.directory.root
         self.summary: Mapping[str, Any] = self._data.summary
 
@@ -249,7 +249,7 @@ class Run:
             if frame is not None
         ]
         if not frames:
-            raise UnknownNameError("lens with observations in this run", lens, self._observed())
+            raise UnknownNameError("lens with observations in this run", lens, self._list_observations())
         return pl.concat(frames, how="diagonal_relaxed")
 
     def states(
@@ -275,7 +275,7 @@ class Run:
             UsageError: The model has no such layer, or several models are to choose from.
             InputError: The probe lens was not run, or its states are not there.
         """
-        return probe_states(self._data, self._chosen(model), task, layer, pooling)
+        return read_probe_states(self._data, self._select_model(model), task, layer, pooling)
 
     def write_features(
         self,
@@ -307,7 +307,7 @@ class Run:
         from sonde.api.hidden_states import write_features
 
         return write_features(
-            self._data, self._chosen(model), task, Path(file), layers=layers, pooling=pooling
+            self._data, self._select_model(model), task, Path(file), layers=layers, pooling=pooling
         )
 
     def predict(
@@ -336,21 +336,21 @@ class Run:
             UnknownNameError: The run has no such task or model.
             InputError: There is no probe, the model has changed, or no file holds anything to predict.
         """
-        from sonde.api.hidden_states import check_families
+        from sonde.api.hidden_states import check_model_families
         from sonde.api.predict import predict
 
-        check_families(self._data, model)
+        check_model_families(self._data, model)
         named = [files] if isinstance(files, str | os.PathLike) else files
         return predict(self._data, map(Path, named), task=task, model=model, layer=layer)
 
-    def plot(self, name: str) -> Plotted:
+    def plot(self, name: str) -> SectionFigure:
         """One section of the page by name (``sonde list plots``); a notebook shows it.
 
         Raises:
             UnknownNameError: No plot has this name.
             InputError: The run has nothing to show for it.
         """
-        return plotted(self._data, name)
+        return find_section(self._data, name)
 
     @property
     def joined(self) -> pl.DataFrame:
@@ -367,7 +367,7 @@ class Run:
     def page(self) -> Path:
         """The page, one file that needs no network; built where it is missing, damaged or of before."""
         held = self._data.directory
-        return held.report if held.page_is_current() else build_report(self.directory)
+        return held.report if held.is_page_current() else write_report(self.directory)
 
     def __repr__(self) -> str:
         corpora = dict.fromkeys(str(corpus["name"]) for corpus in self.summary.get("corpus") or ())
@@ -375,7 +375,7 @@ class Run:
         return f"<sonde.Run {str(self.directory)!r}: {' '.join(what.split())}>"
 
     def _repr_html_(self) -> str:
-        return run_html(repr(self), self._data)
+        return render_run(repr(self), self._data)
 
     def _model(self, name: str) -> ModelInfo:
         for model in self._data.models:
@@ -383,12 +383,12 @@ class Run:
                 return model
         raise UnknownNameError("model of this run", name, self.models)
 
-    def _chosen(self, name: str | None) -> ModelInfo:
+    def _select_model(self, name: str | None) -> ModelInfo:
         """The model that is named, or the only one."""
         if name is None and len(self.models) > 1:
             raise UsageError(f"the run has several models; name one of {', '.join(self.models)}")
         return self._model(name) if name is not None else self._data.models[0]
 
-    def _observed(self) -> list[str]:
+    def _list_observations(self) -> list[str]:
         folders = (self.directory / "observations").glob("lens=*")
         return sorted(folder.name.partition("=")[2] for folder in folders)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import multiprocessing
 from dataclasses import replace
 
-from sonde.api.cost import within_budget
-from sonde.api.outputs import Wanted
+from sonde.api.cost import fit_to_budget
+from sonde.api.outputs import OutputOptions
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
-from sonde.base.progress import Progress, Silent
+from sonde.base.progress import NullProgress, Progress
 from sonde.experiments import Experiment
 from sonde.experiments.arguments import DeviceMap, GivenOptions, Names, Place, from_arguments
 from sonde.experiments.run import run as carry_out
-from sonde.store.remote import in_step
+from sonde.store.remote import sync_folder
 
 
 def run(
@@ -112,7 +112,7 @@ def run(
     Raises:
         SondeError: One line for a person, as on the command line; whatever was finished is kept.
     """
-    _refuse_within_an_import()
+    _check_main_guard()
     wanted, execution = from_arguments(
         experiment=experiment,
         file=file,
@@ -148,15 +148,15 @@ def run(
         batch_tokens=batch_tokens,
         trust_remote_code=trust_remote_code,
     )
-    with in_step(execution.output, (progress or Silent()).note) as folder:
+    with sync_folder(execution.output, (progress or NullProgress()).note) as folder:
         # The page is not part of this call.
-        wanted, execution = within_budget(
-            wanted, replace(execution, output=folder), wanted=Wanted(page=False), progress=progress
+        wanted, execution = fit_to_budget(
+            wanted, replace(execution, output=folder), wanted=OutputOptions(page=False), progress=progress
         )
         return Run(carry_out(wanted, execution, progress).directory.root)
 
 
-def _refuse_within_an_import() -> None:
+def _check_main_guard() -> None:
     """Refuse a call by a script that a process of a run only imports: it would run inside itself.
 
     Raises:

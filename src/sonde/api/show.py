@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.alignment.align import inked
-from sonde.api.predictions import NewFunction, new_functions
+from sonde.alignment.align import trim_spans
+from sonde.api.predictions import InputFunction, read_functions
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture.requests import (
     Masked,
@@ -31,18 +31,18 @@ from sonde.capture.requests import (
     WordLookups,
     WordRanks,
 )
-from sonde.experiments.arguments import Names, Place, several
+from sonde.experiments.arguments import Names, Place, as_tuple
 from sonde.languages import has_facet
 from sonde.languages.engine.relations import Words
-from sonde.languages.engine.text import blank
+from sonde.languages.engine.text import whitespace_mask
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.edges import FACET, Edges, read_item, subwords_of
-from sonde.lenses.engine.observations import put_together, whole_words, word_by_word
-from sonde.lenses.surprisal.options import objective_for
-from sonde.models import describe, load_model, seen_items, settle, spec_of
-from sonde.report import page_of_function
+from sonde.lenses.attention.edges import FACET, Edges, find_word_subwords, read_item
+from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
+from sonde.lenses.surprisal.options import select_objective
+from sonde.models import describe_model, load_model, parse_spec, resolve_auto, seen_items
+from sonde.report import render_function_page
 from sonde.report.explorer import ONE, read_slug
-from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, Findings
+from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, TokenFindings
 from sonde.results.text_format import legible
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
@@ -58,7 +58,7 @@ MOST_WORDS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ModelView:
     """A function as one model reads it.
 
     Attributes:
@@ -96,7 +96,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class FunctionView:
     """One function, as models read it.
 
     Attributes:
@@ -115,10 +115,10 @@ class Showing:
     language: str
     text: str
     others: tuple[str, ...]
-    reads: tuple[Read, ...]
+    reads: tuple[ModelView, ...]
 
 
-def show(file: Place, models: Names, *, function: str | None = None, device: str = "auto") -> Showing:
+def show(file: Place, models: Names, *, function: str | None = None, device: str = "auto") -> FunctionView:
     """One function of a file as models read it; the file is parsed and never run.
 
     Args:
@@ -134,21 +134,22 @@ def show(file: Place, models: Names, *, function: str | None = None, device: str
         InputError: The file cannot be read, or a model gives no finite number.
         UnknownNameError: There is no such function or model.
     """
-    chosen, others = _chosen(Path(file), function)
+    chosen, others = _select_function(Path(file), function)
     specs = {
-        name: settle(spec_of(name, device=device), attention=True) for name in several("models", models) or ()
+        name: resolve_auto(parse_spec(name, device=device), attention=True)
+        for name in as_tuple("models", models) or ()
     }
     for spec in specs.values():
         # What is going to be refused is refused before another model has been read.
-        describe(spec)
-    reads = tuple(_read(load_model(spec), chosen, name) for name, spec in specs.items())
+        describe_model(spec)
+    reads = tuple(_read_function(load_model(spec), chosen, name) for name, spec in specs.items())
     item = chosen.item
-    return Showing(chosen.file, item.name, chosen.line, item.language, item.text, others, reads)
+    return FunctionView(chosen.file, item.name, chosen.line, item.language, item.text, others, reads)
 
 
-def _chosen(file: Path, function: str | None) -> tuple[NewFunction, tuple[str, ...]]:
+def _select_function(file: Path, function: str | None) -> tuple[InputFunction, tuple[str, ...]]:
     skipped: list[str] = []
-    found = new_functions([file], skipped)
+    found = read_functions([file], skipped)
     if not found:
         raise InputError(f"nothing to show: {skipped[0] if skipped else file}")
     names = [one.item.name for one in found]
@@ -158,43 +159,43 @@ def _chosen(file: Path, function: str | None) -> tuple[NewFunction, tuple[str, .
     return found[at], tuple(name for place, name in enumerate(names) if place != at)
 
 
-def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
-    from sonde.alignment import surfaces
+def _read_function(loaded: LoadedModel, chosen: InputFunction, name: str) -> ModelView:
+    from sonde.alignment import get_surfaces
     from sonde.capture import observe_lenses, prepare
-    from sonde.capture.attention_backend import unread
+    from sonde.capture.attention_backend import unreadable_reason
 
     (prepared,) = prepare(loaded, [chosen.item])
-    words, edges, without = _related(loaded, prepared)
+    words, edges, without = _find_relations(loaded, prepared)
     capabilities = loaded.capabilities
     unscored = f"this {capabilities.kind} has {capabilities.lacks}" if capabilities.lacks else ""
-    passes: dict[str, list[Pass]] = {} if unscored else {"scores": [_scored(prepared, capabilities.kind)]}
+    passes: dict[str, list[Pass]] = {} if unscored else {"scores": [_score_pass(prepared, capabilities.kind)]}
     if words is not None and edges is not None:
-        without = unread(loaded)
+        without = unreadable_reason(loaded)
         if not without:
-            passes["attention"] = [_attention(prepared, words, edges)]
+            passes["attention"] = [_attention_pass(prepared, words, edges)]
     (observed,) = observe_lenses(loaded, [prepared], passes)
     # The one item is read, or nothing is: then that is what was raised.
     assert not observed.unread
     bits, scores = np.full(len(prepared.alignment.subwords), np.nan), None
     if not unscored:
         captures = observed.captures["scores"]
-        scores = captures[0].scores if capabilities.kind == "decoder" else put_together(captures)
+        scores = captures[0].scores if capabilities.kind == "decoder" else combine_masked_scores(captures)
         if scores is None or not np.isfinite(scores.nats[scores.scored]).all():
             raise InputError(f"model {name!r} gives no finite surprisal for {chosen.file!r}")
         bits = np.where(scores.scored, scores.nats, np.nan) / math.log(2)
     attended = observed.captures["attention"][0].words if "attention" in passes else {}
     if not attended and not without:
         without = "it is longer than the model can take at once"
-    relations, arcs = _arcs(attended, words, edges, chosen.item.text)
+    relations, arcs = _relation_tables(attended, words, edges, chosen.item.text)
     size = max(len(chosen.item.text.encode("utf-8", "replace")), 1)
-    return Read(
+    return ModelView(
         model=name,
-        objective="" if unscored else objective_for({name: capabilities}, {}),
+        objective="" if unscored else select_objective({name: capabilities}, {}),
         bits_per_byte=None if unscored else float(np.nansum(bits)) / size,
-        tokens=_tokens(prepared, scores, bits, surfaces(loaded.tokenizer, capabilities.vocab)),
+        tokens=_token_table(prepared, scores, bits, get_surfaces(loaded.tokenizer, capabilities.vocab)),
         relations=relations,
         arcs=arcs,
-        nodes=_nodes(prepared, bits).with_columns(
+        nodes=_node_table(prepared, bits).with_columns(
             pl.lit(float("nan")).alias("bits") if unscored else pl.col("bits")
         ),
         without=without,
@@ -204,15 +205,15 @@ def _read(loaded: LoadedModel, chosen: NewFunction, name: str) -> Read:
     )
 
 
-def _scored(prepared: Prepared, kind: str) -> Pass:
+def _score_pass(prepared: Prepared, kind: str) -> Pass:
     wanted = (TokenScores(top_k=EXPECTED),)
     if kind == "decoder":
         return Pass(Plain(), wanted)
-    cut = word_by_word if kind == "encoder" else whole_words
+    cut = word_masks if kind == "encoder" else word_gaps
     return Pass(Masked({prepared.item.item_id: cut(prepared.alignment)}), wanted)
 
 
-def _related(loaded: LoadedModel, prepared: Prepared) -> tuple[Words | None, Edges | None, str]:
+def _find_relations(loaded: LoadedModel, prepared: Prepared) -> tuple[Words | None, Edges | None, str]:
     """The words and relations of a function, or why there is no attention to show."""
     item = prepared.item
     if loaded.capabilities.attention not in ("interface", "eager"):
@@ -230,13 +231,15 @@ def _related(loaded: LoadedModel, prepared: Prepared) -> tuple[Words | None, Edg
     return words, edges, ""
 
 
-def _attention(prepared: Prepared, words: Words, edges: Edges) -> Pass:
-    first, stop = subwords_of(words, prepared.alignment.subwords)
-    asked = WordLookups(first, stop, words.candidate, edges.ahead, edges.behind, RankRules(picks=True))
+def _attention_pass(prepared: Prepared, words: Words, edges: Edges) -> Pass:
+    first, stop = find_word_subwords(words, prepared.alignment.subwords)
+    asked = WordLookups(
+        first, stop, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, RankRules(picks=True)
+    )
     return Pass(Plain(), (WordAttention({prepared.item.item_id: asked}),))
 
 
-def _tokens(
+def _token_table(
     prepared: Prepared,
     scores: ScoredSubwords | None,
     bits: Float[np.ndarray, " subword"],
@@ -283,7 +286,7 @@ _ENDS = {
 _ARCS = {**_HEAD, **_ENDS, "found": pl.Boolean}
 
 
-def _arcs(
+def _relation_tables(
     attended: Mapping[str, WordRanks], words: Words | None, edges: Edges | None, text: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """For each relation the head that finds most of its edges at once, and what that head picks."""
@@ -307,7 +310,10 @@ def _arcs(
         hits, side, layer, head = best
         of = {"relation": relation, "side": side, "layer": layer, "head": head}
         relations.append({**of, "edges": len(rows), "found": hits})
-        found, looked = attended[side], edges.behind if side == "decoder" else edges.ahead
+        found, looked = (
+            attended[side],
+            edges.causal_lookups if side == "decoder" else edges.bidirectional_lookups,
+        )
         assert found.picks is not None
         for row in rows.tolist():
             ends = {
@@ -325,10 +331,10 @@ def _arcs(
     return ordered, pl.DataFrame(arcs, schema=_ARCS).sort("asked", "relation")
 
 
-def _nodes(prepared: Prepared, bits: Float[np.ndarray, " subword"]) -> pl.DataFrame:
+def _node_table(prepared: Prepared, bits: Float[np.ndarray, " subword"]) -> pl.DataFrame:
     tree, subwords = prepared.tree, prepared.alignment.subwords
     # A blank before a word belongs to its subword and to no node of the word.
-    left, right = inked(subwords.start, subwords.end, ~blank(subwords.text))
+    left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
     starts = np.maximum.accumulate(np.where(left < right, left, subwords.start))
     total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(bits))])
     named = np.flatnonzero(tree.named)
@@ -347,7 +353,7 @@ def _nodes(prepared: Prepared, bits: Float[np.ndarray, " subword"]) -> pl.DataFr
     )
 
 
-def page_of(shown: Mapping[str, Any]) -> str:
+def render_page(shown: Mapping[str, Any]) -> str:
     """The page as text.
 
     Args:
@@ -357,14 +363,14 @@ def page_of(shown: Mapping[str, Any]) -> str:
     attended = {slug: read for slug, read in reads.items() if read["arcs"]}
     scored = {slug: read for slug, read in reads.items() if not read["unscored"]}
     found = [
-        *([_surprisal(scored)] if scored else []),
+        *([_surprisal_findings(scored)] if scored else []),
         *([_attention_findings(attended)] if attended else []),
     ]
-    return page_of_function(shown, found)
+    return render_function_page(shown, found)
 
 
-def _surprisal(reads: Mapping[str, Mapping[str, Any]]) -> Findings:
-    return Findings(
+def _surprisal_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings:
+    return TokenFindings(
         lens="surprisal",
         label="Surprisal",
         kind=AMOUNT,
@@ -372,15 +378,15 @@ def _surprisal(reads: Mapping[str, Mapping[str, Any]]) -> Findings:
         texts=frozenset({"subword", "tag"}),
         facts=(("rank", "rank", ""), ("entropy", "entropy", "bits"), ("stands in", "tag", "")),
         colourings=COLOURINGS,
-        rows={slug: {ONE: [_token(row) for row in read["tokens"]]} for slug, read in reads.items()},
+        rows={slug: {ONE: [_token_cells(row) for row in read["tokens"]]} for slug, read in reads.items()},
         summaries={slug: {ONE: round(read["bits_per_byte"], 3)} for slug, read in reads.items()},
         summary="bits per byte",
         alike={slug: WAYS[read["objective"]] for slug, read in reads.items()},
     )
 
 
-def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> Findings:
-    return Findings(
+def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings:
+    return TokenFindings(
         lens="attention",
         label="Attention",
         kind=LINK,
@@ -388,14 +394,14 @@ def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> Findings:
         texts=frozenset({"group", "by"}),
         group="relation",
         rows={
-            slug: {ONE: [link for arc in read["arcs"] if (link := _link(arc))]}
+            slug: {ONE: [link for arc in read["arcs"] if (link := _link_cells(arc))]}
             for slug, read in reads.items()
         },
         alike={slug: str(read["arcs"][0]["side"]) for slug, read in reads.items()},
     )
 
 
-def _token(row: Mapping[str, Any]) -> list[Any]:
+def _token_cells(row: Mapping[str, Any]) -> list[Any]:
     scored = row["rank"] > 0
     # Which pieces were likelier is known, not by how much.
     top = [part for piece in row["expected"] for part in (legible(piece), None)]
@@ -403,7 +409,7 @@ def _token(row: Mapping[str, Any]) -> list[Any]:
     return [row["start"], row["end"], bits, row["rank"] or None, entropy, row["text"], row["kind"], top]
 
 
-def _link(row: Mapping[str, Any]) -> list[Any] | None:
+def _link_cells(row: Mapping[str, Any]) -> list[Any] | None:
     """A row of a relation; None where the head looks at nothing, or nothing is looked for."""
     ends = [(row[end], len(row[f"{end}_text"])) for end in ("asked", "picked", "expected")]
     if any(start is None for start, _ in ends):

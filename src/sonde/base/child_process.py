@@ -11,11 +11,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
 
-SAFE_PATH = "PYTHONSAFEPATH"
+SAFE_PATH_ENV = "PYTHONSAFEPATH"
 """Environment variable that keeps the current folder out of an interpreter's import path."""
 
 
-class _Entered:
+class _ActiveContexts:
     """Count of active `safe_path_environment` contexts in all threads, with the value to restore."""
 
     lock = Lock()
@@ -24,23 +24,23 @@ class _Entered:
 
 
 @contextmanager
-def safe_children() -> Generator[None]:
+def safe_path_environment() -> Generator[None]:
     """Keep the current folder out of the import path of child processes that start in this context.
 
     The environment is shared by all threads, so it is restored when the last context exits.
     """
-    with _Entered.lock:
-        if not _Entered.number:
-            _Entered.before = os.environ.get(SAFE_PATH)
-        _Entered.number += 1
-        os.environ[SAFE_PATH] = "1"
+    with _ActiveContexts.lock:
+        if not _ActiveContexts.number:
+            _ActiveContexts.before = os.environ.get(SAFE_PATH_ENV)
+        _ActiveContexts.number += 1
+        os.environ[SAFE_PATH_ENV] = "1"
     try:
         yield
     finally:
-        with _Entered.lock:
-            _Entered.number -= 1
-            if not _Entered.number:
-                if _Entered.before is None:
-                    os.environ.pop(SAFE_PATH, None)
+        with _ActiveContexts.lock:
+            _ActiveContexts.number -= 1
+            if not _ActiveContexts.number:
+                if _ActiveContexts.before is None:
+                    os.environ.pop(SAFE_PATH_ENV, None)
                 else:
-                    os.environ[SAFE_PATH] = _Entered.before
+                    os.environ[SAFE_PATH_ENV] = _ActiveContexts.before

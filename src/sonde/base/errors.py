@@ -22,17 +22,17 @@ from typing import Self
 _LOGIN = re.compile(r"(?<=://)[^/\s'\"]+@")
 
 
-_NAMED = re.compile(r"TOKEN(?!IZ)|SECRET|PASSW(?:OR)?D|CREDENTIAL|(?:^|_)KEY(?:_|$)", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"TOKEN(?!IZ)|SECRET|PASSW(?:OR)?D|CREDENTIAL|(?:^|_)KEY(?:_|$)", re.IGNORECASE)
 
 
-_SHORTEST = 8
+_MINIMUM_SECRET_LENGTH = 8
 """Minimum length of a key; shorter values, such as ``true``, may occur in any sentence."""
 
 
-_HIDDEN = "***"
+_MASK = "***"
 
 
-def without_secrets(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """Mask logins in addresses and the values of environment variables that hold keys.
 
     A variable holds a key if its name says so: ``HF_TOKEN``, ``PGPASSWORD``, ``AWS_SECRET_ACCESS_KEY``,
@@ -41,11 +41,15 @@ def without_secrets(text: str) -> str:
     >>> redact_secrets("https://me:pass@host/simple cannot be reached")
     'https://***@host/simple cannot be reached'
     """
-    text = _LOGIN.sub(f"{_HIDDEN}@", text)
-    held = {value for name, value in os.environ.items() if _NAMED.search(name) and len(value) >= _SHORTEST}
+    text = _LOGIN.sub(f"{_MASK}@", text)
+    secrets = {
+        value
+        for name, value in os.environ.items()
+        if _SECRET_NAME.search(name) and len(value) >= _MINIMUM_SECRET_LENGTH
+    }
     # The longest first: a secret may contain another.
-    for value in sorted(held, key=len, reverse=True):
-        text = text.replace(value, _HIDDEN)
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, _MASK)
     return text
 
 
@@ -56,7 +60,7 @@ class SondeError(Exception):
 
     def __str__(self) -> str:
         """Return the message without keys and logins: it goes to terminals, logs and the files of a run."""
-        return without_secrets(super().__str__())
+        return redact_secrets(super().__str__())
 
 
 class UsageError(SondeError):
@@ -64,9 +68,9 @@ class UsageError(SondeError):
 
     exit_code = 2
 
-    def located(self, where: str) -> Self:
+    def located(self, location: str) -> Self:
         """Append `location` to the message and return the error."""
-        self.args = (f"{self}; in {where}",)
+        self.args = (f"{self}; in {location}",)
         return self
 
 
@@ -80,17 +84,19 @@ class UnknownNameError(UsageError):
         fix: What to do next, for example ``"see `sonde list lenses`"``.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], fix: str = "") -> None:
-        known = sorted(known)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    def __init__(self, kind: str, name: str, candidates: Iterable[str], fix: str = "") -> None:
+        candidates = sorted(candidates)
+        matches = difflib.get_close_matches(name, candidates, n=1, cutoff=0.5)
         parts = [f"unknown {kind} {name!r}"]
-        parts.append(f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}")
+        parts.append(
+            f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(candidates) or 'none'}"
+        )
         if fix:
             parts.append(fix)
         super().__init__("; ".join(parts))
-        self._arguments = (kind, name, tuple(known), fix)
+        self._arguments = (kind, name, tuple(candidates), fix)
         self.name = name
-        self.nearest = near[0] if near else None
+        self.suggestion = matches[0] if matches else None
 
     def __reduce__(self) -> tuple[type[UnknownNameError], tuple[str, str, tuple[str, ...], str]]:
         """Return the arguments for unpickling; the default would pass the message as ``kind``."""
@@ -111,7 +117,7 @@ class StoreError(SondeError):
     """A result that could not be written or read back: a full disk, a damaged entry."""
 
 
-def not_finite(dtype: object = "") -> str:
+def explain_nan(dtype: object = "") -> str:
     """Return why numbers of a model are NaN or infinite, and the fix, for the end of a line.
 
     Args:

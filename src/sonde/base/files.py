@@ -12,35 +12,35 @@ from pathlib import Path
 
 from sonde.base.errors import StoreError, UsageError
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 
-_CLOCKS_DIFFER_SECONDS = 3600.0
+_CLOCK_TOLERANCE_SECONDS = 3600.0
 """Tolerance for the clock of a file server that is ahead of this machine's."""
 
 
-def cache_folder(name: str) -> Path:
+def get_cache_folder(name: str) -> Path:
     """Return the folder `name` in the cache, see `get_cache_root`."""
-    return cache_root() / name
+    return get_cache_root() / name
 
 
-def cache_root() -> Path:
+def get_cache_root() -> Path:
     """Return ``$SONDE_CACHE``, else the folder ``sonde`` in the platform's cache folder.
 
     Raises:
         UsageError: It would be in the home folder of the user, and there is none.
     """
-    if own := os.environ.get("SONDE_CACHE"):
-        return expand_home(own)
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "sonde"
+    if sonde_cache := os.environ.get("SONDE_CACHE"):
+        return expand_home(sonde_cache)
+    if xdg_cache := os.environ.get("XDG_CACHE_HOME"):
+        return Path(xdg_cache) / "sonde"
     if sys.platform == "darwin":
-        return home_folder() / "Library" / "Caches" / "sonde"
+        return get_home_folder() / "Library" / "Caches" / "sonde"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home_folder()) / "sonde" / "cache"
-    return home_folder() / ".cache" / "sonde"
+        return Path(os.environ.get("LOCALAPPDATA") or get_home_folder()) / "sonde" / "cache"
+    return get_home_folder() / ".cache" / "sonde"
 
 
-def home_folder() -> Path:
+def get_home_folder() -> Path:
     """Return the home folder of the user.
 
     Raises:
@@ -67,7 +67,7 @@ def expand_home(path: str | Path) -> Path:
         return path
 
 
-def check_name(folder: Path) -> None:
+def check_folder_name(folder: Path) -> None:
     """Check that the libraries that read tables can open `folder`.
 
     Raises:
@@ -96,16 +96,16 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as handle:
-            handle.write(raw)
-            handle.flush()
-            os.fsync(handle.fileno())
+        with temporary.open("wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
         reason = error.strerror or str(error)
-        remedy = "free space" if error.errno in _NO_SPACE else "name a place that can be written"
+        remedy = "free space" if error.errno in _DISK_FULL_ERRORS else "name a place that can be written"
         raise StoreError(
             f"cannot write {path}: {reason}; finished results are kept, {remedy} and run again"
         ) from error
@@ -115,24 +115,24 @@ FileStamp = tuple[str, int, int, int, int]
 """Path, inode, size in bytes, modification time and change time (nanoseconds)."""
 
 
-def file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
+def get_file_stamps(files: Iterable[Path]) -> tuple[FileStamp, ...]:
     """Return the stamps of files, which change when a file is written again; no content is read."""
-    status = ((path, path.stat()) for path in files)
+    statuses = ((path, path.stat()) for path in files)
     return tuple(
-        (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in status
+        (str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for path, stat in statuses
     )
 
 
-def last_use(status: os.stat_result) -> float:
+def get_last_use(status: os.stat_result) -> float:
     """Return when a file of a cache was last used, by its modification time, in seconds.
 
     A time in the future is invalid: the clock was set back since. Such a file counts as the least recently
     used, or it would never be evicted and push out files in use.
     """
-    return status.st_mtime if status.st_mtime <= time.time() + _CLOCKS_DIFFER_SECONDS else 0.0
+    return status.st_mtime if status.st_mtime <= time.time() + _CLOCK_TOLERANCE_SECONDS else 0.0
 
 
-def linked(source: Path, target: Path) -> bool:
+def try_hard_link(source: Path, target: Path) -> bool:
     """Replace `target` by a hard link to `source`; return False if the file systems do not support it."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:

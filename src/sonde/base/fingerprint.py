@@ -13,7 +13,7 @@ from typing import Any
 
 _DIGEST_BYTES = 16
 _ENCODER = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
-_WRITTEN: Mapping[type, Callable[[Any], str]] = {str: encode_basestring_ascii, int: int.__repr__}
+_SCALAR_ENCODERS: Mapping[type, Callable[[Any], str]] = {str: encode_basestring_ascii, int: int.__repr__}
 
 OMITTED_AT_DEFAULT: Mapping[str, Any] = {"omitted_at_default": True}
 """Metadata of a field that is part of a key only if it differs from its default."""
@@ -22,21 +22,25 @@ NOT_IN_KEYS: Mapping[str, Any] = {"in_keys": False}
 """Metadata of a field that is never part of a key, because the key covers its content in another way."""
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Convert a value to JSON types in a canonical order.
 
     A dataclass is named in a key by its ``kind_in_keys`` if it has one, so that the class may be renamed.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: _plain(getattr(value, f.name)) for f in _fields_of(type(value)) if _known(value, f)}
+        fields = {
+            field.name: _to_plain(getattr(value, field.name))
+            for field in _get_fields(type(value))
+            if _is_in_key(value, field)
+        }
         return {"__kind__": getattr(type(value), "kind_in_keys", type(value).__name__), **fields}
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _to_plain(v) for k, v in value.items()}
     if isinstance(value, Set):
-        return sorted((_plain(v) for v in value), key=repr)
+        return sorted((_to_plain(v) for v in value), key=repr)
     if isinstance(value, list | tuple):
         # Pools and item sets are long lists of texts and of pairs of texts.
-        return [v if type(v) is str else _plain(v) for v in value]
+        return [v if type(v) is str else _to_plain(v) for v in value]
     if isinstance(value, PurePath):
         return value.as_posix()
     if value is None or isinstance(value, str | int | float | bool):
@@ -45,11 +49,11 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _fields_of(kind: type) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(kind)
+def _get_fields(data_class: type) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(data_class)
 
 
-def _known(value: Any, field: dataclasses.Field[Any]) -> bool:
+def _is_in_key(value: Any, field: dataclasses.Field[Any]) -> bool:
     """Return whether a field is part of a key."""
     if not field.metadata.get("in_keys", True):
         return False
@@ -63,9 +67,9 @@ def fingerprint(*parts: Any) -> str:
     True
     """
     # Sampling calls this millions of times: text and integers are written as the encoder writes them.
-    if all(type(part) in _WRITTEN for part in parts):
-        return hash_bytes(f"[{','.join([_WRITTEN[type(part)](part) for part in parts])}]".encode())
-    return hash_bytes(_ENCODER.encode(_plain(parts)).encode())
+    if all(type(part) in _SCALAR_ENCODERS for part in parts):
+        return hash_bytes(f"[{','.join([_SCALAR_ENCODERS[type(part)](part) for part in parts])}]".encode())
+    return hash_bytes(_ENCODER.encode(_to_plain(parts)).encode())
 
 
 def fingerprint_rows(rows: Iterable[tuple[str, ...]]) -> str:
@@ -75,8 +79,8 @@ def fingerprint_rows(rows: Iterable[tuple[str, ...]]) -> str:
     True
     """
     digest = hashlib.blake2b(b"[[", digest_size=_DIGEST_BYTES)
-    for number, row in enumerate(rows):
-        digest.update(f"{',' if number else ''}[{','.join(map(encode_basestring_ascii, row))}]".encode())
+    for index, row in enumerate(rows):
+        digest.update(f"{',' if index else ''}[{','.join(map(encode_basestring_ascii, row))}]".encode())
     digest.update(b"]]")
     return digest.hexdigest()
 
@@ -92,8 +96,8 @@ def hash_file(path: Path) -> str:
     Raises:
         OSError: The file cannot be read.
     """
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES)).hexdigest()
 
 
 def hash_text(text: str) -> str:
@@ -111,7 +115,7 @@ def unit_hash(*parts: Any) -> float:
     return int(fingerprint(*parts)[:13], 16) / 16**13
 
 
-def sample_place(item: str) -> float:
+def display_rank(item: str) -> float:
     """Return the rank of an item, in [0, 1), by which examples are chosen for display.
 
     The order is the same for every lens, so that a lens that analyses few functions in detail analyses those

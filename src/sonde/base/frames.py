@@ -14,20 +14,20 @@ from typing import cast
 
 import polars as pl
 
-_TOGETHER = 512
+_TABLES_PER_BATCH = 512
 
 
-def compact(table: pl.DataFrame) -> pl.DataFrame:
+def compact_table(table: pl.DataFrame) -> pl.DataFrame:
     """Copy the strings of a table out of the buffers that it shares with other tables."""
     return cast(pl.DataFrame, pl.from_arrow(table.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())))
 
 
-def one_below_another(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
+def concatenate_tables(tables: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Concatenate many small tables in batches; at least one table is required."""
-    return pl.concat(_by_the_hundred(tables), rechunk=True)
+    return pl.concat(_concatenate_batches(tables), rechunk=True)
 
 
-def parquet_of(tables: Iterable[pl.DataFrame]) -> bytes:
+def to_parquet(tables: Iterable[pl.DataFrame]) -> bytes:
     """Write many small tables as one Parquet file, with one batch of them in memory at a time.
 
     Args:
@@ -38,17 +38,17 @@ def parquet_of(tables: Iterable[pl.DataFrame]) -> bytes:
     """
     from pyarrow import parquet
 
-    held = (table.to_arrow(compat_level=pl.CompatLevel.oldest()) for table in _by_the_hundred(tables))
-    first = next(held)
-    written = io.BytesIO()
-    with parquet.ParquetWriter(written, first.schema, compression="zstd", write_statistics=False) as writer:
+    batches = (batch.to_arrow(compat_level=pl.CompatLevel.oldest()) for batch in _concatenate_batches(tables))
+    first = next(batches)
+    buffer = io.BytesIO()
+    with parquet.ParquetWriter(buffer, first.schema, compression="zstd", write_statistics=False) as writer:
         writer.write_table(first)
-        for table in held:
+        for table in batches:
             writer.write_table(table)
-    return written.getvalue()
+    return buffer.getvalue()
 
 
-def _by_the_hundred(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-    left = iter(tables)
-    while some := list(islice(left, _TOGETHER)):
-        yield compact(pl.concat(some))
+def _concatenate_batches(tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    remaining = iter(tables)
+    while batch := list(islice(remaining, _TABLES_PER_BATCH)):
+        yield compact_table(pl.concat(batch))

@@ -19,11 +19,11 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from sonde.base.errors import UsageError
 
-UNKNOWN = "unknown_name"
+UNKNOWN_NAME = "unknown_name"
 """Type of the pydantic error for an unknown name."""
 
 
-LARGEST = 2**31 - 1
+MAXIMUM_INTEGER = 2**31 - 1
 """Largest integer of the columns of tables (32 bits)."""
 
 
@@ -39,7 +39,7 @@ class OneOf:
 
     def _check(self, name: str) -> str:
         if name not in self.names:
-            raise PydanticCustomError(UNKNOWN, "unknown name")
+            raise PydanticCustomError(UNKNOWN_NAME, "unknown name")
         return name
 
 
@@ -65,10 +65,10 @@ class TextForm:
         return text
 
 
-Count = Annotated[int, Ge(1), Le(LARGEST)]
+Count = Annotated[int, Ge(1), Le(MAXIMUM_INTEGER)]
 
 
-Whole = Annotated[int, Ge(0), Le(LARGEST)]
+NonNegative = Annotated[int, Ge(0), Le(MAXIMUM_INTEGER)]
 
 
 Share = Annotated[float, Ge(0), Le(1)]
@@ -90,7 +90,7 @@ AnyDevice = Annotated[str, TextForm(f"auto|{_DEVICE}", "a device: auto, cpu, cud
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class AllowedValues:
     """The values that an option accepts.
 
     Attributes:
@@ -110,30 +110,30 @@ class Values:
     pattern: str = ""
 
     @classmethod
-    def of(cls, field: FieldInfo) -> Values:
+    def of(cls, field: FieldInfo) -> AllowedValues:
         """Read the allowed values of a declared option from its field."""
-        (kind, *marks) = _unwrapped(field.annotation)
-        several = get_origin(kind) is tuple
-        if several:
-            (kind, *marks) = _unwrapped(get_args(kind)[0])
-        marks += field.metadata
-        names = next((mark.names for mark in marks if isinstance(mark, OneOf)), ())
+        (kind, *metadata) = _unwrap_annotation(field.annotation)
+        is_list = get_origin(kind) is tuple
+        if is_list:
+            (kind, *metadata) = _unwrap_annotation(get_args(kind)[0])
+        metadata += field.metadata
+        names = next((mark.names for mark in metadata if isinstance(mark, OneOf)), ())
         if get_origin(kind) is Literal:
             kind, names = str, get_args(kind)
-        form = next((mark for mark in marks if isinstance(mark, TextForm)), TextForm("", ""))
-        return cls(kind, several, names, tuple(_bounds(marks)), form.words, form.pattern)
+        form = next((mark for mark in metadata if isinstance(mark, TextForm)), TextForm("", ""))
+        return cls(kind, is_list, names, tuple(_iterate_bounds(metadata)), form.words, form.pattern)
 
     def __str__(self) -> str:
         """Describe the allowed values, as they follow "is not" in a message."""
         if self.names:
-            return f"{'any' if self.several else 'one'} of {self.range}" + self._commas(", ")
+            return f"{'any' if self.several else 'one'} of {self.range_text}" + self._format_comma_hint(", ")
         words = self.form or (self.word if self.kind is bool else f"a {self.word}")
-        return f"{words} {self._limits}".rstrip() + self._commas(", or several ")
+        return f"{words} {self._limits_text}".rstrip() + self._format_comma_hint(", or several ")
 
     @property
     def word(self) -> str:
         """Name of the type of a single value."""
-        return "name" if self.names else _WORDS.get(self.kind, "table")
+        return "name" if self.names else _TYPE_NAMES.get(self.kind, "table")
 
     @property
     def type(self) -> str:
@@ -141,41 +141,45 @@ class Values:
         return f"{self.word}s" if self.several else self.word
 
     @property
-    def range(self) -> str:
+    def range_text(self) -> str:
         """Names, form or bounds in words; empty if any value of the type is allowed."""
-        return ", ".join(self.names) or self.form or self._limits.replace("of at", "at")
+        return ", ".join(self.names) or self.form or self._limits_text.replace("of at", "at")
 
     @property
-    def _limits(self) -> str:
-        held = dict(self.bounds)
-        if ">=" in held and "<=" in held and held["<="] < LARGEST:
-            return f"from {held['>=']:g} to {held['<=']:g}"
-        return " and ".join(f"{_BOUNDS[sign]} {value:g}" for sign, value in self.bounds if value < LARGEST)
+    def _limits_text(self) -> str:
+        limits = dict(self.bounds)
+        if ">=" in limits and "<=" in limits and limits["<="] < MAXIMUM_INTEGER:
+            return f"from {limits['>=']:g} to {limits['<=']:g}"
+        return " and ".join(
+            f"{_BOUND_PHRASES[sign]} {value:g}" for sign, value in self.bounds if value < MAXIMUM_INTEGER
+        )
 
-    def expected(self, value: object) -> str:
+    def describe_expectation(self, value: object) -> str:
         """Describe the allowed values for an error about `value`, as they follow "is not"."""
-        too_large = isinstance(value, int) and value > LARGEST and ("<=", LARGEST) in self.bounds
-        return f"at most {LARGEST}" if too_large else str(self)
+        too_large = (
+            isinstance(value, int) and value > MAXIMUM_INTEGER and ("<=", MAXIMUM_INTEGER) in self.bounds
+        )
+        return f"at most {MAXIMUM_INTEGER}" if too_large else str(self)
 
-    def _commas(self, before: str) -> str:
-        return f"{before}separated by commas" if self.several else ""
+    def _format_comma_hint(self, separator: str) -> str:
+        return f"{separator}separated by commas" if self.several else ""
 
-    def spelled(self, value: object) -> str:
+    def format_value(self, value: object) -> str:
         """Format a value as a user writes it."""
         if isinstance(value, tuple):
-            return ",".join(map(self.spelled, value))
+            return ",".join(map(self.format_value, value))
         if isinstance(value, bool):
             return str(value).lower()
         return f"{value:g}" if isinstance(value, float) else str(value)
 
-    def taken_apart(self, value: object) -> object:
+    def split_values(self, value: object) -> object:
         """Split the value of a list option at its commas; types are checked later."""
         if not self.several:
             return value
         if isinstance(value, str):
             parts = [part.strip() for part in value.split(",")]
-            kept = [part for part in parts if part or (self.kind is not str and len(parts) > 1)]
-            return tuple(dict.fromkeys(self._number(part) for part in kept))
+            entries = [part for part in parts if part or (self.kind is not str and len(parts) > 1)]
+            return tuple(dict.fromkeys(self._number(part) for part in entries))
         return tuple(value) if isinstance(value, list | tuple) else (value,)
 
     def _number(self, part: str) -> object:
@@ -188,7 +192,7 @@ class Values:
         return part
 
 
-_WORDS: Mapping[type, str] = {
+_TYPE_NAMES: Mapping[type, str] = {
     bool: "true or false",
     int: "whole number",
     float: "number",
@@ -198,21 +202,21 @@ _WORDS: Mapping[type, str] = {
 }
 
 
-_BOUNDS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+_BOUND_PHRASES = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
 
 
-def _unwrapped(annotation: Any) -> list[Any]:
+def _unwrap_annotation(annotation: Any) -> list[Any]:
     """Return a type without ``Annotated`` and ``| None``, followed by its metadata."""
-    inner = [one for one in get_args(annotation) if one is not type(None)]
-    if len(inner) == 1 and get_origin(annotation) is not tuple:
-        return _unwrapped(inner[0])
+    arguments = [argument for argument in get_args(annotation) if argument is not type(None)]
+    if len(arguments) == 1 and get_origin(annotation) is not tuple:
+        return _unwrap_annotation(arguments[0])
     if hasattr(annotation, "__metadata__"):
         return [annotation.__origin__, *annotation.__metadata__]
     return [annotation]
 
 
-def _bounds(marks: Iterable[object]) -> Iterator[tuple[str, float]]:
-    for mark in marks:
+def _iterate_bounds(metadata: Iterable[object]) -> Iterator[tuple[str, float]]:
+    for mark in metadata:
         match mark:
             case Ge(ge=value):
                 yield ">=", float(str(value))
@@ -226,13 +230,13 @@ def _bounds(marks: Iterable[object]) -> Iterator[tuple[str, float]]:
                 continue
 
 
-_PARTS = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 
 
-_SECONDS = (3600.0, 60.0, 1.0)
+_UNIT_SECONDS = (3600.0, 60.0, 1.0)
 
 
-def seconds_of(text: str, what: str) -> float:
+def parse_duration(text: str, label: str) -> float:
     """Parse a duration such as ``2h``, ``90m``, ``1h30m`` or ``3600s``.
 
     >>> parse_duration("1h30m", "--budget")
@@ -248,9 +252,9 @@ def seconds_of(text: str, what: str) -> float:
     Raises:
         UsageError: The text is no duration, or zero.
     """
-    found = _PARTS.fullmatch(text.strip().lower())
-    parts = zip(found.groups(), _SECONDS, strict=True) if found else ()
-    seconds = sum(float(part) * each for part, each in parts if part)
+    match = _DURATION.fullmatch(text.strip().lower())
+    parts = zip(match.groups(), _UNIT_SECONDS, strict=True) if match else ()
+    seconds = sum(float(part) * unit_seconds for part, unit_seconds in parts if part)
     if not seconds:
-        raise UsageError(f"{what} {text!r} is no time; write it as 2h, 90m, 1h30m or 3600s")
+        raise UsageError(f"{label} {text!r} is no time; write it as 2h, 90m, 1h30m or 3600s")
     return seconds

@@ -23,43 +23,43 @@ from pydantic_core import PydanticCustomError
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.option_types import (
-    LARGEST,
-    UNKNOWN,
+    MAXIMUM_INTEGER,
+    UNKNOWN_NAME,
+    AllowedValues,
     AnyDevice,
     Count,
     Device,
+    NonNegative,
     OneOf,
     Positive,
     PositiveShare,
     Share,
-    Values,
-    Whole,
 )
-from sonde.base.validation import Help, annotated_fields
+from sonde.base.validation import Help, get_annotated_fields
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 __all__ = [
-    "LARGEST",
+    "MAXIMUM_INTEGER",
+    "AllowedValues",
     "AnyDevice",
     "Count",
     "Device",
+    "NonNegative",
     "OneOf",
     "Option",
     "Options",
     "Positive",
     "PositiveShare",
     "Share",
-    "Values",
-    "Whole",
-    "guessed",
     "option",
+    "parse_value",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class OptionDescription:
     """Description of an option.
 
     Attributes:
@@ -73,7 +73,7 @@ class Described:
     """
 
     name: str
-    values: Values
+    values: AllowedValues
     line: str
     default: object = None
     unset: str = ""
@@ -81,79 +81,84 @@ class Described:
     scoring: bool = False
 
     @property
-    def default_words(self) -> str:
+    def default_text(self) -> str:
         """The default in words."""
-        spelled = self.values.spelled(self.default).replace("\n", "a newline")
-        return self.unset or ("none" if self.default in (None, "", ()) else spelled)
+        default = self.values.format_value(self.default).replace("\n", "a newline")
+        return self.unset or ("none" if self.default in (None, "", ()) else default)
 
     @property
     def sentence(self) -> str:
         """Description, allowed values and default."""
-        return f"{self.line} ({self.values}; default {self.default_words})"
+        return f"{self.line} ({self.values}; default {self.default_text})"
 
     @property
     def help(self) -> str:
         """Help of its flag, which is repeated for several values."""
-        begin = f"{self.line[:1].upper()}{self.line[1:]}"
+        line = f"{self.line[:1].upper()}{self.line[1:]}"
         if self.values.kind is bool:
-            return f"{begin}."
-        said = [self.values.range] if self.values.range and self.values.range not in self.line else []
-        said += ["may be repeated"] if self.values.several else []
-        said += [f"default {self.default_words}"] if self.default_words != "none" else []
-        return f"{begin} ({'; '.join(said)})." if said else f"{begin}."
+            return f"{line}."
+        details = (
+            [self.values.range_text]
+            if self.values.range_text and self.values.range_text not in self.line
+            else []
+        )
+        details += ["may be repeated"] if self.values.several else []
+        details += [f"default {self.default_text}"] if self.default_text != "none" else []
+        return f"{line} ({'; '.join(details)})." if details else f"{line}."
 
 
-def described_fields(kind: type[DataclassInstance], table: str = "") -> tuple[Described, ...]:
+def describe_fields(data_class: type[DataclassInstance], table: str = "") -> tuple[OptionDescription, ...]:
     """Describe the fields of a dataclass that are annotated with `Help`.
 
     Args:
         data_class: The dataclass.
         table: Name of the fields' table in a file; empty for the top level.
     """
-    annotated = annotated_fields(kind)
-    rows: list[Described] = []
-    for field in dataclasses.fields(kind):
-        said = next((mark for mark in annotated[field.name].metadata if isinstance(mark, Help)), None)
-        if said is None:
+    field_types = get_annotated_fields(data_class)
+    descriptions: list[OptionDescription] = []
+    for field in dataclasses.fields(data_class):
+        help_text = next((mark for mark in field_types[field.name].metadata if isinstance(mark, Help)), None)
+        if help_text is None:
             continue
-        missing = field.default is dataclasses.MISSING
-        rows.append(
-            Described(
+        has_no_default = field.default is dataclasses.MISSING
+        descriptions.append(
+            OptionDescription(
                 name=f"{table}.{field.name}" if table else field.name,
-                values=Values.of(annotated[field.name]),
-                line=said.line,
-                default=None if missing else field.default,
-                unset=said.unset,
-                flag=said.flag,
+                values=AllowedValues.of(field_types[field.name]),
+                line=help_text.line,
+                default=None if has_no_default else field.default,
+                unset=help_text.unset,
+                flag=help_text.flag,
             )
         )
-    return tuple(rows)
+    return tuple(descriptions)
 
 
-def named(lines: Mapping[str, str]) -> tuple[Described, ...]:
+def describe_named_options(lines: Mapping[str, str]) -> tuple[OptionDescription, ...]:
     """Describe options by name and line only, such as those of an external lens."""
-    anything = Values(object)
+    any_value = AllowedValues(object)
     return tuple(
-        Described(name=name, values=anything, line=line, unset="see there") for name, line in lines.items()
+        OptionDescription(name=name, values=any_value, line=line, unset="see there")
+        for name, line in lines.items()
     )
 
 
-COLUMNS: Mapping[str, Callable[[Described], str]] = {
-    "option": lambda one: one.name,
-    "flag": lambda one: one.flag,
-    "type": lambda one: one.values.type,
-    "default": lambda one: one.default_words,
-    "range or choices": lambda one: one.values.range,
-    "scores alone": lambda one: "yes" if one.scoring else "",
-    "what it is": lambda one: one.line,
+COLUMNS: Mapping[str, Callable[[OptionDescription], str]] = {
+    "option": lambda description: description.name,
+    "flag": lambda description: description.flag,
+    "type": lambda description: description.values.type,
+    "default": lambda description: description.default_text,
+    "range or choices": lambda description: description.values.range_text,
+    "scores alone": lambda description: "yes" if description.scoring else "",
+    "what it is": lambda description: description.line,
 }
 """Columns of an option table: title and cell."""
 
 
-def table_of(options: Sequence[Described]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def build_option_table(options: Sequence[OptionDescription]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the titles and rows of a table of options, without empty columns."""
-    shown = [title for title, cell in COLUMNS.items() if any(map(cell, options))]
-    return tuple(shown), [tuple(COLUMNS[title](one) for title in shown) for one in options]
+    titles = [title for title, format_cell in COLUMNS.items() if any(map(format_cell, options))]
+    return tuple(titles), [tuple(COLUMNS[title](description) for title in titles) for description in options]
 
 
 Option = str | int | float | bool
@@ -199,7 +204,7 @@ class Options(BaseModel):
     """Public name of the lens that the options belong to."""
 
     @classmethod
-    def read(cls, given: Mapping[str, object]) -> Self:
+    def read(cls, values: Mapping[str, object]) -> Self:
         """Validate the options that a user set.
 
         Args:
@@ -209,36 +214,36 @@ class Options(BaseModel):
             UnknownNameError: An option, or a name as its value, does not exist; suggests the nearest.
             UsageError: A value has the wrong type or is outside its range.
         """
-        for name in given:
+        for name in values:
             if name not in cls.model_fields:
                 raise UnknownNameError(f"option of lens {cls.lens!r}", name, cls.model_fields)
         try:
-            return cls.model_validate(dict(given))
+            return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise cls._refusal(error, given) from None
+            raise cls._refusal(error, values) from None
 
     @classmethod
-    def among(cls, given: Mapping[str, object]) -> Self:
+    def among(cls, values: Mapping[str, object]) -> Self:
         """Validate only the options of this class from `values`, which may have more.
 
         Raises:
             UsageError: As `read`.
         """
-        return cls.read({name: value for name, value in given.items() if name in cls.model_fields})
+        return cls.read({name: value for name, value in values.items() if name in cls.model_fields})
 
     @classmethod
     def written(cls, name: str, text: str) -> Option:
         """Parse the value of an option from a command line."""
         field = cls.model_fields.get(name)
-        return text if field is not None and Values.of(field).kind is str else guessed(text)
+        return text if field is not None and AllowedValues.of(field).kind is str else parse_value(text)
 
     @classmethod
-    def described(cls) -> tuple[Described, ...]:
+    def describe(cls) -> tuple[OptionDescription, ...]:
         """Describe each option, its allowed values and its default."""
         return tuple(
-            Described(
+            OptionDescription(
                 name=name,
-                values=Values.of(field),
+                values=AllowedValues.of(field),
                 line=field.description or "",
                 default=field.default,
                 unset=_extra(field)["unset"] if field.default in (None, "", ()) else "",
@@ -250,7 +255,7 @@ class Options(BaseModel):
     @classmethod
     def lines(cls) -> dict[str, str]:
         """Return a one-line description of each option, by name."""
-        return {one.name: one.sentence for one in cls.described()}
+        return {description.name: description.sentence for description in cls.describe()}
 
     @classmethod
     def names(cls, flag: str | None = None) -> frozenset[str]:
@@ -258,33 +263,33 @@ class Options(BaseModel):
         return frozenset(name for name, field in cls.model_fields.items() if not flag or _extra(field)[flag])
 
     @classmethod
-    def refused(cls, name: str, value: object, expected: str) -> UsageError:
+    def refused(cls, name: str, value: object, expectation: str) -> UsageError:
         """Return an error about an invalid value, with a valid example."""
         field = cls.model_fields[name]
-        default = Values.of(field).spelled(field.default)
-        shown = field.default not in (None, ()) and default.strip()
-        example = f"; for example {cls.lens}.{name}={default}" if shown else ""
-        return UsageError(f"lens {cls.lens!r}: option {name} = {value!r} is not {expected}{example}")
+        default = AllowedValues.of(field).format_value(field.default)
+        has_example = field.default not in (None, ()) and default.strip()
+        example = f"; for example {cls.lens}.{name}={default}" if has_example else ""
+        return UsageError(f"lens {cls.lens!r}: option {name} = {value!r} is not {expectation}{example}")
 
     @classmethod
-    def _refusal(cls, error: ValidationError, given: Mapping[str, object]) -> UsageError:
+    def _refusal(cls, error: ValidationError, values: Mapping[str, object]) -> UsageError:
         first = error.errors()[0]
         if not first["loc"]:
             return UsageError(f"lens {cls.lens!r}: {first['msg']}")
         name = str(first["loc"][0])
-        values = Values.of(cls.model_fields[name])
-        if first["type"] in (UNKNOWN, "literal_error") and isinstance(first["input"], str):
-            return UnknownNameError(f"{name} of lens {cls.lens!r}", first["input"], values.names)
-        return cls.refused(name, given[name], values.expected(given[name]))
+        allowed_values = AllowedValues.of(cls.model_fields[name])
+        if first["type"] in (UNKNOWN_NAME, "literal_error") and isinstance(first["input"], str):
+            return UnknownNameError(f"{name} of lens {cls.lens!r}", first["input"], allowed_values.names)
+        return cls.refused(name, values[name], allowed_values.describe_expectation(values[name]))
 
     @field_validator("*", mode="before")
     @classmethod
-    def _take_apart(cls, value: object, info: ValidationInfo) -> object:
-        return Values.of(cls.model_fields[str(info.field_name)]).taken_apart(value)
+    def _split_values(cls, value: object, info: ValidationInfo) -> object:
+        return AllowedValues.of(cls.model_fields[str(info.field_name)]).split_values(value)
 
     @field_validator("*", mode="after")
     @classmethod
-    def _not_empty(cls, value: object) -> object:
+    def _check_not_empty(cls, value: object) -> object:
         if value == ():
             raise PydanticCustomError("empty", "empty")
         return value
@@ -296,7 +301,7 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
     return dict(extra)
 
 
-def guessed(text: str) -> Option:
+def parse_value(text: str) -> Option:
     """Parse a text as bool, int or float if it looks like one.
 
     >>> parse_value("50"), parse_value("1e-3"), parse_value("True"), parse_value("50%")
@@ -304,9 +309,9 @@ def guessed(text: str) -> Option:
     """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for number in (int, float):
+    for number_type in (int, float):
         try:
-            return number(text)
+            return number_type(text)
         except ValueError:
             continue
     return text

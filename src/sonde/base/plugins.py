@@ -20,7 +20,7 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint, hash_text
 
-_VARIABLE = "SONDE_OUTSIDE"
+_PATHS_ENV = "SONDE_OUTSIDE"
 
 
 def is_path(name: str) -> bool:
@@ -28,86 +28,88 @@ def is_path(name: str) -> bool:
     return name.endswith(".py") or name.startswith((".", os.sep)) or (os.sep in name and Path(name).is_dir())
 
 
-def remember(package: str, path: Path) -> None:
+def register_path(package: str, path: Path) -> None:
     """Register an extension by its stem, for this process and its children."""
-    held = json.loads(os.environ.get(_VARIABLE, "{}"))
-    held.setdefault(package, {})[path.stem] = str(path.resolve())
-    os.environ[_VARIABLE] = json.dumps(held)
+    plugins = json.loads(os.environ.get(_PATHS_ENV, "{}"))
+    plugins.setdefault(package, {})[path.stem] = str(path.resolve())
+    os.environ[_PATHS_ENV] = json.dumps(plugins)
 
 
-def handed_in() -> dict[str, str]:
+def get_plugin_environment() -> dict[str, str]:
     """Return the environment variables by which another process finds the registered extensions."""
-    return {_VARIABLE: os.environ[_VARIABLE]} if _VARIABLE in os.environ else {}
+    return {_PATHS_ENV: os.environ[_PATHS_ENV]} if _PATHS_ENV in os.environ else {}
 
 
-def remembered(package: str) -> dict[str, Path]:
+def get_registered_paths(package: str) -> dict[str, Path]:
     """Return the paths of extensions that were registered for a package, by public name."""
-    held = json.loads(os.environ.get(_VARIABLE, "{}"))
-    return {name: Path(path) for name, path in held.get(package, {}).items()}
+    plugins = json.loads(os.environ.get(_PATHS_ENV, "{}"))
+    return {name: Path(path) for name, path in plugins.get(package, {}).items()}
 
 
-def offered(package: str) -> dict[str, EntryPoint]:
+def find_entry_points(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, without importing them.
 
     No other package overrides an entry point of sonde itself (`sonde.papers`).
     """
-    return _offered(package, tuple(sys.path))
+    return _find_entry_points(group, tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=64)
-def _offered(package: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+def _find_entry_points(group: str, module_path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """Find entry points once per ``sys.path``: reading the metadata of all distributions is slow."""
-    return {point.name: point for point in sorted(entry_points(group=package), key=is_own)}
+    return {
+        entry_point.name: entry_point for entry_point in sorted(entry_points(group=group), key=is_builtin)
+    }
 
 
-def is_own(point: EntryPoint) -> bool:
+def is_builtin(entry_point: EntryPoint) -> bool:
     """Return whether an entry point belongs to sonde itself."""
-    return point.module.partition(".")[0] == __name__.partition(".")[0]
+    return entry_point.module.partition(".")[0] == __name__.partition(".")[0]
 
 
-def published(group: str, name: str) -> Any:
+def load_published_object(group: str, name: str) -> Any:
     """Load the object that a paper registered under `name` in an entry-point group; None if there is none."""
-    return _published(group, name, tuple(sys.path))
+    return _load_published_object(group, name, tuple(sys.path))
 
 
 @functools.lru_cache(maxsize=1024)
-def _published(group: str, name: str, path: tuple[str, ...]) -> Any:
-    point = offered(group).get(name)
-    return None if point is None else point.load()
+def _load_published_object(group: str, name: str, module_path: tuple[str, ...]) -> Any:
+    entry_point = find_entry_points(group).get(name)
+    return None if entry_point is None else entry_point.load()
 
 
-def check_published(group: str) -> None:
+def check_published_group(group: str) -> None:
     """Check that papers have registered entry points in `group`.
 
     Raises:
         InputError: The group is empty: sonde is not installed, or was before these existed.
     """
-    if not offered(group):
+    if not find_entry_points(group):
         raise InputError("what papers published is not registered; install sonde again (pip install -e .)")
 
 
-def source_of(point: EntryPoint) -> Path | None:
+def find_source_file(entry_point: EntryPoint) -> Path | None:
     """Return the source file of an entry point without importing it; None if there is no file."""
-    first, *below = point.module.split(".")
-    spec = importlib.util.find_spec(first)
-    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
-    if not below and spec is not None and spec.origin is not None:
+    package, *submodules = entry_point.module.split(".")
+    spec = importlib.util.find_spec(package)
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    if not submodules and spec is not None and spec.origin is not None:
         return Path(spec.origin)
-    for part in below:
-        places = [place / part for place in places]
-    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
-    return next((file for file in files if file.is_file()), None)
+    for part in submodules:
+        folders = [folder / part for folder in folders]
+    files = (path for folder in folders for path in (folder.with_suffix(".py"), folder / "__init__.py"))
+    return next((path for path in files if path.is_file()), None)
 
 
-def content_hash(path: Path) -> str:
+def hash_path(path: Path) -> str:
     """Hash a file, or all files of a folder."""
     if path.is_file():
         return hash_text(path.read_text(encoding="utf-8"))
-    files = sorted(one for one in path.rglob("*") if one.is_file() and "__pycache__" not in one.parts)
-    return fingerprint([(str(one.relative_to(path)), one.read_bytes().hex()) for one in files])
+    files = sorted(file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    return fingerprint([(str(file.relative_to(path)), file.read_bytes().hex()) for file in files])
 
 
-def module_of(path: Path, package: str, what: str) -> ModuleType:
+def import_from_path(path: Path, package: str, label: str) -> ModuleType:
     """Import a file, or a folder with an ``__init__.py``, as a module of a package.
 
     Args:
@@ -120,39 +122,41 @@ def module_of(path: Path, package: str, what: str) -> ModuleType:
     """
     file = path / "__init__.py" if path.is_dir() else path
     if not file.is_file():
-        raise InputError(f"{what}: no such file" if path.suffix == ".py" else f"{what}: {file} is not there")
+        raise InputError(
+            f"{label}: no such file" if path.suffix == ".py" else f"{label}: {file} is not there"
+        )
     name = f"{package}._outside_{hash_text(str(path.resolve()))[:8]}_{path.stem}"
     if name not in sys.modules:
-        within = [str(path)] if path.is_dir() else None
-        spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=within)
+        search_folders = [str(path)] if path.is_dir() else None
+        spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=search_folders)
         assert spec is not None and spec.loader is not None, file
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[name]
-            raise InputError(f"{what}: {_unimportable(error)}") from error
+            raise InputError(f"{label}: {_describe_import_error(error)}") from error
     return sys.modules[name]
 
 
-def public_stem(module: str) -> str:
+def get_public_name(module: str) -> str:
     """Return the public name of an extension from the full name of its module."""
     return re.sub(r"^_outside_[0-9a-f]{8}_", "", module.rpartition(".")[2])
 
 
-def module_offered(point: EntryPoint, what: str) -> ModuleType:
+def import_entry_point(entry_point: EntryPoint, label: str) -> ModuleType:
     """Import the module of an entry point.
 
     Raises:
         InputError: It cannot be imported.
     """
     try:
-        return importlib.import_module(point.module)
+        return importlib.import_module(entry_point.module)
     except Exception as error:
-        origin = point.dist.name if point.dist else point.module
-        raise InputError(f"{what} of {origin}: {_unimportable(error)}") from error
+        origin = entry_point.dist.name if entry_point.dist else entry_point.module
+        raise InputError(f"{label} of {origin}: {_describe_import_error(error)}") from error
 
 
-def _unimportable(error: Exception) -> str:
+def _describe_import_error(error: Exception) -> str:
     line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
     return f"it cannot be imported: {type(error).__name__}: {error}{line}".splitlines()[0]

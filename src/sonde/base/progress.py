@@ -26,16 +26,16 @@ class Progress(Protocol):
         ...
 
 
-def _nothing(_count: int = 1, /) -> None:
+def _ignore(_count: int = 1, /) -> None:
     return None
 
 
-class Silent:
+class NullProgress:
     """Says nothing: for tests and for use as a library."""
 
     def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
         """See `Progress.stage`."""
-        return nullcontext(_nothing)
+        return nullcontext(_ignore)
 
     def note(self, line: str) -> None:
         """See `Progress.note`."""

@@ -22,15 +22,15 @@ from typing_extensions import get_protocol_members
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.plugins import (
-    content_hash,
-    is_own,
+    find_entry_points,
+    find_source_file,
+    get_registered_paths,
+    hash_path,
+    import_entry_point,
+    import_from_path,
+    is_builtin,
     is_path,
-    module_of,
-    module_offered,
-    offered,
-    remember,
-    remembered,
-    source_of,
+    register_path,
 )
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ T = TypeVar("T")
 ENGINE = "engine"
 """Folder of the code that extensions of a package share; it is no extension itself."""
 
-_LITERALS = ("NEEDS", "ALIASES", "FLAGS")
+_HEADER_LITERALS = ("NEEDS", "ALIASES", "FLAGS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ def _read_header(name: str, path: Path) -> Header:
             target = node.target
         else:
             continue
-        if isinstance(target, ast.Name) and target.id in _LITERALS and node.value is not None:
+        if isinstance(target, ast.Name) and target.id in _HEADER_LITERALS and node.value is not None:
             literals[target.id] = ast.literal_eval(node.value)
-    needs, aliases = (tuple(literals.get(one, ())) for one in ("NEEDS", "ALIASES"))
+    needs, aliases = (tuple(literals.get(literal, ())) for literal in ("NEEDS", "ALIASES"))
     return Header(name, summary, needs, aliases, literals.get("FLAGS", {}))
 
 
@@ -110,17 +110,19 @@ class Registry(Generic[T]):
 
     def headers(self) -> tuple[Header, ...]:
         """Return the headers of all extensions, external ones included, by name; nothing is imported."""
-        paths = {**remembered(self._group), **self._paths()}
-        found = {name: _read_header(name, _init(path)) for name, path in paths.items()}
-        for name, point in offered(self._group).items():
-            source = source_of(point) if is_own(point) else None
-            told = Header(name, f"from the package {_package(point)}")
-            found.setdefault(name, _read_header(name, source) if source else told)
-        return tuple(header for _, header in sorted(found.items()))
+        paths = {**get_registered_paths(self._group), **self._find_paths()}
+        headers = {name: _read_header(name, _get_init_file(path)) for name, path in paths.items()}
+        for name, entry_point in find_entry_points(self._group).items():
+            source = find_source_file(entry_point) if is_builtin(entry_point) else None
+            package_header = Header(name, f"from the package {_format_package(entry_point)}")
+            headers.setdefault(name, _read_header(name, source) if source else package_header)
+        return tuple(header for _, header in sorted(headers.items()))
 
     def names(self) -> tuple[str, ...]:
         """Return all public names, those of users' files and installed packages included, sorted."""
-        return tuple(sorted({*self._paths(), *remembered(self._group), *offered(self._group)}))
+        return tuple(
+            sorted({*self._find_paths(), *get_registered_paths(self._group), *find_entry_points(self._group)})
+        )
 
     def public(self, name: str) -> str:
         """Return the name of an extension in tables: the stem of a path, else the name itself."""
@@ -136,29 +138,33 @@ class Registry(Generic[T]):
         if not is_path(name):
             return name
         path = Path(name)
-        own = {name for name, point in offered(self._group).items() if is_own(point)}
-        if path.stem in own | self._paths().keys():
+        builtin_names = {
+            builtin_name
+            for builtin_name, entry_point in find_entry_points(self._group).items()
+            if is_builtin(entry_point)
+        }
+        if path.stem in builtin_names | self._find_paths().keys():
             raise UsageError(
                 f"{self._kind} {name!r}: sonde has a {self._kind} {path.stem!r} of its own; rename the "
                 f"{'folder' if path.is_dir() else 'file'}"
             )
-        self._member_of(module_of(path, self._group, f"{self._kind} {name!r}"), name)
-        remember(self._group, path)
+        self._get_member(import_from_path(path, self._group, f"{self._kind} {name!r}"), name)
+        register_path(self._group, path)
         return path.stem
 
     def source_hash(self, name: str) -> str:
         """Hash the source of a user's extension; empty for sonde's own, which have versions."""
-        path = Path(name) if is_path(name) else remembered(self._group).get(name)
-        return "" if path is None or name in self._paths() else content_hash(path)
+        path = Path(name) if is_path(name) else get_registered_paths(self._group).get(name)
+        return "" if path is None or name in self._find_paths() else hash_path(path)
 
     def module_name(self, name: str) -> str:
         """Return the full module name of an extension; sonde's own are not imported for it."""
-        paths = self._paths()
-        return self._dotted(paths[name]) if name in paths else self._module(name).__name__
+        paths = self._find_paths()
+        return self._get_dotted_name(paths[name]) if name in paths else self._module(name).__name__
 
-    def folder_of(self, name: str) -> str:
+    def get_folder_name(self, name: str) -> str:
         """Return the subfolder of one of sonde's own extensions; empty for others and at the top level."""
-        path = self._paths().get(name)
+        path = self._find_paths().get(name)
         return path.parent.name if path is not None and path.parent != self._folder() else ""
 
     def load(self, name: str) -> T:
@@ -172,10 +178,10 @@ class Registry(Generic[T]):
             InputError: It does not exist, cannot be imported, or lacks a required member.
         """
         if name not in self._loaded:
-            self._loaded[name] = self._member_of(self._module(name), name)
+            self._loaded[name] = self._get_member(self._module(name), name)
         return self._loaded[name]
 
-    def check_recorded(self, name: str, where: Path) -> None:
+    def check_recorded_name(self, name: str, folder: Path) -> None:
         """Refuse a name in the files of a run that is the path of unknown code; loading would execute it.
 
         Args:
@@ -185,60 +191,64 @@ class Registry(Generic[T]):
         Raises:
             InputError: The path was not registered in this process.
         """
-        taken = name in self._loaded or Path(name).resolve() in remembered(self._group).values()
-        if is_path(name) and not taken:
+        is_known = name in self._loaded or Path(name).resolve() in get_registered_paths(self._group).values()
+        if is_path(name) and not is_known:
             raise InputError(
-                f"{where}: the run names the {self._kind} {name!r}; code that a run names is not executed "
+                f"{folder}: the run names the {self._kind} {name!r}; code that a run names is not executed "
                 "unless you name it yourself"
             )
 
     def _module(self, name: str) -> ModuleType:
-        what = f"{self._kind} {name!r}"
+        label = f"{self._kind} {name!r}"
         if is_path(name):
-            return module_of(Path(name), self._group, what)
-        paths = self._paths()
-        for public in (name, name.replace("-", "_").lower()):
-            if public in paths:
-                return importlib.import_module(self._dotted(paths[public]))
-        if name in (handed_in := remembered(self._group)):
-            return module_of(handed_in[name], self._group, what)
-        if name in (points := offered(self._group)):
-            return module_offered(points[name], what)
+            return import_from_path(Path(name), self._group, label)
+        paths = self._find_paths()
+        for public_name in (name, name.replace("-", "_").lower()):
+            if public_name in paths:
+                return importlib.import_module(self._get_dotted_name(paths[public_name]))
+        if name in (plugin_paths := get_registered_paths(self._group)):
+            return import_from_path(plugin_paths[name], self._group, label)
+        if name in (entry_points := find_entry_points(self._group)):
+            return import_entry_point(entry_points[name], label)
         for header in self.headers():
             if name in header.aliases:
-                return importlib.import_module(self._dotted(paths[header.name]))
+                return importlib.import_module(self._get_dotted_name(paths[header.name]))
         raise UnknownNameError(self._kind, name, self.names())
 
-    def _member_of(self, module: ModuleType, name: str) -> T:
+    def _get_member(self, module: ModuleType, name: str) -> T:
         if not hasattr(module, self._member):
             raise InputError(f"{self._kind} {name!r}: {module.__file__} does not define `{self._member}`")
-        found = getattr(module, self._member)
-        lacking = [
-            sorted(one for one in get_protocol_members(protocol) if not hasattr(found, one))
+        member = getattr(module, self._member)
+        missing_members = [
+            sorted(
+                attribute for attribute in get_protocol_members(protocol) if not hasattr(member, attribute)
+            )
             for protocol in self._protocols
         ]
-        if lacking and all(lacking):
-            raise InputError(f"{self._kind} {name!r}: it lacks {', '.join(min(lacking, key=len))}")
-        return found
+        if missing_members and all(missing_members):
+            raise InputError(f"{self._kind} {name!r}: it lacks {', '.join(min(missing_members, key=len))}")
+        return member
 
-    def _dotted(self, path: Path) -> str:
+    def _get_dotted_name(self, path: Path) -> str:
         """Return the module name of a file in the package."""
         parts = path.relative_to(self._folder()).with_suffix("").parts
         return ".".join((self._package, *(part for part in parts if part != "__init__")))
 
-    def _paths(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
-        for entry in self._public(self._folder()):
+    def _find_paths(self) -> dict[str, Path]:
+        paths: dict[str, Path] = {}
+        for entry in self._iterate_public_entries(self._folder()):
             if entry.suffix == ".py":
-                found[entry.stem] = entry
+                paths[entry.stem] = entry
             elif self._folders and entry.is_dir():
-                found |= {file.stem: file for file in self._public(entry) if file.suffix == ".py"}
+                paths |= {
+                    file.stem: file for file in self._iterate_public_entries(entry) if file.suffix == ".py"
+                }
             elif (entry / "__init__.py").is_file():
-                found[entry.name] = entry / "__init__.py"
-        return found
+                paths[entry.name] = entry / "__init__.py"
+        return paths
 
     @staticmethod
-    def _public(folder: Path) -> Iterator[Path]:
+    def _iterate_public_entries(folder: Path) -> Iterator[Path]:
         entries = (entry for entry in folder.iterdir() if not entry.name.startswith(("_", ".")))
         return (entry for entry in entries if entry.name != ENGINE)
 
@@ -248,9 +258,9 @@ class Registry(Generic[T]):
         return Path(next(iter(spec.submodule_search_locations)))
 
 
-def _init(path: Path) -> Path:
+def _get_init_file(path: Path) -> Path:
     return path / "__init__.py" if path.is_dir() else path
 
 
-def _package(point: EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else point.module
+def _format_package(entry_point: EntryPoint) -> str:
+    return f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist else entry_point.module

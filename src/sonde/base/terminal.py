@@ -14,7 +14,7 @@ import unicodedata
 from sonde.base.errors import StoreError
 
 
-def escaped(text: object, kept: str = "") -> str:
+def escape_text(text: object, safe: str = "") -> str:
     r"""Escape unprintable characters as Python does.
 
     >>> print(escape_text("a\x1b[0m\u202eb\nc\ud800"))
@@ -25,34 +25,38 @@ def escaped(text: object, kept: str = "") -> str:
         safe: Characters that are not escaped.
     """
     line = str(text)
-    return line if line.isprintable() else "".join(sign if sign in kept else _visible(sign) for sign in line)
+    return (
+        line
+        if line.isprintable()
+        else "".join(character if character in safe else _escape_character(character) for character in line)
+    )
 
 
-def _visible(sign: str) -> str:
-    plain = sign.isprintable() or unicodedata.category(sign) == "Zs"
-    return sign if plain else sign.encode("unicode_escape").decode()
+def _escape_character(character: str) -> str:
+    is_visible = character.isprintable() or unicodedata.category(character) == "Zs"
+    return character if is_visible else character.encode("unicode_escape").decode()
 
 
-def open_closed_streams() -> None:
+def reopen_closed_streams() -> None:
     """Redirect standard streams that were closed at the start of the process (``>&-``) to the null device.
 
     Otherwise the next opened file gets the descriptor of the stream, and what a native library writes to
     standard error would end up in that file.
     """
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is not None:
             continue
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            if nowhere != number:
-                os.dup2(nowhere, number)
-                os.close(nowhere)
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != descriptor:
+                os.dup2(null, descriptor)
+                os.close(null)
         setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
-def say(*lines: object, err: bool = False) -> None:
+def print_lines(*lines: object, err: bool = False) -> None:
     """Print lines to the terminal; all output for a person goes through this function.
 
     Args:
@@ -62,7 +66,7 @@ def say(*lines: object, err: bool = False) -> None:
     Raises:
         StoreError: Standard output is a file that cannot be written, for example on a full disk.
     """
-    write_text("".join(f"{escaped(line)}\n" for line in lines), err=err)
+    write_text("".join(f"{escape_text(line)}\n" for line in lines), err=err)
 
 
 def write_text(text: str, *, err: bool = False) -> None:
@@ -84,6 +88,6 @@ def write_text(text: str, *, err: bool = False) -> None:
             raise StoreError(f"cannot write standard output: {error.strerror or error}") from error
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """Print a line on standard error."""
-    say(line, err=True)
+    print_lines(line, err=True)

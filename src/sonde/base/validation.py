@@ -38,7 +38,7 @@ class Help:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class ValidatedRecord:
     """Base dataclass that validates its fields with `check_fields` on creation."""
 
     def __post_init__(self) -> None:
@@ -54,15 +54,15 @@ def check_fields(record: DataclassInstance) -> None:
     """
     from pydantic import ValidationError
 
-    given = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
     try:
-        _model(type(record)).model_validate(given)
+        _build_model(type(record)).model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        raise _refusal(type(record), first["loc"], first["input"], given) from None
+        raise _build_error(type(record), first["loc"], first["input"], values) from None
 
 
-def from_table(kind: type[Record], table: object, what: str) -> Record:
+def build_record(data_class: type[Record], table: object, label: str) -> Record:
     """Build a dataclass from a table of a file; lists become tuples.
 
     Args:
@@ -75,52 +75,65 @@ def from_table(kind: type[Record], table: object, what: str) -> Record:
         UsageError: `table` is no table, a key is missing, or a value is invalid.
     """
     if not isinstance(table, dict):
-        raise UsageError(f"{what} = {table!r} is not a table")
-    known = [field.name for field in dataclasses.fields(kind)]
+        raise UsageError(f"{label} = {table!r} is not a table")
+    names = [field.name for field in dataclasses.fields(data_class)]
     for key in table:
-        if key not in known:
-            raise UnknownNameError(f"{what} key", key, known)
-    needed = [one.name for one in dataclasses.fields(kind) if _needed(one) and one.name not in table]
-    if needed:
-        raise UsageError(f"{what} lacks {', '.join(needed)}")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+        if key not in names:
+            raise UnknownNameError(f"{label} key", key, names)
+    missing_names = [
+        field.name
+        for field in dataclasses.fields(data_class)
+        if _is_required(field) and field.name not in table
+    ]
+    if missing_names:
+        raise UsageError(f"{label} lacks {', '.join(missing_names)}")
+    return data_class(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    )
 
 
-def _needed(field: dataclasses.Field[Any]) -> bool:
+def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def annotated_fields(kind: type[DataclassInstance]) -> Mapping[str, FieldInfo]:
+def get_annotated_fields(data_class: type[DataclassInstance]) -> Mapping[str, FieldInfo]:
     """Return the types and metadata of all fields, by name."""
-    return _model(kind).model_fields
+    return _build_model(data_class).model_fields
 
 
 @cache
-def _model(kind: type[DataclassInstance]) -> type[BaseModel]:
+def _build_model(data_class: type[DataclassInstance]) -> type[BaseModel]:
     from pydantic import ConfigDict, create_model
 
-    hints = get_type_hints(kind, include_extras=True)
-    fields: dict[str, Any] = {field.name: (hints[field.name], ...) for field in dataclasses.fields(kind)}
+    hints = get_type_hints(data_class, include_extras=True)
+    fields: dict[str, Any] = {
+        field.name: (hints[field.name], ...) for field in dataclasses.fields(data_class)
+    }
     config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
-    return create_model(kind.__name__, __config__=config, **fields)
+    return create_model(data_class.__name__, __config__=config, **fields)
 
 
-def _refusal(
-    kind: type[DataclassInstance], place: tuple[int | str, ...], found: object, given: dict[str, Any]
+def _build_error(
+    data_class: type[DataclassInstance],
+    location: tuple[int | str, ...],
+    invalid_value: object,
+    values: dict[str, Any],
 ) -> UsageError:
-    from sonde.base.option_types import Values
+    from sonde.base.option_types import AllowedValues
 
-    name = str(place[0])
-    values = Values.of(annotated_fields(kind)[name])
-    if values.names and isinstance(found, str):
-        return UnknownNameError(name, found, values.names)
-    if values.several:
-        return UsageError(f"{name} = {given[name]!r} is not a list of {values.word}s")
-    if len(place) > 1:
-        expected = "a table" if len(place) == _TABLE else "a text, a finite number, true or false"
-        return UsageError(f"{'.'.join(map(str, place[:_VALUE]))} = {found!r} is not {expected}")
-    return UsageError(f"{name} = {given[name]!r} is not {values.expected(given[name])}")
+    name = str(location[0])
+    allowed_values = AllowedValues.of(get_annotated_fields(data_class)[name])
+    if allowed_values.names and isinstance(invalid_value, str):
+        return UnknownNameError(name, invalid_value, allowed_values.names)
+    if allowed_values.several:
+        return UsageError(f"{name} = {values[name]!r} is not a list of {allowed_values.word}s")
+    if len(location) > 1:
+        expectation = "a table" if len(location) == _TABLE_DEPTH else "a text, a finite number, true or false"
+        return UsageError(
+            f"{'.'.join(map(str, location[:_VALUE_DEPTH]))} = {invalid_value!r} is not {expectation}"
+        )
+    return UsageError(f"{name} = {values[name]!r} is not {allowed_values.describe_expectation(values[name])}")
 
 
-_TABLE, _VALUE = 2, 3
+_TABLE_DEPTH, _VALUE_DEPTH = 2, 3
 """Number of parts in the location of a table, and of a value, of the options of a lens."""

@@ -117,10 +117,10 @@ class Recorder:
         self.layers += 1
         side = self._side_of(module)
         if query.ndim != 4 or key.ndim != 4 or query.shape[1] % key.shape[1]:
-            raise _misshapen(module, query)
+            raise _shape_error(module, query)
         for reader in self._readers:
             if reader.side == side:
-                _same_batch(module, query, reader)
+                _check_batch(module, query, reader)
                 # Of a model over several devices a layer computes elsewhere than what reads it.
                 columns = reader.columns.to(query.device)
                 rows = attention_rows(query, key, mask, columns, scaling, is_causal, position_bias)
@@ -135,20 +135,20 @@ class Recorder:
         self.layers += 1
         side = self._side_of(module)
         if matrix.ndim != 4 or (side != "cross" and matrix.shape[2] != matrix.shape[3]):
-            raise _misshapen(module, matrix)
+            raise _shape_error(module, matrix)
         for reader in self._readers:
             if reader.side == side:
-                _same_batch(module, matrix, reader)
+                _check_batch(module, matrix, reader)
                 rows = pick_rows(matrix, reader.columns.to(matrix.device)).float()
                 reader.read(rows.to(reader.columns.device))
 
 
-def _same_batch(module: Any, matrix: Tensor, reader: AttentionReader) -> None:
+def _check_batch(module: Any, matrix: Tensor, reader: AttentionReader) -> None:
     if len(matrix) != len(reader.columns):
-        raise _misshapen(module, matrix)
+        raise _shape_error(module, matrix)
 
 
-def _misshapen(module: Any, matrix: Tensor) -> CaptureError:
+def _shape_error(module: Any, matrix: Tensor) -> CaptureError:
     shape = " x ".join(map(str, matrix.shape))
     return CaptureError(
         f"{type(module).__name__} attends in blocks of {shape}, not as (batch, heads, query, key); its "
@@ -242,24 +242,24 @@ def _attend(
     )
 
 
-def _attend_own(
+def _attend_in_float32(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
 ) -> tuple[Tensor, None]:
     """The registered function of `OWN`: the eager function beside the module's class, in float32."""
     eager = sys.modules[type(module).__module__].eager_attention_forward
-    given = [_wide(one) for one in (query, key, value, attention_mask)]
-    output, weights = eager(module, *given, **{name: _wide(one) for name, one in kwargs.items()})
+    given = [_widen(one) for one in (query, key, value, attention_mask)]
+    output, weights = eager(module, *given, **{name: _widen(one) for name, one in kwargs.items()})
     recorder = _recorder.get()
     if recorder is not None:
         recorder.take(module, weights)
     return output.to(query.dtype), None
 
 
-def _wide(given: Any) -> Any:
+def _widen(given: Any) -> Any:
     return given.float() if isinstance(given, Tensor) and given.is_floating_point() else given
 
 
-class Recording:
+class RecordableModel:
     """A model whose attention can be read.
 
     Args:
@@ -270,7 +270,7 @@ class Recording:
     def __init__(self, loaded: LoadedModel, way: str) -> None:
         self._loaded = loaded
         self._way = way
-        self._side_of = _sides(loaded)
+        self._side_of = _side_finder(loaded)
 
     def read(self, readers: Sequence[AttentionReader], forward: Callable[..., Any]) -> Any:
         """One forward whose attention is read.
@@ -304,42 +304,45 @@ class Recording:
 
 
 @contextmanager
-def switched(loaded: LoadedModel, way: str) -> Generator[Recording]:
+def use_attention_backend(loaded: LoadedModel, way: str) -> Generator[RecordableModel]:
     """Switch a model to an attention that can be read, and back afterwards."""
     AttentionInterface.register(_NAMES[FUSED], _attend)
     AttentionMaskInterface.register(_NAMES[FUSED], ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
-    AttentionInterface.register(_NAMES[OWN], _attend_own)
+    AttentionInterface.register(_NAMES[OWN], _attend_in_float32)
     AttentionMaskInterface.register(_NAMES[OWN], ALL_MASK_ATTENTION_FUNCTIONS["eager"])
     hooks: list[Any] = []
-    with attending(loaded.model, _NAMES[way]):
+    with use_attention_implementation(loaded.model, _NAMES[way]):
         try:
             if way == OUTPUTS:
-                hooks += [module.register_forward_hook(_take) for module in _attention_modules(loaded.model)]
-            yield Recording(loaded, way)
+                hooks += [
+                    module.register_forward_hook(_record_weights)
+                    for module in _attention_modules(loaded.model)
+                ]
+            yield RecordableModel(loaded, way)
         finally:
             for hook in hooks:
                 hook.remove()
 
 
 @contextmanager
-def attending(model: Any, implementation: str) -> Generator[None]:
+def use_attention_implementation(model: Any, implementation: str) -> Generator[None]:
     """Give a model another implementation of its attention for a while."""
     previous = model.config._attn_implementation
-    _set(model, implementation)
+    _set_implementation(model, implementation)
     try:
         yield
     finally:
-        _set(model, previous)
+        _set_implementation(model, previous)
 
 
-def _set(model: Any, implementation: str) -> None:
+def _set_implementation(model: Any, implementation: str) -> None:
     model.set_attn_implementation(implementation)
     if model.config._attn_implementation != implementation:
         # Models without the interface look at their configuration at every step, and only warn when asked.
         model.config._attn_implementation = implementation
 
 
-def _sides(loaded: LoadedModel) -> Callable[[Any], str]:
+def _side_finder(loaded: LoadedModel) -> Callable[[Any], str]:
     """From a module to its side; in models with two sides the module's place in the model tells."""
     kind = loaded.capabilities.kind
     if kind != "encoder-decoder":
@@ -359,7 +362,7 @@ def _attention_modules(model: Any) -> list[Any]:
     return [module for module in model.modules() if "attention" in type(module).__name__.lower()]
 
 
-def _take(module: Any, arguments: Any, output: Any) -> Any:
+def _record_weights(module: Any, arguments: Any, output: Any) -> Any:
     """Forward hook: record the weights that eager attention hands up, and let go of them at once."""
     recorder = _recorder.get()
     if recorder is None or not isinstance(output, tuple):

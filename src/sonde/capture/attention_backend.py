@@ -17,15 +17,24 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from sonde.base.errors import CaptureError
-from sonde.capture.attention import FUSED, OUTPUTS, OWN, SIDES, Recording, RowReader, attending, switched
+from sonde.capture.attention import (
+    FUSED,
+    OUTPUTS,
+    OWN,
+    SIDES,
+    RecordableModel,
+    RowReader,
+    use_attention_backend,
+    use_attention_implementation,
+)
 from sonde.models import LoadedModel
-from sonde.models.engine.trial_batches import forward_rows, moved, near, some_rows
+from sonde.models.engine.trial_batches import forward_rows, largest_change, make_rows, rounding_tolerance
 from sonde.models.engine.weights import TF32
 
 HALF = (torch.float16, torch.bfloat16)
 
 
-def may_be_upcast(model: nn.Module) -> bool:
+def can_upcast(model: nn.Module) -> bool:
     """Tell whether a model is held in half precision, and all of it where it computes."""
     weights = [*model.parameters()]
     return (
@@ -36,7 +45,7 @@ def may_be_upcast(model: nn.Module) -> bool:
 
 
 @contextmanager
-def in_float32(model: nn.Module) -> Generator[None]:
+def use_float32(model: nn.Module) -> Generator[None]:
     """Widen the numbers of a model while it is used; those of a layer only while that layer computes.
 
     Widening and narrowing again changes no number, so the model is afterwards what it was.
@@ -46,17 +55,17 @@ def in_float32(model: nn.Module) -> Generator[None]:
     """
     dtypes = {weight.dtype for weight in model.parameters()} & set(HALF)
     (dtype,) = dtypes
-    layers = [*_layers(model)]
-    within = {id(weight) for layer in layers for weight in _numbers(layer)}
-    around = [weight for weight in _numbers(model) if id(weight) not in within]
+    layers = [*_iterate_layers(model)]
+    within = {id(weight) for layer in layers for weight in _float_tensors(layer)}
+    around = [weight for weight in _float_tensors(model) if id(weight) not in within]
 
     def widen(layer: nn.Module, *_: Any) -> None:
-        _cast(_numbers(layer), dtype, torch.float32)
+        _cast(_float_tensors(layer), dtype, torch.float32)
 
     def narrow(layer: nn.Module, *_: Any) -> None:
-        _cast((one for one in _numbers(layer) if id(one) in narrowed), torch.float32, dtype)
+        _cast((one for one in _float_tensors(layer) if id(one) in narrowed), torch.float32, dtype)
 
-    narrowed = {id(weight) for weight in _numbers(model) if weight.dtype == dtype}
+    narrowed = {id(weight) for weight in _float_tensors(model) if weight.dtype == dtype}
     hooks = [layer.register_forward_pre_hook(widen) for layer in layers]
     hooks += [layer.register_forward_hook(narrow, always_call=True) for layer in layers]
     held = [weight for weight in around if id(weight) in narrowed]
@@ -71,16 +80,16 @@ def in_float32(model: nn.Module) -> Generator[None]:
             narrow(layer)
 
 
-def _layers(module: nn.Module) -> Iterable[nn.Module]:
+def _iterate_layers(module: nn.Module) -> Iterable[nn.Module]:
     """Yield the modules of the lists of a model, those of a list within another one not apart."""
     for child in module.children():
         if isinstance(child, nn.ModuleList):
             yield from child
         else:
-            yield from _layers(child)
+            yield from _iterate_layers(child)
 
 
-def _numbers(module: nn.Module) -> Iterable[Tensor]:
+def _float_tensors(module: nn.Module) -> Iterable[Tensor]:
     yield from module.parameters()
     yield from module.buffers()
 
@@ -118,21 +127,21 @@ class AttentionTrial:
 _found: WeakKeyDictionary[Any, AttentionTrial] = WeakKeyDictionary()
 
 
-def how_read(loaded: LoadedModel) -> dict[str, str | float]:
+def describe_backend(loaded: LoadedModel) -> dict[str, str | float]:
     """How a model's weights were read, and how near to eager attention its attention was."""
     trial = _found.get(loaded.model)
     dtype = str(loaded.model.dtype).removeprefix("torch.")
     found: dict[str, str | float] = {"weights": dtype, **loaded.facts}
     if loaded.spec.dtype == TF32:
         found["products"] = TF32
-    found |= device_facts(loaded.device)
+    found |= describe_device(loaded.device)
     if trial is not None:
         found |= {"attention": trial.way, "difference": trial.difference}
         found |= {} if trial.rounding is None else {"rounding": trial.rounding}
     return found
 
 
-def device_facts(device: torch.device) -> dict[str, str]:
+def describe_device(device: torch.device) -> dict[str, str]:
     """What a device is, as far as PyTorch knows: of an accelerator its name and what it computes by."""
     if device.type == "cpu":
         return {"device": "cpu"}
@@ -144,13 +153,13 @@ def device_facts(device: torch.device) -> dict[str, str]:
         found["computing"] = (
             f"CUDA {torch.version.cuda}" if torch.version.cuda else f"HIP {torch.version.hip}"
         )
-        if driver := _driver():
+        if driver := _driver_version():
             found["driver"] = driver
     return found
 
 
 @lru_cache(maxsize=1)
-def _driver() -> str:
+def _driver_version() -> str:
     """Version of the driver of NVIDIA's devices; empty where it does not say."""
     try:
         line = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
@@ -161,34 +170,34 @@ def _driver() -> str:
 
 
 @contextmanager
-def recording(loaded: LoadedModel) -> Generator[Recording]:
+def use_readable_attention(loaded: LoadedModel) -> Generator[RecordableModel]:
     """Switch a model to an attention that can be read, and back afterwards; the first time after a trial.
 
     Raises:
         CaptureError: The model gives no attention, or none that equals eager attention.
     """
-    with switched(loaded, _trial_of(loaded).way) as one:
+    with use_attention_backend(loaded, _get_trial(loaded).way) as one:
         yield one
 
 
-def unread(loaded: LoadedModel) -> str:
+def unreadable_reason(loaded: LoadedModel) -> str:
     """Why no attention of a model can be read; empty where it can."""
     try:
-        _trial_of(loaded)
+        _get_trial(loaded)
     except _RefusedError as refused:
         return refused.reason
     return ""
 
 
-def _trial_of(loaded: LoadedModel) -> AttentionTrial:
+def _get_trial(loaded: LoadedModel) -> AttentionTrial:
     trial = _found.get(loaded.model)
     if trial is None:
-        trial = _found[loaded.model] = _tried(loaded)
+        trial = _found[loaded.model] = _run_trial(loaded)
     return trial
 
 
 @torch.inference_mode()
-def _tried(loaded: LoadedModel) -> AttentionTrial:
+def _run_trial(loaded: LoadedModel) -> AttentionTrial:
     """Find the first way whose rows are those of eager attention.
 
     Half precision rounds either way by itself, and a deep model carries that on: of a trained one the rows of
@@ -199,17 +208,17 @@ def _tried(loaded: LoadedModel) -> AttentionTrial:
     if how not in ("interface", "eager"):
         raise _RefusedError(loaded, "it has none")
     together = _LENGTHS if loaded.takes_padding else _LENGTHS[:1] * 2
-    rows = some_rows(loaded, together[:1] if loaded.alone else together)
+    rows = make_rows(loaded, together[:1] if loaded.alone else together)
     ways = (FUSED, OWN, OUTPUTS) if how == "interface" else (OUTPUTS,)
-    if not may_be_upcast(loaded.model):
-        return _compared(loaded, rows, ways)[0]
-    with in_float32(loaded.model):
-        trial, exact = _compared(loaded, rows, ways)
-    rounded, _ = _recorded(loaded, rows, trial.way)
-    return dataclasses.replace(trial, rounding=_apart(rounded, exact))
+    if not can_upcast(loaded.model):
+        return _compare_backends(loaded, rows, ways)[0]
+    with use_float32(loaded.model):
+        trial, exact = _compare_backends(loaded, rows, ways)
+    rounded, _ = _record_matrices(loaded, rows, trial.way)
+    return dataclasses.replace(trial, rounding=_largest_difference(rounded, exact))
 
 
-def _compared(
+def _compare_backends(
     loaded: LoadedModel, rows: Sequence[list[int]], ways: Sequence[str]
 ) -> tuple[AttentionTrial, _Matrices]:
     """Hold each way against eager attention, in the precision that the model has now.
@@ -218,17 +227,17 @@ def _compared(
         CaptureError: None equals it.
     """
     usual = [one.last_hidden_state for one in forward_rows(loaded, rows)]
-    expected = _expected(loaded, rows)
+    expected = _eager_matrices(loaded, rows)
     reason = ""
     for way in ways:
         try:
-            found, states = _recorded(loaded, rows, way)
+            found, states = _record_matrices(loaded, rows, way)
         except Exception as error:
             # Whatever a model's own code raises under another attention: this way is not open.
             reason = reason or " ".join(str(error).split())
             continue
-        difference = _apart(found, expected)
-        if max(difference, _changed(states, usual, rows)) <= near(loaded):
+        difference = _largest_difference(found, expected)
+        if max(difference, _largest_state_change(states, usual, rows)) <= rounding_tolerance(loaded):
             return AttentionTrial(way, difference), expected
         reason = reason or f"what is read differs from eager attention by {difference:.2g}"
     raise _RefusedError(loaded, reason)
@@ -244,7 +253,7 @@ class _RefusedError(CaptureError):
         )
 
 
-def _expected(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
+def _eager_matrices(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
     """The matrices that transformers itself returns with eager attention, each row alone.
 
     Raises:
@@ -252,7 +261,7 @@ def _expected(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
     """
     found: _Matrices = {side: [] for side in _sides(loaded)}
     for row in rows:
-        with attending(loaded.model, "eager"):
+        with use_attention_implementation(loaded.model, "eager"):
             outputs = forward_rows(loaded, [row], output_attentions=True)
         for side, into in found.items():
             output = outputs[-1 if side in ("decoder", "cross") else 0]
@@ -269,7 +278,9 @@ def _expected(loaded: LoadedModel, rows: Sequence[list[int]]) -> _Matrices:
     return found
 
 
-def _recorded(loaded: LoadedModel, rows: Sequence[list[int]], way: str) -> tuple[_Matrices, list[Tensor]]:
+def _record_matrices(
+    loaded: LoadedModel, rows: Sequence[list[int]], way: str
+) -> tuple[_Matrices, list[Tensor]]:
     """The matrices that are read from one batch of all rows, and the last states of each side."""
     width = max(map(len, rows))
     device = loaded.device
@@ -283,7 +294,7 @@ def _recorded(loaded: LoadedModel, rows: Sequence[list[int]], way: str) -> tuple
         held.extend(forward_rows(loaded, rows, **more))
         return held[0]
 
-    with switched(loaded, way) as one:
+    with use_attention_backend(loaded, way) as one:
         one.read([*readers.values()], run)
     found: _Matrices = {
         side: [
@@ -299,26 +310,30 @@ def _sides(loaded: LoadedModel) -> tuple[str, ...]:
     return SIDES if kind == "encoder-decoder" else (kind,)
 
 
-def _apart(found: _Matrices, expected: _Matrices) -> float:
+def _largest_difference(found: _Matrices, expected: _Matrices) -> float:
     """Largest difference of a probability; infinite where layers or heads are not the same."""
     worst = 0.0
     for side, rows in expected.items():
         for mine, theirs in zip(found[side], rows, strict=True):
             if [one.shape for one in mine] != [one.shape for one in theirs]:
                 return math.inf
-            worst = max(worst, *(_most(one - other) for one, other in zip(mine, theirs, strict=True)))
+            worst = max(
+                worst, *(_finite_maximum(one - other) for one, other in zip(mine, theirs, strict=True))
+            )
     return worst
 
 
-def _changed(states: Sequence[Tensor], usual: Sequence[Tensor], rows: Sequence[list[int]]) -> float:
+def _largest_state_change(
+    states: Sequence[Tensor], usual: Sequence[Tensor], rows: Sequence[list[int]]
+) -> float:
     """Largest change of a last state by the way of reading, on any side."""
     return max(
-        moved(mine[at, : len(row)], theirs[at, : len(row)])
+        largest_change(mine[at, : len(row)], theirs[at, : len(row)])
         for mine, theirs in zip(states, usual, strict=True)
         for at, row in enumerate(rows)
     )
 
 
-def _most(values: Tensor) -> float:
+def _finite_maximum(values: Tensor) -> float:
     most = float(values.abs().max())
     return math.inf if math.isnan(most) else most

@@ -19,14 +19,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sonde.alignment import Subwords, encode
-from sonde.base.errors import CaptureError, not_finite
-from sonde.capture.hooks import Hooks, reading_side
+from sonde.base.errors import CaptureError, explain_nan
+from sonde.capture.hooks import ModelHooks, text_side
 from sonde.capture.interventions import OTHER, PLACE, Span, TextPair
-from sonde.capture.merge_requests import Input, MergedRequests, Shape
+from sonde.capture.merge_requests import InputShape, InputVariant, MergedRequests
 from sonde.capture.requests import Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.tensors import BatchTokens, Upload
-from sonde.capture.windows import Row, RowCutter, compose
+from sonde.capture.windows import Row, RowCutter, batch_by_length
 from sonde.models import LoadedModel
 from sonde.models.engine.lm_head import body_and_head
 
@@ -56,7 +56,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attributed:
+class Attribution:
     """What gradients say of one contrast; logits of the right id less those of the other one.
 
     Attributes:
@@ -74,7 +74,7 @@ class Attributed:
 
 def attribute(
     loaded: LoadedModel, contrasts: Sequence[Contrast], *, settings: CaptureSettings | None = None
-) -> list[Attributed | None]:
+) -> list[Attribution | None]:
     """Attribute the margins of contrasts to the states behind every layer, 0 the embeddings.
 
     Args:
@@ -90,14 +90,14 @@ def attribute(
         InputError: The model masks nothing, or has no such position.
     """
     cutter = RowCutter(loaded, settings or CaptureSettings())
-    pairs = [_rows(cutter, at, one) for at, one in enumerate(contrasts)]
+    pairs = [_cut_pair(cutter, at, one) for at, one in enumerate(contrasts)]
     whole = [at for at, pair in enumerate(pairs) if pair is not None]
     rows = {at: pair for at, pair in enumerate(pairs) if pair is not None}
     budget = _CPU_BUDGET if loaded.device.type == "cpu" else _ACCELERATOR_BUDGET
     lengths = [2 * rows[at][0].size for at in whole]
     reader = _Reader(loaded)
-    found: list[Attributed | None] = [None] * len(contrasts)
-    for batch in compose(lengths, [contrasts[at].clean.item.item_id for at in whole], budget):
+    found: list[Attribution | None] = [None] * len(contrasts)
+    for batch in batch_by_length(lengths, [contrasts[at].clean.item.item_id for at in whole], budget):
         mine = [whole[place] for place in batch]
         answers = reader.read([rows[at] for at in mine], [contrasts[at] for at in mine])
         for at, answer in zip(mine, answers, strict=True):
@@ -105,10 +105,10 @@ def attribute(
     return found
 
 
-def _rows(cutter: RowCutter, source: int, contrast: Contrast) -> tuple[Row, Row] | None:
+def _cut_pair(cutter: RowCutter, source: int, contrast: Contrast) -> tuple[Row, Row] | None:
     """Both inputs as rows; None where one is cut into windows."""
     wanted = MergedRequests(depth=((contrast.target, contrast.other),))
-    asked = Input(source, Shape(masked=contrast.masked), wanted)
+    asked = InputVariant(source, InputShape(masked=contrast.masked), wanted)
     clean, corrupt = (cutter.rows(source, asked, one) for one in (contrast.clean, contrast.corrupt))
     if len(clean) != 1 or len(corrupt) != 1 or len(clean[0].tokens) != len(corrupt[0].tokens):
         return None
@@ -121,13 +121,13 @@ class _Reader:
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
         self._body, head = body_and_head(loaded)
-        self._head = head.widened()
-        self._hooks = Hooks(loaded)
-        self._side = reading_side(loaded)
+        self._head = head.to_float32()
+        self._hooks = ModelHooks(loaded)
+        self._side = text_side(loaded)
         self._layers = len(self._hooks.side("").layers) + 1
 
     @torch.enable_grad()
-    def read(self, pairs: Sequence[tuple[Row, Row]], contrasts: Sequence[Contrast]) -> list[Attributed]:
+    def read(self, pairs: Sequence[tuple[Row, Row]], contrasts: Sequence[Contrast]) -> list[Attribution]:
         """The answers of one batch: the clean rows come first, the corrupt ones behind them."""
         rows = [*(clean for clean, _ in pairs), *(corrupt for _, corrupt in pairs)]
         loaded, upload = self._loaded, Upload(self._loaded.device)
@@ -136,8 +136,8 @@ class _Reader:
         arguments = tokens.arguments()
         width = arguments["input_ids"].shape[1]
         held: dict[int, Tensor] = {}
-        with self._hooks.placed(
-            {(self._side, "residual", layer): [_kept(held, layer)] for layer in range(self._layers)}
+        with self._hooks.install_hooks(
+            {(self._side, "residual", layer): [_keep_states(held, layer)] for layer in range(self._layers)}
         ):
             last = self._body(**arguments).last_hidden_state
         query = torch.tensor([int(row.query[0]) for row in rows], device=last.device)
@@ -153,12 +153,12 @@ class _Reader:
         if not (found.isfinite().all() and margins.isfinite().all()):
             raise CaptureError(
                 f"model {self._loaded.spec.name!r}: a gradient is not finite; "
-                f"{not_finite(self._loaded.model.dtype)}"
+                f"{explain_nan(self._loaded.model.dtype)}"
             )
         clean, corrupt = margins.detach().cpu().numpy().reshape(2, -1)
         effects = found.cpu().numpy()
         return [
-            Attributed(float(clean[at]), float(corrupt[at]), effects[0, :, at], effects[1, :, at])
+            Attribution(float(clean[at]), float(corrupt[at]), effects[0, :, at], effects[1, :, at])
             for at in range(len(pairs))
         ]
 
@@ -173,13 +173,13 @@ class _Reader:
         belongs = np.zeros((len(rows), width, len(contrasts[0].cells)), dtype=np.float32)
         for at, (row, contrast) in enumerate(zip(rows, contrasts, strict=True)):
             subwords = contrast.cells.shape[1]
-            places = row.places(subwords, self._side, len(self._loaded.special.suffix))
+            places = row.map_columns(subwords, self._side, len(self._loaded.special.suffix))
             columns = np.flatnonzero((places >= 0) & (places < subwords))
             belongs[at, columns] = contrast.cells[:, places[columns]].T
         return torch.from_numpy(belongs)
 
 
-def _kept(held: dict[int, Tensor], layer: int) -> Callable[[Tensor], Tensor]:
+def _keep_states(held: dict[int, Tensor], layer: int) -> Callable[[Tensor], Tensor]:
     """Keep the states of a layer; the graph begins at the embeddings, whatever the weights ask for."""
 
     def keep(states: Tensor) -> Tensor:
@@ -225,7 +225,7 @@ class AlignedPair:
     role: Int[np.ndarray, " subword"]
     roles: tuple[str, ...]
 
-    def belonging(self, cells: Sequence[Sequence[str]]) -> Bool[np.ndarray, "cell subword"]:
+    def cell_masks(self, cells: Sequence[Sequence[str]]) -> Bool[np.ndarray, "cell subword"]:
         """Which subwords belong to which cells, given the roles of each cell."""
         numbers = [[self.roles.index(name) for name in cell if name in self.roles] for cell in cells]
         return np.stack([np.isin(self.role, mine) for mine in numbers])
@@ -241,7 +241,7 @@ def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool
         decoder: Whether only what stands before the place is read.
     """
     corrupt, swapped = encode(tokenizer, pair.corrupt), encode(tokenizer, pair.swapped)
-    place = _covering(clean, pair.place)
+    place = _span_mask(clean, pair.place)
     shared = min(len(clean), len(swapped))
     apart = np.flatnonzero(clean.ids[:shared] != swapped.ids[:shared])
     if not len(apart) or not place[apart[0]]:
@@ -257,7 +257,7 @@ def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool
     role = np.full(read, roles.index(OTHER), dtype=np.int64)
     for name, spans in pair.roles.items():
         for span in spans:
-            mine = _covering(clean, span)[:read]
+            mine = _span_mask(clean, span)[:read]
             if mine.any() and not changed[mine].any():
                 # What was exchanged has to be seen.
                 return None
@@ -271,21 +271,21 @@ def align_pair(tokenizer: Any, clean: Subwords, pair: TextPair, *, decoder: bool
         masked = tuple(np.flatnonzero(place).tolist())
         role[place] = roles.index(PLACE)
     other = int(swapped.ids[target])
-    return AlignedPair(_up_to(clean, read), _up_to(corrupt, read), target, other, masked, role, roles)
+    return AlignedPair(_truncate(clean, read), _truncate(corrupt, read), target, other, masked, role, roles)
 
 
-def reading(prepared: Prepared, subwords: Subwords, side: str) -> Prepared:
+def prepare_side(prepared: Prepared, subwords: Subwords, side: str) -> Prepared:
     """An item as a model is shown one side of a pair of it."""
     item = dataclasses.replace(prepared.item, item_id=f"{prepared.item.item_id}/{side}")
     alignment = dataclasses.replace(prepared.alignment, subwords=subwords)
     return dataclasses.replace(prepared, item=item, alignment=alignment)
 
 
-def _covering(subwords: Subwords, span: Span) -> Bool[np.ndarray, " subword"]:
+def _span_mask(subwords: Subwords, span: Span) -> Bool[np.ndarray, " subword"]:
     """Which subwords share a character with a stretch."""
     return (subwords.start < span[1]) & (subwords.end > span[0])
 
 
-def _up_to(subwords: Subwords, stop: int) -> Subwords:
+def _truncate(subwords: Subwords, stop: int) -> Subwords:
     columns = ("ids", "start", "end", "bytes", "surface")
     return dataclasses.replace(subwords, **{name: getattr(subwords, name)[:stop] for name in columns})

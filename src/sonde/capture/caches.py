@@ -14,15 +14,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.capture.hooks import Hooks, reading_side
+from sonde.capture.hooks import ModelHooks, text_side
 from sonde.capture.interventions import Change
-from sonde.capture.merge_requests import Input
+from sonde.capture.merge_requests import InputVariant
 from sonde.capture.tensors import Upload
-from sonde.capture.windows import Row, compose, pad
-from sonde.languages.engine.text import alike
+from sonde.capture.windows import Row, batch_by_length, pad_rows
+from sonde.languages.engine.text import common_prefix_length
 from sonde.models import LoadedModel
-from sonde.models.engine.device_map import devices_of
-from sonde.models.engine.trial_batches import forward_rows, moved, near, some_rows
+from sonde.models.engine.device_map import count_modules_by_device
+from sonde.models.engine.trial_batches import forward_rows, largest_change, make_rows, rounding_tolerance
 
 _LEAST = 16
 """Tokens that sharing has to save beyond one further forward."""
@@ -54,7 +54,7 @@ def shared_batches(
     """
     groups: list[tuple[int, list[int]]] = []
     alone: list[int] = []
-    for length, members in _groups([row.tokens.tolist() for row in rows], keys):
+    for length, members in _group_by_prefix([row.tokens.tolist() for row in rows], keys):
         if length:
             groups.append((length, members))
         else:
@@ -75,7 +75,7 @@ def shared_batches(
     return batches, sorted(alone)
 
 
-def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[int, list[int]]]:
+def _group_by_prefix(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[int, list[int]]]:
     """Length of the prefix and members of each group; 0 for rows that had better be read whole.
 
     Over the sorted rows the best cut into runs, where a run of ``n`` rows with a common prefix of ``p``
@@ -83,7 +83,7 @@ def _groups(tokens: Sequence[Sequence[int]], keys: Sequence[str]) -> list[tuple[
     """
     order = sorted(range(len(tokens)), key=lambda at: (tokens[at], keys[at]))
     before = [0, *accumulate(len(tokens[at]) for at in order)]
-    same = [alike(tokens[one], tokens[two]) for one, two in pairwise(order)]
+    same = [common_prefix_length(tokens[one], tokens[two]) for one, two in pairwise(order)]
     saved, begins, lengths = [0], [0], [0]
     for stop in range(1, len(order) + 1):
         best = (saved[stop - 1], stop - 1, 0)
@@ -124,7 +124,7 @@ class SharedPrefixes:
         number = {prefix: at for at, prefix in enumerate(prefixes)}
         of = [number[tuple(row.tokens[:length].tolist())] for row in batch]
         longer = [at for at, row in enumerate(batch) if len(row.tokens) > length]
-        rest = pad([batch[at].tokens[length:] for at in longer], padding)
+        rest = pad_rows([batch[at].tokens[length:] for at in longer], padding)
         begins = {at: len(prefixes) * length + place * rest.shape[1] for place, at in enumerate(longer)}
         places = [
             np.where(row.query < length, of[at] * length + row.query, begins.get(at, 0) + row.query - length)
@@ -151,7 +151,7 @@ class SharedPrefixes:
         return torch.cat(states)[self._used.tensor]
 
 
-def shares(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
+def can_share_prefixes(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
     """Whether a decoder keeps keys and values of all that it read, and goes on from them as from the text.
 
     Models with windows, recurrent states or caches of their own are read whole.
@@ -162,14 +162,14 @@ def shares(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
             # The caches of a model over several devices lie on as many.
             loaded.capabilities.kind == "decoder"
             and not loaded.alone
-            and len({one for one in devices_of(loaded.model) if one not in ("cpu", "disk")}) < 2
-            and _goes_on(loaded, body)
+            and len({one for one in count_modules_by_device(loaded.model) if one not in ("cpu", "disk")}) < 2
+            and _try_continuation(loaded, body)
         )
     return known
 
 
 @torch.inference_mode()
-def _goes_on(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
+def _try_continuation(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
     from transformers.cache_utils import DynamicCache, DynamicLayer
 
     size = min(6, loaded.capabilities.vocab, loaded.capabilities.context)
@@ -184,7 +184,7 @@ def _goes_on(loaded: LoadedModel, body: Callable[..., Any]) -> bool:
         return False
     cache.batch_select_indices(torch.tensor([0, 0], device=device))
     rest = body(input_ids=ids[:, 2:].repeat(2, 1), past_key_values=cache, use_cache=True).last_hidden_state
-    most = near(loaded)
+    most = rounding_tolerance(loaded)
     return torch.allclose(rest.float(), whole[:, 2:].float().expand_as(rest), rtol=most, atol=most)
 
 
@@ -193,7 +193,7 @@ LayerStates = Sequence[Float[Tensor, "batch token d_model"]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Resumed:
+class ResumedRows:
     """Rows that are read on from a layer.
 
     Attributes:
@@ -206,14 +206,14 @@ class Resumed:
     states: LayerStates
     index: Int[Tensor, " row"]
 
-    def at(self, layer: int, width: int) -> Float[Tensor, "row token d_model"]:
+    def get_states(self, layer: int, width: int) -> Float[Tensor, "row token d_model"]:
         """The states behind a layer, counted from 1, of so many columns."""
         held = self.states[layer - 1]
         return held[self.index.to(held.device), :width]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
+class LayerBundle:
     """Rows that are read together: as they are, and then on from where each of them is changed.
 
     Attributes:
@@ -225,14 +225,14 @@ class Bundle:
     batches: tuple[tuple[int, tuple[Row, ...], tuple[int, ...]], ...]
 
 
-def first_changed(changes: Sequence[Change]) -> int:
+def count_unchanged_layers(changes: Sequence[Change]) -> int:
     """How many layers run as they would with nothing changed."""
     return min(change.layer for change in changes)
 
 
-def bundled(
-    rows: Sequence[Row], inputs: Sequence[Input], keys: Sequence[str], budget: int
-) -> tuple[list[Bundle], list[int]]:
+def build_bundles(
+    rows: Sequence[Row], inputs: Sequence[InputVariant], keys: Sequence[str], budget: int
+) -> tuple[list[LayerBundle], list[int]]:
     """Bundles of the rows that can be read on from a layer, and the places of all others.
 
     Args:
@@ -247,18 +247,24 @@ def bundled(
         asked = inputs[row.source]
         changes, wanted = asked.shape.changes, asked.wanted
         own = all(not change.side for change in changes)
-        if not changes or not own or wanted.head_spans or wanted.looks or not first_changed(changes):
+        if (
+            not changes
+            or not own
+            or wanted.head_spans
+            or wanted.needs_attention
+            or not count_unchanged_layers(changes)
+        ):
             others.append(at)
         else:
             alike.setdefault((asked.item, asked.shape._replace(changes=()), row.origin), []).append(at)
     held = list(alike.values())
     first = [min(places, key=lambda at: keys[at]) for places in held]
-    bundles: list[Bundle] = []
-    for batch in compose([rows[at].size for at in first], [keys[at] for at in first], budget):
+    bundles: list[LayerBundle] = []
+    for batch in batch_by_length([rows[at].size for at in first], [keys[at] for at in first], budget):
         by_layer: dict[int, list[tuple[int, int]]] = {}
         for place, group in enumerate(batch):
             for at in held[group]:
-                start = first_changed(inputs[rows[at].source].shape.changes)
+                start = count_unchanged_layers(inputs[rows[at].source].shape.changes)
                 by_layer.setdefault(start, []).append((at, place))
         batches: list[tuple[int, tuple[Row, ...], tuple[int, ...]]] = []
         most = max(1, budget // rows[first[batch[0]]].size)
@@ -267,12 +273,12 @@ def bundled(
             for begin in range(0, len(members), most):
                 some = members[begin : begin + most]
                 batches.append((start, tuple(rows[at] for at, _ in some), tuple(place for _, place in some)))
-        bundles.append(Bundle(tuple(rows[first[group]] for group in batch), tuple(batches)))
+        bundles.append(LayerBundle(tuple(rows[first[group]] for group in batch), tuple(batches)))
     return bundles, others
 
 
 @contextmanager
-def keeping(hooks: Hooks, side: str, into: list[Tensor]) -> Generator[None]:
+def keep_layer_outputs(hooks: ModelHooks, side: str, into: list[Tensor]) -> Generator[None]:
     """Keep what each layer gives during one forward."""
 
     def keep(_: Any, __: Any, output: Any) -> None:
@@ -285,62 +291,62 @@ def keeping(hooks: Hooks, side: str, into: list[Tensor]) -> Generator[None]:
 
 
 @contextmanager
-def skipping(hooks: Hooks, side: str, resumed: Resumed) -> Generator[None]:
+def skip_layers(hooks: ModelHooks, side: str, resumed: ResumedRows) -> Generator[None]:
     """Let the first layers hand on what they gave before, without running."""
     layers = hooks.side(side).layers[: resumed.start]
 
-    def handed(states: Tensor, *_: Any, **__: Any) -> Tensor:
-        return resumed.at(resumed.start, states.shape[1])
+    def return_states(states: Tensor, *_: Any, **__: Any) -> Tensor:
+        return resumed.get_states(resumed.start, states.shape[1])
 
     with ExitStack() as stack:
         for layer in layers:
             # An attribute of the module goes before the method of its class, and is taken away again.
-            layer.forward = handed
+            layer.forward = return_states
             stack.callback(delattr, layer, "forward")
         yield
 
 
-def with_states(hidden: Sequence[Tensor], resumed: Resumed) -> list[Tensor]:
+def add_cached_states(hidden: Sequence[Tensor], resumed: ResumedRows) -> list[Tensor]:
     """Hidden states of a forward that was read on from a layer, with those of the layers that did not run."""
     width = hidden[0].shape[1]
-    kept = [resumed.at(layer, width) for layer in range(1, resumed.start)]
+    kept = [resumed.get_states(layer, width) for layer in range(1, resumed.start)]
     return [hidden[0], *kept, *hidden[resumed.start :]]
 
 
 _tried: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
-def resumes(loaded: LoadedModel, hooks: Hooks) -> bool:
+def can_resume(loaded: LoadedModel, hooks: ModelHooks) -> bool:
     """Whether a model can be read on from a layer; tried once."""
     if loaded.model not in _tried:
-        _tried[loaded.model] = _able(loaded, hooks)
+        _tried[loaded.model] = _try_resume(loaded, hooks)
     return _tried[loaded.model]
 
 
 @torch.inference_mode()
-def _able(loaded: LoadedModel, hooks: Hooks) -> bool:
+def _try_resume(loaded: LoadedModel, hooks: ModelHooks) -> bool:
     if loaded.capabilities.kind == "encoder-decoder" or loaded.alone or not loaded.takes_padding:
         return False
-    side, rows = reading_side(loaded), some_rows(loaded, (13, 8))
+    side, rows = text_side(loaded), make_rows(loaded, (13, 8))
     layers = hooks.side(side).layers
     # Layers that hold a forward of their own already are not replaced.
     if any("forward" in vars(layer) for layer in layers):
         return False
     held: list[Any] = []
-    with keeping(hooks, side, held):
+    with keep_layer_outputs(hooks, side, held):
         usual = forward_rows(loaded, rows)[0].last_hidden_state
     if len(held) != len(layers) or not all(isinstance(one, Tensor) and one.ndim == 3 for one in held):
         return False
     for start in {1, len(layers)}:
-        resumed = Resumed(start, held, torch.arange(len(rows)))
+        resumed = ResumedRows(start, held, torch.arange(len(rows)))
         try:
-            with skipping(hooks, side, resumed):
+            with skip_layers(hooks, side, resumed):
                 found = forward_rows(loaded, rows)[0].last_hidden_state
         except Exception:
             # Whatever a model's own code raises when layers are left out: it wants them run.
             return False
         if any(
-            moved(mine[: len(row)], theirs[: len(row)]) > near(loaded)
+            largest_change(mine[: len(row)], theirs[: len(row)]) > rounding_tolerance(loaded)
             for row, mine, theirs in zip(rows, found, usual, strict=True)
         ):
             return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.capture.merge_requests import MergedRequests, UnitedCapture
+from sonde.capture.merge_requests import MergedCapture, MergedRequests
 from sonde.capture.requests import ScoredAnswers, ScoredLayers, ScoredSubwords, WordRanks
 from sonde.capture.windows import Row
 from sonde.models import SpecialTokens
@@ -41,7 +41,7 @@ Finish = Callable[[Sequence[RowResult]], list[RowResult]]
 """From the scores of rows to all that they get, once it was fetched."""
 
 
-def segments(
+def state_segments(
     row: Row, wanted: MergedRequests, subwords: int, special: SpecialTokens
 ) -> list[tuple[int, int]]:
     """Columns of a row that each pooled vector is summed over, half-open; empty where the row adds nothing.
@@ -51,30 +51,30 @@ def segments(
     found: list[tuple[int, int]] = []
     for pooling in wanted.pooling:
         if pooling == "summary":
-            found.append(_summary(row, special))
+            found.append(_summary_column(row, special))
         elif pooling == "spans":
-            found += [_inside(row, start, stop) for start, stop in wanted.spans]
+            found += [_clip_to_row(row, start, stop) for start, stop in wanted.spans]
         else:
-            found.append(_inside(row, 0 if pooling == "mean" else subwords - 1, subwords))
+            found.append(_clip_to_row(row, 0 if pooling == "mean" else subwords - 1, subwords))
     return found
 
 
 def head_segments(row: Row, wanted: MergedRequests) -> list[tuple[int, int]]:
     """Columns of a row that what heads give is summed over, half-open."""
-    return [_inside(row, start, stop) for start, stop in wanted.head_spans]
+    return [_clip_to_row(row, start, stop) for start, stop in wanted.head_spans]
 
 
-def queries(row: Row, wanted: MergedRequests) -> list[tuple[int, int]]:
+def attention_queries(row: Row, wanted: MergedRequests) -> list[tuple[int, int]]:
     """Attention rows that are read from this window: (index among the wanted rows, column)."""
     columns = [(index, position - row.origin) for index, position in enumerate(wanted.rows)]
     return [(index, column) for index, column in columns if row.read_start <= column < row.read_stop]
 
 
-def _inside(row: Row, start: int, stop: int) -> tuple[int, int]:
+def _clip_to_row(row: Row, start: int, stop: int) -> tuple[int, int]:
     return max(start - row.origin, row.read_start), min(stop - row.origin, row.read_stop)
 
 
-def _summary(row: Row, special: SpecialTokens) -> tuple[int, int]:
+def _summary_column(row: Row, special: SpecialTokens) -> tuple[int, int]:
     """The first special token before the text, else the first one after it; nothing where there is none."""
     if special.prefix:
         return 0, 1
@@ -126,7 +126,7 @@ class Collector:
         self._head_count = heads
         self._scores: ScoredSubwords | None = None
         if wanted.top_k is not None:
-            self._scores = unscored(subwords, wanted.top_k)
+            self._scores = empty_scores(subwords, wanted.top_k)
         self._sums = _Sums()
         self._heads = _Sums()
         self._rows: Float[np.ndarray, "layer head row subword"] | None = None
@@ -134,14 +134,14 @@ class Collector:
         self._layers: list[ScoredLayers] = []
         self._answers: ScoredAnswers | None = None
         if wanted.answers is not None:
-            self._answers = unranked(subwords)
+            self._answers = empty_ranks(subwords)
 
     def add(self, row: Row, result: RowResult) -> None:
         """Add what one window gave."""
         if result.scores is not None and self._scores is not None:
             self._add_scores(row, result.scores, self._scores)
         if result.sums is not None:
-            self._sums.add(result.sums, segments(row, self._wanted, self._subwords, self._special))
+            self._sums.add(result.sums, state_segments(row, self._wanted, self._subwords, self._special))
         if result.heads is not None:
             self._heads.add(result.heads, head_segments(row, self._wanted))
         if result.attention is not None:
@@ -153,7 +153,7 @@ class Collector:
             for name in ("nats", "rank", "shared_nats", "shared_rank"):
                 getattr(self._answers, name)[row.target] = getattr(result.answers, name)
 
-    def finish(self) -> UnitedCapture:
+    def finish(self) -> MergedCapture:
         """The capture, after the last window."""
         states: dict[str, Float[np.ndarray, ...]] = {}
         means, heads = self._sums.means(), self._heads.means()
@@ -165,7 +165,7 @@ class Collector:
                 at += width
         if heads is not None:
             heads = heads.reshape(*heads.shape[:2], self._head_count, -1)
-        return UnitedCapture(
+        return MergedCapture(
             self._item_id,
             scores=self._scores,
             states=states,
@@ -173,7 +173,7 @@ class Collector:
             rows=self._rows,
             word_ranks=self._words,
             answers=self._answers,
-            layers=_joined(self._layers),
+            layers=_join_windows(self._layers),
         )
 
     def _add_scores(self, row: Row, scores: Mapping[str, np.ndarray], into: ScoredSubwords) -> None:
@@ -193,12 +193,12 @@ class Collector:
             self._rows = np.zeros(shape, dtype=np.float32)
         first = max(0, row.origin)
         last = min(self._subwords, row.origin + attention.shape[3])
-        for place, (index, _) in enumerate(queries(row, self._wanted)):
+        for place, (index, _) in enumerate(attention_queries(row, self._wanted)):
             columns = slice(first - row.origin, last - row.origin)
             self._rows[:, :, index, first:last] = attention[:, :, place, columns]
 
 
-def _joined(windows: Sequence[ScoredLayers]) -> ScoredLayers | None:
+def _join_windows(windows: Sequence[ScoredLayers]) -> ScoredLayers | None:
     """What several windows read off every layer, each position in one of them."""
     if not windows:
         return None
@@ -215,13 +215,13 @@ def _joined(windows: Sequence[ScoredLayers]) -> ScoredLayers | None:
     return ScoredLayers(position[order], other[order], *scores, states=held)
 
 
-def unranked(subwords: int) -> ScoredAnswers:
+def empty_ranks(subwords: int) -> ScoredAnswers:
     """Rows without an answer yet."""
     nothing, never = np.full(subwords, np.nan, dtype=np.float32), np.zeros(subwords, dtype=np.int32)
     return ScoredAnswers(nothing, never, nothing.copy(), never.copy())
 
 
-def unscored(subwords: int, top_k: int) -> ScoredSubwords:
+def empty_scores(subwords: int, top_k: int) -> ScoredSubwords:
     """Rows that hold no score yet."""
     return ScoredSubwords(
         nats=np.full(subwords, np.nan, dtype=np.float32),

@@ -12,11 +12,11 @@ from jaxtyping import Float
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.base.fingerprint import hash_text
-from sonde.capture.attribution import Contrast, align_pair, attribute, reading
-from sonde.capture.caches import Bundle, bundled, shared_batches
+from sonde.capture.attribution import Contrast, align_pair, attribute, prepare_side
+from sonde.capture.caches import LayerBundle, build_bundles, shared_batches
 from sonde.capture.collect import Collector
-from sonde.capture.interventions import DIRECTIONS, Change, PatchCell, Patched, PatchedItem, Patches, Put
-from sonde.capture.merge_requests import Input, UnitedCapture, unite
+from sonde.capture.interventions import DIRECTIONS, Change, PatchCell, PatchedItem, PatchEffect, Patches, Put
+from sonde.capture.merge_requests import InputVariant, MergedCapture, merge_passes
 from sonde.capture.requests import (
     Changed,
     HiddenStates,
@@ -29,16 +29,16 @@ from sonde.capture.requests import (
 )
 from sonde.capture.runner import Runner
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.windows import Row, RowCutter, compose
+from sonde.capture.windows import Row, RowCutter, batch_by_length
 from sonde.models import LoadedModel
-from sonde.models.engine.family import refuse_without_head
+from sonde.models.engine.family import check_head_available
 
 _HELD = 1 << 28
 """Bytes of states that are held at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _PairContrast:
     """A pair that the model can be asked, and where it is from."""
 
     contrast: Contrast
@@ -48,7 +48,7 @@ class _Asked:
         """Whether any subword belongs to a cell."""
         return bool(self.contrast.cells[names.index(cell.cell)].any())
 
-    def alike(self, cell: PatchCell, names: Sequence[str]) -> bool:
+    def has_equal_cell(self, cell: PatchCell, names: Sequence[str]) -> bool:
         """Whether both texts have the same subwords in a cell, and so the same embeddings."""
         clean, corrupt = (
             side.alignment.subwords.ids for side in (self.contrast.clean, self.contrast.corrupt)
@@ -73,16 +73,16 @@ def answer_patches(
         CaptureError: A margin or a gradient is not finite.
     """
     capabilities = loaded.capabilities
-    refuse_without_head(loaded)
+    check_head_available(loaded)
     if capabilities.kind not in ("decoder", "encoder") or capabilities.lacks:
         raise InputError(
             f"model {loaded.spec.name!r} is neither a decoder nor a masked model, so nothing is patched in it"
         )
     held = [one for one in prepared if asked.pairs.get(one.item.item_id)]
-    pairs = {one.item.item_id: _pairs(loaded, one, asked) for one in held}
+    pairs = {one.item.item_id: _align_pairs(loaded, one, asked) for one in held}
     first = {key: found[0] for key, found in pairs.items() if found}
     answers = attribute(loaded, [one.contrast for one in first.values()], settings=settings)
-    found: dict[str, Patched] = {}
+    found: dict[str, PatchEffect] = {}
     wanted: list[tuple[str, Contrast, list[PatchCell]]] = []
     names = [*asked.cells]
     for (key, one), answer in zip(first.items(), answers, strict=True):
@@ -92,20 +92,20 @@ def answer_patches(
         every, drawn = asked.of_pair(key, attributed.shape[1])
         patched = np.full(attributed.shape, np.nan, dtype=np.float32)
         at_random = np.zeros(attributed.shape, dtype=np.bool_)
-        found[key] = Patched(one.place, answer.clean, answer.corrupt, attributed, patched, at_random)
+        found[key] = PatchEffect(one.place, answer.clean, answer.corrupt, attributed, patched, at_random)
         here: list[PatchCell] = []
         for cell in dict.fromkeys((*every, *drawn)):
-            if not one.holds(cell, names) or (cell.layer == 0 and one.alike(cell, names)):
+            if not one.holds(cell, names) or (cell.layer == 0 and one.has_equal_cell(cell, names)):
                 # Nothing is put there, or nothing else than there was.
-                patched[_at(cell, names)] = 0.0
+                patched[_cell_index(cell, names)] = 0.0
             else:
                 here.append(cell)
-                at_random[_at(cell, names)] = cell in drawn
+                at_random[_cell_index(cell, names)] = cell in drawn
         wanted.append((key, one.contrast, here))
-    for block in _blocks(wanted, capabilities.d_model):
+    for block in _split_blocks(wanted, capabilities.d_model):
         for key, cell, margin in _patch(loaded, wanted[block], names, settings):
             held_in = found[key].corrupt if cell.direction == DIRECTIONS[0] else found[key].clean
-            found[key].patched[_at(cell, names)] = margin - held_in
+            found[key].patched[_cell_index(cell, names)] = margin - held_in
     return {
         one.item.item_id: PatchedItem(
             len(asked.pairs[one.item.item_id]),
@@ -117,29 +117,32 @@ def answer_patches(
     }
 
 
-def _pairs(loaded: LoadedModel, prepared: Prepared, asked: Patches) -> list[_Asked]:
+def _align_pairs(loaded: LoadedModel, prepared: Prepared, asked: Patches) -> list[_PairContrast]:
     """The pairs of an item that the model cuts alike."""
     decoder = loaded.capabilities.kind == "decoder"
-    found: list[_Asked] = []
+    found: list[_PairContrast] = []
     for pair in asked.pairs[prepared.item.item_id]:
         one = align_pair(loaded.tokenizer, prepared.alignment.subwords, pair, decoder=decoder)
         if one is not None:
-            clean, corrupt = reading(prepared, one.clean, "clean"), reading(prepared, one.corrupt, "corrupt")
-            cells = one.belonging([*asked.cells.values()])
+            clean, corrupt = (
+                prepare_side(prepared, one.clean, "clean"),
+                prepare_side(prepared, one.corrupt, "corrupt"),
+            )
+            cells = one.cell_masks([*asked.cells.values()])
             found.append(
-                _Asked(Contrast(clean, corrupt, one.target, one.other, cells, one.masked), pair.place)
+                _PairContrast(Contrast(clean, corrupt, one.target, one.other, cells, one.masked), pair.place)
             )
     return found
 
 
-def _at(cell: PatchCell, names: Sequence[str]) -> tuple[int, int, int]:
+def _cell_index(cell: PatchCell, names: Sequence[str]) -> tuple[int, int, int]:
     return DIRECTIONS.index(cell.direction), cell.layer, names.index(cell.cell)
 
 
-_Wanted = tuple[str, Contrast, list[PatchCell]]
+_CellRequest = tuple[str, Contrast, list[PatchCell]]
 
 
-def _blocks(wanted: Sequence[_Wanted], width: int) -> Iterator[slice]:
+def _split_blocks(wanted: Sequence[_CellRequest], width: int) -> Iterator[slice]:
     """Pairs whose states are held at the same time."""
     begin, size = 0, 0
     for at, (_, contrast, cells) in enumerate(wanted):
@@ -154,12 +157,12 @@ def _blocks(wanted: Sequence[_Wanted], width: int) -> Iterator[slice]:
 
 
 def _patch(
-    loaded: LoadedModel, wanted: Sequence[_Wanted], names: Sequence[str], settings: CaptureSettings
+    loaded: LoadedModel, wanted: Sequence[_CellRequest], names: Sequence[str], settings: CaptureSettings
 ) -> Iterator[tuple[str, PatchCell, float]]:
     """Margins with the states of the other text put in place, one cell at a time."""
     contrasts = [contrast for _, contrast, _ in wanted]
     sides = [side for one in contrasts for side in (one.clean, one.corrupt)]
-    masked = {key: (one.masked,) for key, one in _keyed(contrasts) if one.masked}
+    masked = {key: (one.masked,) for key, one in _label_sides(contrasts) if one.masked}
     variant = Masked(masked) if masked else Plain()
     by_cell: dict[PatchCell, list[int]] = {}
     for at, (_, _, cells) in enumerate(wanted):
@@ -168,15 +171,15 @@ def _patch(
     if not by_cell:
         return
     layers = tuple(sorted({cell.layer for cell in by_cell}))
-    asked = HiddenStates(layers, ("spans",), _spans(contrasts))
+    asked = HiddenStates(layers, ("spans",), _token_spans(contrasts))
     states = {
         captured.item_id: captured.states["spans"]
         for captured in observe(loaded, sides, [Pass(variant, (asked,))], settings=settings)
     }
     passes: list[Pass] = []
-    margins = _margins(contrasts)
+    margins = _margin_scores(contrasts)
     for cell, mine in by_cell.items():
-        put = _change(cell, [contrasts[at] for at in mine], names, layers, states)
+        put = _build_change(cell, [contrasts[at] for at in mine], names, layers, states)
         passes.append(Pass(Changed(variant, (put,), "/".join(map(str, cell))), (margins,)))
     told = {"/".join(map(str, cell)): cell for cell in by_cell}
     keys = {side.item.item_id: key for key, one, _ in wanted for side in (one.clean, one.corrupt)}
@@ -185,12 +188,14 @@ def _patch(
         yield keys[captured.item_id], told[captured.change], float(captured.layers.margin[-1, 0])
 
 
-def _spans(contrasts: Iterable[Contrast]) -> dict[str, tuple[tuple[int, int], ...]]:
+def _token_spans(contrasts: Iterable[Contrast]) -> dict[str, tuple[tuple[int, int], ...]]:
     """Every subword of both sides by itself, so that states come one by one."""
-    return {key: tuple((at, at + 1) for at in range(one.cells.shape[1])) for key, one in _keyed(contrasts)}
+    return {
+        key: tuple((at, at + 1) for at in range(one.cells.shape[1])) for key, one in _label_sides(contrasts)
+    }
 
 
-def _change(
+def _build_change(
     cell: PatchCell,
     contrasts: Sequence[Contrast],
     names: Sequence[str],
@@ -214,14 +219,14 @@ def _change(
     return Change(cell.layer, Put(np.concatenate(values), index), positions=positions)
 
 
-def _margins(contrasts: Iterable[Contrast]) -> LayerScores:
-    both = _keyed(contrasts)
+def _margin_scores(contrasts: Iterable[Contrast]) -> LayerScores:
+    both = _label_sides(contrasts)
     return LayerScores(
         {key: (one.target,) for key, one in both}, {key: {one.target: one.other} for key, one in both}
     )
 
 
-def _keyed(contrasts: Iterable[Contrast]) -> list[tuple[str, Contrast]]:
+def _label_sides(contrasts: Iterable[Contrast]) -> list[tuple[str, Contrast]]:
     """The contrasts by the ids of both sides."""
     return [(side.item.item_id, one) for one in contrasts for side in (one.clean, one.corrupt)]
 
@@ -230,7 +235,7 @@ _CPU_BLOCK, _ACCELERATOR_BLOCK = 256, 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Observed:
+class ObservedItem:
     """One item as the lenses get it.
 
     Attributes:
@@ -267,11 +272,11 @@ def observe(
     """
     for observed in observe_lenses(loaded, prepared, {"": passes}, settings=settings):
         if observed.unread:
-            raise _unreadable(loaded, observed.prepared, observed.unread)
+            raise _unreadable_error(loaded, observed.prepared, observed.unread)
         yield from observed.captures[""]
 
 
-def _unreadable(loaded: LoadedModel, prepared: Prepared, said: str) -> CaptureError:
+def _unreadable_error(loaded: LoadedModel, prepared: Prepared, said: str) -> CaptureError:
     item = prepared.item
     return CaptureError(
         f"model {loaded.spec.name!r} cannot read item {item.item_id} ({item.path} {item.name}): {said}"
@@ -285,7 +290,7 @@ def observe_lenses(
     *,
     settings: CaptureSettings | None = None,
     held: Set[str] = frozenset(),
-) -> Iterator[Observed]:
+) -> Iterator[ObservedItem]:
     """Capture what several lenses ask, forwarding each distinct input once.
 
     Items are taken in blocks, so that memory does not grow with their number; a block's batches depend on its
@@ -320,16 +325,16 @@ def _observe_block(
     passes: Mapping[str, Sequence[Pass]],
     settings: CaptureSettings,
     held: Set[str],
-) -> Iterator[Observed]:
+) -> Iterator[ObservedItem]:
     kind = loaded.capabilities.kind
     suited = {
         lens: [one for one in asked if kind in (one.kinds or (kind,))] for lens, asked in passes.items()
     }
-    patched = _patched(loaded, prepared, suited, settings, held)
-    union = unite(suited, [one.item.item_id for one in prepared])
+    patched = _answer_all_patches(loaded, prepared, suited, settings, held)
+    union = merge_passes(suited, [one.item.item_id for one in prepared])
     changed = any(asked.shape.changes for asked in union.inputs)
     cutter = RowCutter(loaded, settings, whole=changed)
-    inputs = [_answerable(asked, prepared[asked.item], cutter) for asked in union.inputs]
+    inputs = [_drop_unanswerable_words(asked, prepared[asked.item], cutter) for asked in union.inputs]
     rows: list[Row] = []
     for source, asked in enumerate(inputs):
         if not asked.wanted.empty:
@@ -338,25 +343,25 @@ def _observe_block(
     faults = {inputs[source].item: said for source, said in unread.items()}
     if faults and {inputs[row.source].item for row in rows} <= faults.keys():
         item, said = next(iter(faults.items()))
-        raise _unreadable(loaded, prepared[item], said)
+        raise _unreadable_error(loaded, prepared[item], said)
     counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
     for item, one in enumerate(prepared):
         if one.item.item_id in held:
             continue
         if item in faults:
-            yield Observed(one, dict.fromkeys(passes, ()), counts[item], 0, halved, faults[item])
+            yield ObservedItem(one, dict.fromkeys(passes, ()), counts[item], 0, halved, faults[item])
             halved = 0
             continue
-        captures = union.hand_back(item, captured)
+        captures = union.split_by_lens(item, captured)
         for lens, answers in patched.items():
             if (answer := answers.get(one.item.item_id)) is not None:
                 captures[lens] += (ItemCapture(one.item.item_id, patches=answer),)
         asked = sum(len(answers) for answers in captures.values())
-        yield Observed(one, captures, counts[item], asked - counts[item], halved)
+        yield ObservedItem(one, captures, counts[item], asked - counts[item], halved)
         halved = 0
 
 
-def _patched(
+def _answer_all_patches(
     loaded: LoadedModel,
     prepared: Sequence[Prepared],
     passes: Mapping[str, Sequence[Pass]],
@@ -374,7 +379,7 @@ def _patched(
     }
 
 
-def _answerable(asked: Input, prepared: Prepared, cutter: RowCutter) -> Input:
+def _drop_unanswerable_words(asked: InputVariant, prepared: Prepared, cutter: RowCutter) -> InputVariant:
     """An input without the lookups of words where it is cut into windows: attention ends at their borders."""
     if not asked.wanted.words or cutter.fits(prepared, asked.shape.start):
         return asked
@@ -384,12 +389,12 @@ def _answerable(asked: Input, prepared: Prepared, cutter: RowCutter) -> Input:
 def _capture(
     loaded: LoadedModel,
     prepared: Sequence[Prepared],
-    inputs: Sequence[Input],
+    inputs: Sequence[InputVariant],
     rows: Sequence[Row],
     cutter: RowCutter,
     settings: CaptureSettings,
     held: Set[str],
-) -> tuple[dict[int, UnitedCapture], int, dict[int, str]]:
+) -> tuple[dict[int, MergedCapture], int, dict[int, str]]:
     """Forward all rows and put the windows of each input together.
 
     Returns:
@@ -408,7 +413,7 @@ def _capture(
         row.source for row in rows if row.written is not None or (decodes and inputs[row.source].shape.masked)
     }
     with Runner(loaded, prepared, inputs, settings) as runner:
-        keys = [_key(prepared, inputs[row.source], row) for row in rows]
+        keys = [_batch_key(prepared, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
         scored_alone = all(
             asked.wanted.plain
@@ -422,11 +427,11 @@ def _capture(
             if shared and runner.shares:
                 batches = shared
                 rows, keys = [rows[at] for at in alone], [keys[at] for at in alone]
-        bundles: list[Bundle] = []
+        bundles: list[LayerBundle] = []
         if runner.resumes:
-            bundles, others = bundled(rows, inputs, keys, runner.budget)
+            bundles, others = build_bundles(rows, inputs, keys, runner.budget)
             rows, keys = [rows[at] for at in others], [keys[at] for at in others]
-        batches += _batches(rows, inputs, keys, runner.budget, runner.fill)
+        batches += _build_batches(rows, inputs, keys, runner.budget, runner.fill)
         if held:
             there = {at for at, asked in enumerate(inputs) if prepared[asked.item].item.item_id in held}
             batches = [batch for batch in batches if any(row.source not in there for row in batch)]
@@ -444,8 +449,8 @@ def _capture(
     return captured, runner.halved, runner.unread
 
 
-def _batches(
-    rows: Sequence[Row], inputs: Sequence[Input], keys: Sequence[str], budget: int, fill: float
+def _build_batches(
+    rows: Sequence[Row], inputs: Sequence[InputVariant], keys: Sequence[str], budget: int, fill: float
 ) -> list[list[Row]]:
     """Rows that are forwarded together.
 
@@ -457,12 +462,12 @@ def _batches(
     for kind in sorted(set(kinds)):
         mine = [index for index, one in enumerate(kinds) if one == kind]
         lengths = [rows[index].size for index in mine]
-        composed = compose(lengths, [keys[index] for index in mine], budget, fill)
+        composed = batch_by_length(lengths, [keys[index] for index in mine], budget, fill)
         batches += [[rows[mine[place]] for place in batch] for batch in composed]
     return batches
 
 
-def _key(prepared: Sequence[Prepared], asked: Input, row: Row) -> str:
+def _batch_key(prepared: Sequence[Prepared], asked: InputVariant, row: Row) -> str:
     """A row's place among rows of its length, whatever the order of the items."""
     shape = asked.shape
     changes = " ".join(change.key for change in shape.changes)

@@ -12,14 +12,14 @@ from jaxtyping import Int
 
 from sonde.base.errors import CaptureError
 from sonde.models import LoadedModel
-from sonde.models.engine.family import refuse_without_head
-from sonde.models.engine.silence import FAULTS
+from sonde.models.engine.family import check_head_available
+from sonde.models.engine.silence import MODEL_CODE_ERRORS
 
 _TOGETHER = 16
 """Prompts of one length that are continued together."""
 
 
-def continuations(
+def generate_continuations(
     loaded: LoadedModel, prompts: Sequence[str], most: int, *, chat: bool
 ) -> Iterator[tuple[str, str | None]]:
     """What a model writes behind prompts.
@@ -41,10 +41,10 @@ def continuations(
         InputError: The model has no head.
         CaptureError: It did not write.
     """
-    refuse_without_head(loaded)
+    check_head_available(loaded)
     by_length: dict[int, list[tuple[str, list[int]]]] = {}
     for prompt in prompts:
-        ids = _ids(loaded, prompt, chat=chat)
+        ids = _encode_prompt(loaded, prompt, chat=chat)
         by_length.setdefault(len(ids), []).append((prompt, ids))
     for length, group in sorted(by_length.items()):
         room = min(most, loaded.capabilities.context - length)
@@ -53,17 +53,17 @@ def continuations(
             continue
         for begin in range(0, len(group), _TOGETHER):
             rows = group[begin : begin + _TOGETHER]
-            with _threads_that_pay(loaded, len(rows)):
-                texts = _written(loaded, [ids for _, ids in rows], room)
+            with _use_best_threads(loaded, len(rows)):
+                texts = _generate_texts(loaded, [ids for _, ids in rows], room)
             yield from zip((prompt for prompt, _ in rows), texts, strict=True)
 
 
-def converses(loaded: LoadedModel) -> bool:
+def has_chat_template(loaded: LoadedModel) -> bool:
     """Whether the tokenizer has a template for conversations."""
     return bool(getattr(loaded.tokenizer, "chat_template", None))
 
 
-def _ids(loaded: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
+def _encode_prompt(loaded: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
     tokenizer = loaded.tokenizer
     if chat:
         turns = [{"role": "user", "content": prompt}]
@@ -73,12 +73,12 @@ def _ids(loaded: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
 
 
 @contextmanager
-def _threads_that_pay(loaded: LoadedModel, rows: int) -> Generator[None]:
+def _use_best_threads(loaded: LoadedModel, rows: int) -> Generator[None]:
     """One thread where all of them take longer over a piece: in a small model they mostly wait."""
     threads = torch.get_num_threads()
     try:
         if threads > 1 and loaded.device.type == "cpu":
-            took = {count: _seconds_a_piece(loaded, rows, count) for count in (threads, 1)}
+            took = {count: _seconds_per_token(loaded, rows, count) for count in (threads, 1)}
             torch.set_num_threads(min(took, key=lambda count: took[count]))
         yield
     finally:
@@ -86,10 +86,10 @@ def _threads_that_pay(loaded: LoadedModel, rows: int) -> Generator[None]:
 
 
 @torch.inference_mode()
-def _seconds_a_piece(loaded: LoadedModel, rows: int, threads: int) -> float:
+def _seconds_per_token(loaded: LoadedModel, rows: int, threads: int) -> float:
     torch.set_num_threads(threads)
     piece = torch.zeros((rows, 1), dtype=torch.long)
-    with suppress(*FAULTS):
+    with suppress(*MODEL_CODE_ERRORS):
         # What does not take a single piece says so when it writes.
         loaded.model(input_ids=piece)
         begin = time.perf_counter()
@@ -99,7 +99,7 @@ def _seconds_a_piece(loaded: LoadedModel, rows: int, threads: int) -> float:
 
 
 @torch.inference_mode()
-def _written(loaded: LoadedModel, rows: Sequence[list[int]], room: int) -> list[str]:
+def _generate_texts(loaded: LoadedModel, rows: Sequence[list[int]], room: int) -> list[str]:
     """The texts behind rows of one length."""
     given: Int[torch.Tensor, "batch token"] = torch.tensor(rows, device=loaded.device)
     chosen: dict[str, Any] = {"do_sample": False, "num_beams": 1, "pad_token_id": loaded.special.pad}
@@ -107,7 +107,7 @@ def _written(loaded: LoadedModel, rows: Sequence[list[int]], room: int) -> list[
         output = loaded.model.generate(
             input_ids=given, attention_mask=torch.ones_like(given), max_new_tokens=room, **chosen
         )
-    except FAULTS as error:
+    except MODEL_CODE_ERRORS as error:
         line = " ".join(str(error).split())[:200]
         raise CaptureError(f"model {loaded.spec.name!r} cannot write behind a prompt: {line}") from error
     ends = loaded.model.generation_config.eos_token_id

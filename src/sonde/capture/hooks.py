@@ -19,23 +19,23 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.interventions import Affine, Change
-from sonde.capture.tensors import Sent, Upload
+from sonde.capture.tensors import PendingUpload, Upload
 from sonde.capture.windows import Row
 from sonde.models import LoadedModel
-from sonde.models.engine.architectures import ModelSide
+from sonde.models.engine.architectures import ModelStack
 from sonde.models.engine.family import FAMILIES
 
 _Place = tuple[str, str, int]
 _Rule = Callable[[Tensor], Tensor]
 
 
-def reading_side(loaded: LoadedModel) -> str:
+def text_side(loaded: LoadedModel) -> str:
     """The side of a model that reads texts."""
     kind = loaded.capabilities.kind
     return "encoder" if kind == "encoder-decoder" else kind
 
 
-class Hooks:
+class ModelHooks:
     """Where a model can be changed, and the modules that hooks are placed on.
 
     Args:
@@ -55,13 +55,13 @@ class Hooks:
         """What to call the model."""
         return self._loaded.spec.name
 
-    def side(self, name: str) -> ModelSide:
+    def side(self, name: str) -> ModelStack:
         """One side of the model; that of cross-attention is the decoder.
 
         Raises:
             InputError: The model has no such side.
         """
-        found = self._sides.get("decoder" if name == "cross" else name or reading_side(self._loaded))
+        found = self._sides.get("decoder" if name == "cross" else name or text_side(self._loaded))
         if found is None or (name == "cross" and not found.cross):
             raise InputError(f"model {self.name!r} has no side {name!r}; it has {', '.join(self._sides)}")
         return found
@@ -81,7 +81,7 @@ class Hooks:
         return found
 
     @contextmanager
-    def placed(self, rules: dict[_Place, list[_Rule]]) -> Generator[None]:
+    def install_hooks(self, rules: dict[_Place, list[_Rule]]) -> Generator[None]:
         """Have states changed while the model reads."""
         with ExitStack() as stack:
             for (side, site, layer), held in rules.items():
@@ -90,17 +90,19 @@ class Hooks:
             yield
 
     def _hook(self, name: str, site: str, layer: int, rules: Sequence[_Rule]) -> Any:
-        def changed(states: Tensor) -> Tensor:
+        def apply_rules(states: Tensor) -> Tensor:
             for rule in rules:
                 states = rule(states)
             return states
 
         if site == "heads":
-            return _before(_at(self.projections(name), layer, "attention layer", self.name), changed)
+            return _hook_input(
+                _get_module(self.projections(name), layer, "attention layer", self.name), apply_rules
+            )
         side = self.side(name)
         modules = [side.layers[0], *side.layers[:-1], side.final or side.layers[-1]]
-        module = _at(modules, layer, "layer", self.name)
-        return _before(module, changed) if layer == 0 else _behind(module, changed)
+        module = _get_module(modules, layer, "layer", self.name)
+        return _hook_input(module, apply_rules) if layer == 0 else _hook_output(module, apply_rules)
 
     def tensors(self, change: Change, device: torch.device) -> tuple[Tensor, ...]:
         """The numbers of a change where the model is; sent once, however many batches they are used in."""
@@ -113,13 +115,13 @@ class Hooks:
         return self._held[change]
 
 
-def _at(modules: Sequence[Any], layer: int, what: str, name: str) -> Any:
+def _get_module(modules: Sequence[Any], layer: int, what: str, name: str) -> Any:
     if not 0 <= layer < len(modules):
         raise InputError(f"model {name!r} has no {what} {layer}; it has 0 to {len(modules) - 1}")
     return modules[layer]
 
 
-def _before(module: Any, changed: _Rule) -> Any:
+def _hook_input(module: Any, changed: _Rule) -> Any:
     """Change what a module is given."""
 
     def hook(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -130,7 +132,7 @@ def _before(module: Any, changed: _Rule) -> Any:
     return module.register_forward_pre_hook(hook, with_kwargs=True)
 
 
-def _behind(module: Any, changed: _Rule) -> Any:
+def _hook_output(module: Any, changed: _Rule) -> Any:
     """Change what a module gives."""
 
     def hook(_: Any, __: Any, output: Any) -> Any:
@@ -152,10 +154,10 @@ class _Step:
     """
 
     change: Change
-    rows: Sent
-    where: Sent
-    entry: Sent | None
-    columns: Sent | None
+    rows: PendingUpload
+    where: PendingUpload
+    entry: PendingUpload | None
+    columns: PendingUpload | None
 
 
 class BatchChanges:
@@ -173,7 +175,7 @@ class BatchChanges:
 
     def __init__(
         self,
-        hooks: Hooks,
+        hooks: ModelHooks,
         batch: Sequence[Row],
         items: Sequence[tuple[str, int]],
         changes: Sequence[tuple[Change, ...]],
@@ -193,7 +195,7 @@ class BatchChanges:
                     asked.setdefault(held[depth], []).append(at)
         self._steps = [self._step(change, rows) for change, rows in asked.items()]
 
-    def placed(self) -> Any:
+    def install_hooks(self) -> Any:
         """A context in which the model's states are changed; once the upload was sent."""
         rules: dict[_Place, list[_Rule]] = {}
         for step in self._steps:
@@ -201,11 +203,11 @@ class BatchChanges:
             rules.setdefault((change.side or self._own, change.site, change.layer), []).append(
                 self._rule(step)
             )
-        return self._hooks.placed(rules)
+        return self._hooks.install_hooks(rules)
 
     def _step(self, change: Change, rows: Sequence[int]) -> _Step:
         side = change.side or self._own
-        read = [self._places(at, side) for at in rows]
+        read = [self._item_columns(at, side) for at in rows]
         width = max(len(places) for places in read)
         where = np.zeros((len(rows), width), dtype=np.bool_)
         entry = np.zeros((len(rows), width), dtype=np.int64)
@@ -234,12 +236,12 @@ class BatchChanges:
             columns,
         )
 
-    def _places(self, at: int, side: str) -> Int[np.ndarray, " column"]:
+    def _item_columns(self, at: int, side: str) -> Int[np.ndarray, " column"]:
         row, (_, subwords) = self._batch[at], self._items[at]
         if side != self._own and row.written is None:
             # The decoder of an encoder-decoder that reads what its encoder reads: its start token first.
             return np.arange(subwords + 1) - 1
-        return row.places(subwords, side, self._suffix)
+        return row.map_columns(subwords, side, self._suffix)
 
     def _of_item(
         self, change: Change, item: str, subwords: int
@@ -274,7 +276,7 @@ class BatchChanges:
             rows, where = step.rows.tensor.to(states.device), step.where.tensor.to(states.device)
             held = [one.to(states.device) for one in numbers]
             old = states[rows]
-            where = _as_wide(where, old.shape[1])
+            where = _pad_columns(where, old.shape[1])
             picked, columns = old, None
             if step.columns is not None:
                 wide = torch.arange(old.shape[2], device=old.device).view(heads, -1)
@@ -291,7 +293,7 @@ class BatchChanges:
             elif step.entry is None:
                 new = held[0][0].to(picked.dtype).expand_as(picked)
             else:
-                entry = _as_wide(step.entry.tensor.to(states.device), old.shape[1])
+                entry = _pad_columns(step.entry.tensor.to(states.device), old.shape[1])
                 new = held[0].to(picked.dtype)[entry]
             new = torch.where(where[:, :, None], new, picked)
             if columns is not None:
@@ -304,7 +306,7 @@ class BatchChanges:
         return rule
 
 
-def _as_wide(given: Tensor, width: int) -> Tensor:
+def _pad_columns(given: Tensor, width: int) -> Tensor:
     """Columns of the longest row alone, filled up to those of the batch."""
     return torch.nn.functional.pad(given, (0, width - given.shape[1]))
 
@@ -317,12 +319,12 @@ class HeadReader:
         side: Of which side.
     """
 
-    def __init__(self, hooks: Hooks, side: str) -> None:
+    def __init__(self, hooks: ModelHooks, side: str) -> None:
         self._projections = hooks.projections(side)
         self.layers: list[Float[Tensor, "batch token width"]] = []
 
     @contextmanager
-    def reading(self) -> Generator[None]:
+    def keep_outputs(self) -> Generator[None]:
         """Keep what the next forward gives."""
 
         def keep(_: Any, given: tuple[Any, ...]) -> None:

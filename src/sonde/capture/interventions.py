@@ -192,7 +192,7 @@ class Patches:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Patched:
+class PatchEffect:
     """What came of one pair; margins are the right answer's logit less the other's.
 
     Attributes:
@@ -224,4 +224,4 @@ class PatchedItem:
 
     tried: int
     aligned: int
-    pair: Patched | None
+    pair: PatchEffect | None

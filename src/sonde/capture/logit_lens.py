@@ -11,16 +11,16 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, not_finite
+from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.collect import RowResult
 from sonde.capture.merge_requests import MergedRequests
 from sonde.capture.requests import ScoredLayers
 from sonde.capture.scoring import SharedStates, score_positions
-from sonde.capture.states import vectors
-from sonde.capture.tensors import Download, Fetched, Sent, Upload
+from sonde.capture.states import subword_vectors
+from sonde.capture.tensors import Download, PendingDownload, PendingUpload, Upload
 from sonde.capture.windows import Row
 from sonde.models import LoadedModel
-from sonde.models.engine.lm_head import LastSteps, WholeHead, last_steps
+from sonde.models.engine.lm_head import FullHead, LastSteps, last_steps
 
 
 class LayerReader:
@@ -32,7 +32,7 @@ class LayerReader:
         chunk: States whose logits exist at the same time.
     """
 
-    def __init__(self, loaded: LoadedModel, head: WholeHead, chunk: int) -> None:
+    def __init__(self, loaded: LoadedModel, head: FullHead, chunk: int) -> None:
         self.loaded = loaded
         self._head = head
         self._chunk = chunk
@@ -42,9 +42,11 @@ class LayerReader:
         """What the model does behind its last layer."""
         return last_steps(self.loaded)
 
-    def of(self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload) -> LayerReading:
+    def build_scorer(
+        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], upload: Upload
+    ) -> LayerScorer:
         """The scores that are asked of one batch."""
-        return LayerReading(self, batch, wanted, upload)
+        return LayerScorer(self, batch, wanted, upload)
 
     def scores(self, states: Sequence[Tensor], entries: _Entries) -> list[list[Tensor]]:
         """Scores of some positions, a layer each.
@@ -91,15 +93,15 @@ class _Entries:
         states: Whether the states are wanted as well.
     """
 
-    index: Sent
-    column: Sent
-    gold: Sent
-    other: Sent
+    index: PendingUpload
+    column: PendingUpload
+    gold: PendingUpload
+    other: PendingUpload
     contrasted: bool
     states: bool
 
 
-class LayerReading:
+class LayerScorer:
     """The scores from every layer that are asked of one batch; `LayerReader.of` makes it.
 
     Args:
@@ -115,9 +117,9 @@ class LayerReading:
         self._reader = reader
         self._batch = batch
         # Of each row: index among the columns that it is scored at, and the id that is held against it.
-        self._asked = [_asked(row, one.depth) for row, one in zip(batch, wanted, strict=True)]
-        self._fetched: list[list[Fetched]] = []
-        if self.asked:
+        self._asked = [_select_entries(row, one.depth) for row, one in zip(batch, wanted, strict=True)]
+        self._fetched: list[list[PendingDownload]] = []
+        if self.has_requests:
             at = [found[:, 0] for found in self._asked]
             other = np.concatenate([found[:, 1] for found in self._asked])
             self._entries = _Entries(
@@ -132,7 +134,7 @@ class LayerReading:
             )
 
     @property
-    def asked(self) -> bool:
+    def has_requests(self) -> bool:
         """Whether any position is read off the layers."""
         return any(map(len, self._asked))
 
@@ -149,11 +151,11 @@ class LayerReading:
             CaptureError: The model returned no states, or not one vector a subword.
             InputError: What the model does behind its last layer cannot be done to other states.
         """
-        held = vectors(states, len(self._batch), self._reader.loaded.spec.name)
+        held = subword_vectors(states, len(self._batch), self._reader.loaded.spec.name)
         found = self._reader.scores([*held[:-1], last], self._entries)
         self._fetched = [download.add_all(one) for one in found]
 
-    def added(self, results: Sequence[RowResult], where: Callable[[Row], str]) -> list[RowResult]:
+    def extend_results(self, results: Sequence[RowResult], where: Callable[[Row], str]) -> list[RowResult]:
         """Results with what was read off the layers, once it was fetched.
 
         Args:
@@ -172,14 +174,14 @@ class LayerReading:
             mine = slice(begin, begin + len(asked))
             begin = mine.stop
             if not np.isfinite(held[0][:, mine]).all():
-                cause = not_finite(self._reader.loaded.model.dtype)
+                cause = explain_nan(self._reader.loaded.model.dtype)
                 raise CaptureError(f"{where(row)}: a layer read through the head is not finite; {cause}")
             found = ScoredLayers(row.target[asked[:, 0]], asked[:, 1], *(one[:, mine] for one in held))
             with_layers.append(replace(result, layers=found) if len(asked) else result)
         return with_layers
 
 
-def _asked(row: Row, entries: Sequence[tuple[int, int]]) -> Int[np.ndarray, "entry 2"]:
+def _select_entries(row: Row, entries: Sequence[tuple[int, int]]) -> Int[np.ndarray, "entry 2"]:
     """Of the entries those that a row holds: index among its targets, and the other id."""
     places = {target: at for at, target in enumerate(row.target.tolist())}
     found = [(places[position], other) for position, other in entries if position in places]

@@ -32,7 +32,7 @@ from sonde.capture.requests import (
 T = TypeVar("T")
 
 
-class Shape(NamedTuple):
+class InputShape(NamedTuple):
     """What makes two inputs of an item distinct.
 
     Attributes:
@@ -52,7 +52,7 @@ class Shape(NamedTuple):
     changes: tuple[Change, ...] = ()
 
 
-_AS_IT_IS = Shape()
+_AS_IT_IS = InputShape()
 
 
 _POOLINGS = ("last", "mean", "spans", "summary")
@@ -94,27 +94,27 @@ class MergedRequests:
     @property
     def empty(self) -> bool:
         """Whether nothing is asked for, so that nothing has to be forwarded."""
-        return not self.scored and not self.attends and not self.depth
+        return not self.needs_scores and not self.needs_layers and not self.depth
 
     @property
-    def scored(self) -> bool:
+    def needs_scores(self) -> bool:
         """Whether subwords are scored."""
         return self.top_k is not None or self.answers is not None
 
     @property
-    def attends(self) -> bool:
+    def needs_layers(self) -> bool:
         """Whether more than scores is asked for: states, heads or attention."""
-        return bool(self.pooling or self.head_spans) or self.looks
+        return bool(self.pooling or self.head_spans) or self.needs_attention
 
     @property
-    def looks(self) -> bool:
+    def needs_attention(self) -> bool:
         """Whether attention is asked for."""
         return bool(self.rows or self.words)
 
     @property
     def plain(self) -> bool:
         """Whether the last states at scored positions are all that is needed of a forward."""
-        return not self.attends and not self.depth
+        return not self.needs_layers and not self.depth
 
     @property
     def narrow(self) -> bool:
@@ -133,21 +133,21 @@ class MergedRequests:
         return MergedRequests(
             top_k=max(top_k) if top_k else None,
             answers=self.answers or other.answers,
-            pooling=_both(self.pooling, other.pooling),
-            layers=_both_layers(self.layers, other.layers),
-            spans=_both(self.spans, other.spans),
-            head_spans=_both(self.head_spans, other.head_spans),
-            head_layers=_both_layers(self.head_layers, other.head_layers),
-            rows=_both(self.rows, other.rows),
-            row_layers=_both_layers(self.row_layers, other.row_layers),
-            words=_both(self.words, other.words),
-            depth=_both(self.depth, other.depth),
+            pooling=_merge_unique(self.pooling, other.pooling),
+            layers=_merge_layers(self.layers, other.layers),
+            spans=_merge_unique(self.spans, other.spans),
+            head_spans=_merge_unique(self.head_spans, other.head_spans),
+            head_layers=_merge_layers(self.head_layers, other.head_layers),
+            rows=_merge_unique(self.rows, other.rows),
+            row_layers=_merge_layers(self.row_layers, other.row_layers),
+            words=_merge_unique(self.words, other.words),
+            depth=_merge_unique(self.depth, other.depth),
             depth_states=self.depth_states or other.depth_states,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class InputVariant:
     """One distinct input: an item, whole or with some subwords masked.
 
     Attributes:
@@ -157,12 +157,12 @@ class Input:
     """
 
     item: int
-    shape: Shape
+    shape: InputShape
     wanted: MergedRequests
 
 
 @dataclass(frozen=True, slots=True)
-class LensShare:
+class LensView:
     """What one lens asked of one input.
 
     Attributes:
@@ -180,7 +180,7 @@ class LensShare:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnitedCapture(ItemCapture):
+class MergedCapture(ItemCapture):
     """Everything captured for one input, for all lenses that asked.
 
     Attributes:
@@ -192,7 +192,7 @@ class UnitedCapture(ItemCapture):
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class RequestPlan:
     """Distinct inputs, and who asked what of them.
 
     Attributes:
@@ -200,11 +200,11 @@ class Union:
         parts: For each lens and each item, what the lens gets, in the order of its variants.
     """
 
-    inputs: tuple[Input, ...]
-    parts: Mapping[str, tuple[tuple[LensShare, ...], ...]]
+    inputs: tuple[InputVariant, ...]
+    parts: Mapping[str, tuple[tuple[LensView, ...], ...]]
 
-    def hand_back(
-        self, item: int, captures: Mapping[int, UnitedCapture]
+    def split_by_lens(
+        self, item: int, captures: Mapping[int, MergedCapture]
     ) -> dict[str, tuple[ItemCapture, ...]]:
         """Give each lens its part of what was captured for one item.
 
@@ -215,7 +215,7 @@ class Union:
         return {
             lens: tuple(
                 replace(
-                    restrict(
+                    restrict_capture(
                         captures[part.source], self.inputs[part.source].wanted, part.wanted, part.variant
                     ),
                     change=part.name,
@@ -226,7 +226,7 @@ class Union:
         }
 
 
-def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
+def merge_passes(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> RequestPlan:
     """Merge the passes of several lenses over the same items.
 
     Args:
@@ -236,28 +236,28 @@ def unite(passes: Mapping[str, Sequence[Pass]], items: Sequence[str]) -> Union:
     Raises:
         InputError: A pooling that does not exist is asked for.
     """
-    sources: dict[tuple[int, Shape], int] = {}
+    sources: dict[tuple[int, InputShape], int] = {}
     wanted: list[MergedRequests] = []
-    parts: dict[str, tuple[tuple[LensShare, ...], ...]] = {}
+    parts: dict[str, tuple[tuple[LensView, ...], ...]] = {}
     for lens, asked in passes.items():
-        answers: list[tuple[LensShare, ...]] = []
+        answers: list[tuple[LensView, ...]] = []
         for index, item in enumerate(items):
-            own: list[LensShare] = []
-            for (shape, name), part in _of_one_lens(asked, item).items():
+            own: list[LensView] = []
+            for (shape, name), part in _lens_requests(asked, item).items():
                 source = sources.setdefault((index, shape), len(wanted))
                 if source == len(wanted):
                     wanted.append(part)
                 wanted[source] |= part
                 variant = 0 if shape == _AS_IT_IS else sum(1 for before in own if before.variant) + 1
-                own.append(LensShare(source, variant, part, name))
+                own.append(LensView(source, variant, part, name))
             answers.append(tuple(sorted(own, key=lambda part: part.variant)))
         parts[lens] = tuple(answers)
-    inputs = tuple(Input(item, shape, wanted[source]) for (item, shape), source in sources.items())
-    return Union(inputs, parts)
+    inputs = tuple(InputVariant(item, shape, wanted[source]) for (item, shape), source in sources.items())
+    return RequestPlan(inputs, parts)
 
 
-def restrict(
-    capture: UnitedCapture, have: MergedRequests, want: MergedRequests, variant: int = 0
+def restrict_capture(
+    capture: MergedCapture, have: MergedRequests, want: MergedRequests, variant: int = 0
 ) -> ItemCapture:
     """Cut a capture of the union down to what one lens asked for.
 
@@ -277,24 +277,24 @@ def restrict(
             # An item without subwords was never forwarded.
             continue
         array = capture.states[pooling]
-        array = array[_pick(have.layers, want.layers, len(array))]
+        array = array[_layer_indices(have.layers, want.layers, len(array))]
         if pooling == "spans":
             array = array[:, [have.spans.index(span) for span in want.spans]]
         states[pooling] = array
     heads = None
     if want.head_spans and capture.heads is not None:
-        heads = capture.heads[_pick(have.head_layers, want.head_layers, len(capture.heads))]
+        heads = capture.heads[_layer_indices(have.head_layers, want.head_layers, len(capture.heads))]
         heads = heads[:, [have.head_spans.index(span) for span in want.head_spans]]
     rows = None
     if want.rows and capture.rows is not None:
-        rows = capture.rows[_pick(have.row_layers, want.row_layers, len(capture.rows))]
+        rows = capture.rows[_layer_indices(have.row_layers, want.row_layers, len(capture.rows))]
         rows = rows[:, :, [have.rows.index(row) for row in want.rows]]
     words: Mapping[str, WordRanks] = {}
     if want.words and capture.word_ranks:
         words = capture.word_ranks[have.words.index(want.words[0])]
     layers = None
     if want.depth and capture.layers is not None:
-        layers = _of_entries(capture.layers, want)
+        layers = _select_entries(capture.layers, want)
     answers = capture.answers if want.answers is not None else None
     return ItemCapture(
         capture.item_id,
@@ -311,7 +311,7 @@ def restrict(
     )
 
 
-def _of_entries(held: ScoredLayers, want: MergedRequests) -> ScoredLayers:
+def _select_entries(held: ScoredLayers, want: MergedRequests) -> ScoredLayers:
     entries = zip(held.position.tolist(), held.other.tolist(), strict=True)
     kept = [at for at, entry in enumerate(entries) if entry in want.depth]
     return ScoredLayers(
@@ -322,57 +322,59 @@ def _of_entries(held: ScoredLayers, want: MergedRequests) -> ScoredLayers:
     )
 
 
-def _pick(have: tuple[int, ...] | None, want: tuple[int, ...] | None, layers: int) -> list[int]:
+def _layer_indices(have: tuple[int, ...] | None, want: tuple[int, ...] | None, layers: int) -> list[int]:
     """Where the wanted layers lie among the captured ones."""
     if want is None:
         return list(range(layers))
     return list(want) if have is None else [have.index(layer) for layer in want]
 
 
-def _both(one: tuple[T, ...], two: tuple[T, ...]) -> tuple[T, ...]:
+def _merge_unique(one: tuple[T, ...], two: tuple[T, ...]) -> tuple[T, ...]:
     """Both, once each, in order; where there is but one it stays as it was asked, repetitions included."""
     return tuple(dict.fromkeys((*one, *two))) if one and two else one or two
 
 
-def _both_layers(one: tuple[int, ...] | None, two: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    return None if one is None or two is None else _both(one, two)
+def _merge_layers(one: tuple[int, ...] | None, two: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return None if one is None or two is None else _merge_unique(one, two)
 
 
-def _of_one_lens(passes: Sequence[Pass], item: str) -> dict[tuple[Shape, str], MergedRequests]:
+def _lens_requests(passes: Sequence[Pass], item: str) -> dict[tuple[InputShape, str], MergedRequests]:
     """A lens's own requests on each variant of one item; variants of which nothing is asked are left out.
 
     Raises:
         InputError: Words of one variant are looked up twice: the lens could not tell the answers apart.
     """
-    merged: dict[tuple[Shape, str], MergedRequests] = {}
+    merged: dict[tuple[InputShape, str], MergedRequests] = {}
     for one in passes:
         if one.items is not None and item not in one.items:
             continue
         wanted = MergedRequests()
         for request in one.requests:
-            wanted |= _wanted(request, item)
+            wanted |= _convert_request(request, item)
         if wanted.empty:
             continue
         name = one.variant.name if isinstance(one.variant, Changed) else ""
-        for shape in _variants(one.variant, item):
+        for shape in _list_shapes(one.variant, item):
             merged[shape, name] = merged.get((shape, name), MergedRequests()) | wanted
             if len(merged[shape, name].words) > 1:
                 raise InputError("two requests look up words of one input; ask for them in one")
     return merged
 
 
-def _variants(variant: Variant, item: str) -> tuple[Shape, ...]:
+def _list_shapes(variant: Variant, item: str) -> tuple[InputShape, ...]:
     if isinstance(variant, Changed):
         if not all(change.concerns(item) for change in variant.changes):
             return ()
-        return tuple(shape._replace(changes=variant.changes) for shape in _variants(variant.of, item))
+        return tuple(shape._replace(changes=variant.changes) for shape in _list_shapes(variant.of, item))
     if isinstance(variant, Plain):
         before = variant.before.get(item, "")
-        return (Shape((), variant.padded, variant.start, variant.cut, before),)
-    return tuple(Shape(tuple(sorted(set(masked)))) for masked in variant.positions.get(item, ()) if masked)
+        return (InputShape((), variant.padded, variant.start, variant.cut, before),)
+    return tuple(
+        InputShape(tuple(sorted(set(masked)))) for masked in variant.positions.get(item, ()) if masked
+    )
 
 
-def _wanted(request: Request, item: str) -> MergedRequests:
+def _convert_request(request: Request, item: str) -> MergedRequests:
     if isinstance(request, TokenScores):
         return MergedRequests(top_k=request.top_k)
     if isinstance(request, AnswerRanks):

@@ -18,10 +18,10 @@ def prepare(loaded: LoadedModel, items: Iterable[Item]) -> list[Prepared]:
     Raises:
         InputError: The tokenizer gives no offsets that hold.
     """
-    return prepare_with(loaded.tokenizer, items)
+    return prepare_items(loaded.tokenizer, items)
 
 
-def prepare_with(tokenizer: Any, items: Iterable[Item]) -> list[Prepared]:
+def prepare_items(tokenizer: Any, items: Iterable[Item]) -> list[Prepared]:
     """Parse, tokenize and align items for the models of a tokenizer; see `prepare`."""
     prepared: list[Prepared] = []
     for item in items:

@@ -317,14 +317,14 @@ class Pass:
     items: frozenset[str] | None = None
 
 
-def begun(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
+def with_bos(passes: Iterable[Pass], start: Start) -> tuple[Pass, ...]:
     """The passes with what a decoder reads before a text, where they leave that open."""
-    return tuple(replace(one, variant=_begun(one.variant, start)) for one in passes)
+    return tuple(replace(one, variant=_variant_with_bos(one.variant, start)) for one in passes)
 
 
-def _begun(variant: Variant, start: Start) -> Variant:
+def _variant_with_bos(variant: Variant, start: Start) -> Variant:
     if isinstance(variant, Changed):
-        of = _begun(variant.of, start)
+        of = _variant_with_bos(variant.of, start)
         return variant if isinstance(of, Changed) else replace(variant, of=of)
     if isinstance(variant, Plain) and variant.start == "auto":
         return replace(variant, start=start)

@@ -14,51 +14,51 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, SondeError, not_finite
-from sonde.capture.attention import SIDES, AttentionReader, Recording, RowReader
-from sonde.capture.attention_backend import recording
+from sonde.base.errors import CaptureError, SondeError, explain_nan
+from sonde.capture.attention import SIDES, AttentionReader, RecordableModel, RowReader
+from sonde.capture.attention_backend import use_readable_attention
 from sonde.capture.caches import (
-    Bundle,
+    LayerBundle,
     LayerStates,
-    Resumed,
+    ResumedRows,
     SharedPrefixes,
-    keeping,
-    resumes,
-    shares,
-    skipping,
-    with_states,
+    add_cached_states,
+    can_resume,
+    can_share_prefixes,
+    keep_layer_outputs,
+    skip_layers,
 )
-from sonde.capture.collect import Finish, RowResult, head_segments, queries, segments
-from sonde.capture.hooks import BatchChanges, HeadReader, Hooks, reading_side
+from sonde.capture.collect import Finish, RowResult, attention_queries, head_segments, state_segments
+from sonde.capture.hooks import BatchChanges, HeadReader, ModelHooks, text_side
 from sonde.capture.logit_lens import LayerReader
-from sonde.capture.merge_requests import Input, MergedRequests
+from sonde.capture.merge_requests import InputVariant, MergedRequests
 from sonde.capture.requests import Prepared, WordLookups, WordRanks
-from sonde.capture.scoring import AnswerBoard, PositionScoring, ranking
+from sonde.capture.scoring import AnswerBoard, PositionScorer, build_answer_ranker
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.states import PooledStates, chosen
+from sonde.capture.states import PooledStates, select_layers
 from sonde.capture.tensors import (
     BatchTokens,
     Download,
-    Fetched,
-    Sent,
+    PendingDownload,
+    PendingUpload,
     Upload,
-    at_places,
-    decoding,
-    mask_of,
-    products,
-    refuse_broken,
-    refuse_broken_states,
+    build_attention_mask,
+    build_decoder,
+    check_finite_scores,
+    check_finite_states,
+    gather_positions,
+    use_matmul_precision,
 )
-from sonde.capture.windows import Row, of_one_length, pad, padded
+from sonde.capture.windows import Row, count_padded_tokens, pad_rows, split_by_length
 from sonde.capture.word_attention import RowWords, WordReader
 from sonde.models import LoadedModel
 from sonde.models.engine.lm_head import Head, body_and_head
 from sonde.models.engine.memory import if_it_fits, out_of_memory
-from sonde.models.engine.silence import FAULTS, one_line
+from sonde.models.engine.silence import MODEL_CODE_ERRORS, format_error
 from sonde.models.engine.weights import TF32
 
 
-class Fit:
+class BatchFit:
     """Padded tokens that fit into memory, for each kind of work.
 
     The longest rows come first, and a batch of shorter ones takes no more memory a token: a size that was too
@@ -71,11 +71,11 @@ class Fit:
     def parts(self, batch: Sequence[Row], kind: Hashable) -> list[list[Row]]:
         """A batch in as few parts as keep to what fits, in its order; a row alone is always one."""
         most = self._most.get(kind)
-        if most is None or padded(batch) <= most:
+        if most is None or count_padded_tokens(batch) <= most:
             return [list(batch)]
         parts: list[list[Row]] = []
         for row in batch:
-            if parts and padded([*parts[-1], row]) <= most:
+            if parts and count_padded_tokens([*parts[-1], row]) <= most:
                 parts[-1].append(row)
             else:
                 parts.append([row])
@@ -83,21 +83,21 @@ class Fit:
 
     def lower(self, batch: Sequence[Row], kind: Hashable) -> None:
         """Take in that a batch of several rows did not fit."""
-        self._most[kind] = padded(batch[: (len(batch) + 1) // 2])
+        self._most[kind] = count_padded_tokens(batch[: (len(batch) + 1) // 2])
 
 
-_fits: WeakKeyDictionary[Any, Fit] = WeakKeyDictionary()
+_fits: WeakKeyDictionary[Any, BatchFit] = WeakKeyDictionary()
 
 
-def fit_of(model: Any) -> Fit:
+def get_batch_fit(model: Any) -> BatchFit:
     """What is known of a loaded model."""
-    return _fits.setdefault(model, Fit())
+    return _fits.setdefault(model, BatchFit())
 
 
-def work_of(batch: Sequence[Row], wanted: Sequence[MergedRequests]) -> Hashable:
+def memory_key(batch: Sequence[Row], wanted: Sequence[MergedRequests]) -> Hashable:
     """What decides how much memory a token of a batch takes, given what is wanted of its rows."""
     held = any(one.pooling or one.head_spans or one.depth for one in wanted)
-    return batch[0].written is None, held, any(one.looks for one in wanted)
+    return batch[0].written is None, held, any(one.needs_attention for one in wanted)
 
 
 Result = TypeVar("Result")
@@ -106,7 +106,7 @@ Result = TypeVar("Result")
 class UnreadError(Exception):
     """A model's own code failed on what it was given."""
 
-    def apart(self, batch: Sequence[Row], unread: dict[int, str]) -> list[list[Row]]:
+    def split_batch(self, batch: Sequence[Row], unread: dict[int, str]) -> list[list[Row]]:
         """The rows of a batch one by one, the first last; of a single row, its input is noted as unread."""
         if len(batch) > 1:
             return [[row] for row in reversed(batch)]
@@ -114,7 +114,7 @@ class UnreadError(Exception):
         return []
 
 
-def if_it_reads(work: Callable[[], Result]) -> Result | None:
+def try_read(work: Callable[[], Result]) -> Result | None:
     """What some work gives; None where the model's own code failed."""
     try:
         return work()
@@ -123,7 +123,7 @@ def if_it_reads(work: Callable[[], Result]) -> Result | None:
 
 
 @contextmanager
-def reading_errors() -> Generator[None]:
+def convert_read_errors() -> Generator[None]:
     """Turn what a model's own code raises into an `UnreadError`, but for memory that ran out.
 
     Raises:
@@ -131,13 +131,13 @@ def reading_errors() -> Generator[None]:
     """
     try:
         yield
-    except FAULTS as error:
+    except MODEL_CODE_ERRORS as error:
         if isinstance(error, SondeError) or out_of_memory(error):
             raise
-        raise UnreadError(one_line(error)) from error
+        raise UnreadError(format_error(error)) from error
 
 
-class Readers:
+class BatchReaders:
     """All that reads one batch.
 
     Args:
@@ -157,14 +157,14 @@ class Readers:
     ) -> None:
         self.rows: RowReader | None = None
         self._side = "encoder" if kind == "encoder-decoder" else kind
-        self._columns: Sent | None = None
-        self._layers: dict[int, Fetched] = {}
+        self._columns: PendingUpload | None = None
+        self._layers: dict[int, PendingDownload] = {}
         columns = [
-            np.array([column for _, column in queries(row, one)], dtype=np.int64)
+            np.array([column for _, column in attention_queries(row, one)], dtype=np.int64)
             for row, one in zip(batch, wanted, strict=True)
         ]
         if any(len(one) for one in columns):
-            self._columns = upload.add(pad(columns, 0))
+            self._columns = upload.add(pad_rows(columns, 0))
         self.words: list[WordReader] = []
         self._places: list[int] = []
         sides = SIDES if kind == "encoder-decoder" else (kind,)
@@ -174,7 +174,7 @@ class Readers:
                 own = [words if words is not None and words.rules == rules else None for words in there]
                 for side in sides:
                     asked = [
-                        None if words is None else _asked(row, words, side, kind)
+                        None if words is None else _build_row_words(row, words, side, kind)
                         for row, words in zip(batch, own, strict=True)
                     ]
                     self.words.append(WordReader(side, asked, rules, side == "decoder", upload))
@@ -199,7 +199,7 @@ class Readers:
         """
         if self.rows is not None:
             asked = [one.row_layers for one in wanted if one.rows]
-            layers = chosen(asked, len(self.rows.layers), "attention layer", model)
+            layers = select_layers(asked, len(self.rows.layers), "attention layer", model)
             self._layers = {layer: download.add(self.rows.layers[layer]) for layer in layers}
         for reader in self.words:
             reader.hand_in(download)
@@ -210,7 +210,7 @@ class Readers:
         """The chosen rows of each row of the batch, once they were fetched."""
         found: list[Float[np.ndarray, "layer head row token"] | None] = []
         for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
-            read = len(queries(row, one)) if self._layers else 0
+            read = len(attention_queries(row, one)) if self._layers else 0
             asked = self._layers if one.row_layers is None else one.row_layers
             rows = [self._layers[layer].array[index, :, :read, : len(row.tokens)] for layer in asked if read]
             found.append(np.stack(rows) if rows else None)
@@ -237,7 +237,7 @@ class Readers:
         return [tuple(one) for one in found]
 
 
-def _asked(row: Row, words: WordLookups, side: str, kind: str) -> RowWords:
+def _build_row_words(row: Row, words: WordLookups, side: str, kind: str) -> RowWords:
     # The decoder of an encoder-decoder reads its start token and then the item.
     starts = {"encoder": -row.origin, "decoder": 1 if kind == "encoder-decoder" else -row.origin, "cross": 1}
     query = starts[side]
@@ -286,7 +286,7 @@ class Runner:
         self,
         loaded: LoadedModel,
         prepared: Sequence[Prepared],
-        inputs: Sequence[Input],
+        inputs: Sequence[InputVariant],
         settings: CaptureSettings,
     ) -> None:
         self._loaded = loaded
@@ -294,7 +294,7 @@ class Runner:
         self._inputs = inputs
         self._kind = loaded.capabilities.kind
         self._whole, head = body_and_head(loaded)
-        self._head = head.widened()
+        self._head = head.to_float32()
         # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
         self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
         self._device = loaded.device
@@ -306,29 +306,29 @@ class Runner:
         self.fill = settings.fill or (0.0 if on_cpu else _ACCELERATOR_FILL)
         self.halved = 0
         self.unread: dict[int, str] = {}
-        self._fit = fit_of(loaded.model)
+        self._fit = get_batch_fit(loaded.model)
         self._narrow: dict[AnswerBoard, Head] = {}
         self._layers = LayerReader(loaded, self._head, self._chunk)
         self._reading = ExitStack()
-        self._recording: Recording | None = None
-        self._hooks: Hooks | None = None
+        self._recording: RecordableModel | None = None
+        self._hooks: ModelHooks | None = None
         if any(asked.shape.changes or asked.wanted.head_spans for asked in inputs):
-            self._hooks = Hooks(loaded)
+            self._hooks = ModelHooks(loaded)
 
     @property
     def resumes(self) -> bool:
         """Whether rows can be read on from the layer where they are changed."""
-        return self._hooks is not None and resumes(self._loaded, self._hooks)
+        return self._hooks is not None and can_resume(self._loaded, self._hooks)
 
     @property
     def shares(self) -> bool:
         """Whether what rows begin with alike can be read once for all of them."""
-        return shares(self._loaded, self._body)
+        return can_share_prefixes(self._loaded, self._body)
 
     def __enter__(self) -> Runner:
-        self._reading.enter_context(products(self._loaded.spec.dtype == TF32))
-        if any(asked.wanted.looks for asked in self._inputs):
-            self._recording = self._reading.enter_context(recording(self._loaded))
+        self._reading.enter_context(use_matmul_precision(self._loaded.spec.dtype == TF32))
+        if any(asked.wanted.needs_attention for asked in self._inputs):
+            self._recording = self._reading.enter_context(use_readable_attention(self._loaded))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -344,11 +344,11 @@ class Runner:
             CaptureError: One row alone does not fit, or the model's output must not be scored.
         """
         if self._loaded.alone or not self._loaded.takes_padding:
-            batches = [one for batch in batches for one in of_one_length(batch, alone=self._loaded.alone)]
+            batches = [one for batch in batches for one in split_by_length(batch, alone=self._loaded.alone)]
         waiting = [list(batch) for batch in reversed(batches)]
         while waiting:
             batch = waiting.pop()
-            work = work_of(batch, [self._inputs[row.source].wanted for row in batch])
+            work = memory_key(batch, [self._inputs[row.source].wanted for row in batch])
             parts = self._fit.parts(batch, work)
             if len(parts) > 1:
                 self.halved += 1
@@ -357,7 +357,7 @@ class Runner:
             try:
                 results = self._try(batch)
             except UnreadError as error:
-                waiting += error.apart(batch, self.unread)
+                waiting += error.split_batch(batch, self.unread)
                 continue
             if results is not None:
                 yield from zip(batch, results, strict=True)
@@ -366,11 +366,11 @@ class Runner:
                 waiting.append(batch)
             else:
                 raise CaptureError(
-                    f"{self._where(batch[0])}: its {len(batch[0].tokens)} tokens alone do not fit into "
+                    f"{self._row_label(batch[0])}: its {len(batch[0].tokens)} tokens alone do not fit into "
                     "memory; give a smaller --context"
                 )
 
-    def run_bundles(self, bundles: Sequence[Bundle]) -> Iterator[tuple[Row, RowResult]]:
+    def run_bundles(self, bundles: Sequence[LayerBundle]) -> Iterator[tuple[Row, RowResult]]:
         """Read rows with changes on from where these begin; what does not fit into memory, from the start.
 
         Raises:
@@ -378,12 +378,12 @@ class Runner:
         """
         for bundle in bundles:
             read = functools.partial(self._layer_states, bundle.base)
-            states = if_it_reads(functools.partial(if_it_fits, read, self._device))
+            states = try_read(functools.partial(if_it_fits, read, self._device))
             for start, batch, places in bundle.batches:
                 results = None
                 if states is not None:
-                    resumed = Resumed(start, states, torch.tensor(places, device=self._device))
-                    results = if_it_reads(functools.partial(self._try, batch, resumed))
+                    resumed = ResumedRows(start, states, torch.tensor(places, device=self._device))
+                    results = try_read(functools.partial(self._try, batch, resumed))
                 if results is None:
                     yield from self.run([batch])
                 else:
@@ -397,35 +397,35 @@ class Runner:
         tokens = BatchTokens(base, self._kind, self._loaded.special.pad, upload)
         upload.send()
         held: list[Tensor] = []
-        with reading_errors(), keeping(self._hooks, reading_side(self._loaded), held):
+        with convert_read_errors(), keep_layer_outputs(self._hooks, text_side(self._loaded), held):
             self._body(**tokens.arguments())
         return held
 
-    def _try(self, batch: Sequence[Row], resumed: Resumed | None = None) -> list[RowResult] | None:
+    def _try(self, batch: Sequence[Row], resumed: ResumedRows | None = None) -> list[RowResult] | None:
         """Results of a batch, None where memory ran out."""
         return if_it_fits(lambda: self._batch(batch, resumed), self._device)
 
     @torch.inference_mode()
-    def _batch(self, batch: Sequence[Row], resumed: Resumed | None) -> list[RowResult]:
+    def _batch(self, batch: Sequence[Row], resumed: ResumedRows | None) -> list[RowResult]:
         """One copy to the device, the forward, and one copy back."""
         wanted = [self._inputs[row.source].wanted for row in batch]
         upload, download = Upload(self._device), Download()
         read, source = self._reader(batch, wanted, upload, download, resumed)
-        scoring = PositionScoring(
+        scoring = PositionScorer(
             batch,
             self._loaded.capabilities.vocab,
             upload,
             source,
-            ranking(batch, wanted, list(map(self._item, batch)), self._loaded, upload),
+            build_answer_ranker(batch, wanted, list(map(self._item, batch)), self._loaded, upload),
         )
         upload.send()
-        with reading_errors():
+        with convert_read_errors():
             states, finish = read()
-        if scoring.asked and any(one.scored for one in wanted):
+        if scoring.has_requests and any(one.needs_scores for one in wanted):
             self._score(scoring, wanted, states, download)
         download.fetch()
         results = scoring.results()
-        refuse_broken(batch, results, self._where, self._loaded.model.dtype)
+        check_finite_scores(batch, results, self._row_label, self._loaded.model.dtype)
         return finish(results)
 
     def _reader(
@@ -434,7 +434,7 @@ class Runner:
         wanted: Sequence[MergedRequests],
         upload: Upload,
         download: Download,
-        resumed: Resumed | None,
+        resumed: ResumedRows | None,
     ) -> tuple[_Read, Int[np.ndarray, " position"] | None]:
         """What forwards a batch once its arrays are sent; and the state of each position where rows share."""
         if batch[0].shared:
@@ -443,29 +443,29 @@ class Runner:
         index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
         places = upload.add(index), upload.add(np.concatenate([row.query for row in batch]))
         if any(row.written is not None for row in batch):
-            return self._written(batch, wanted, places, upload, download), None
+            return self._read_decoder(batch, wanted, places, upload, download), None
         return self._plain(batch, wanted, places, upload, download, resumed), None
 
     def _plain(
         self,
         batch: Sequence[Row],
         wanted: Sequence[MergedRequests],
-        places: tuple[Sent, Sent],
+        places: tuple[PendingUpload, PendingUpload],
         upload: Upload,
         download: Download,
-        resumed: Resumed | None,
+        resumed: ResumedRows | None,
     ) -> _Read:
         """The forward of texts as they are, with states and attention where a row asks for them."""
         tokens = BatchTokens(batch, self._kind, self._loaded.special.pad, upload)
-        readers = Readers(batch, wanted, self._kind, upload)
+        readers = BatchReaders(batch, wanted, self._kind, upload)
         decode = (
-            decoding(self._loaded, batch, upload)
+            build_decoder(self._loaded, batch, upload)
             if self._kind == "encoder-decoder" and readers.words
             else None
         )
         subwords = [len(self._item(row).alignment.subwords) for row in batch]
         bounds = [
-            segments(row, one, size, self._loaded.special)
+            state_segments(row, one, size, self._loaded.special)
             for row, one, size in zip(batch, wanted, subwords, strict=True)
         ]
         pooled = PooledStates(
@@ -479,34 +479,34 @@ class Runner:
             "attention layer",
         )
         changes, hooks = self._changes(batch, upload), self._hooks
-        depth = self._layers.of(batch, wanted, upload)
+        depth = self._layers.build_scorer(batch, wanted, upload)
 
         def read() -> tuple[Tensor, Finish]:
             arguments = tokens.arguments()
-            if pooled.asked or depth.asked:
+            if pooled.has_requests or depth.has_requests:
                 arguments["output_hidden_states"] = True
-            reader = HeadReader(hooks, reading_side(self._loaded)) if heads.asked and hooks else None
-            with changes(), self._skipped(resumed), reader.reading() if reader else nullcontext():
+            reader = HeadReader(hooks, text_side(self._loaded)) if heads.has_requests and hooks else None
+            with changes(), self._skip_layers(resumed), reader.keep_outputs() if reader else nullcontext():
                 output = self._forward(arguments, readers, decode)
-            states = output.hidden_states if pooled.asked or depth.asked else None
-            states = with_states(states, resumed) if states and resumed else states
-            pooled.hand_in(states if pooled.asked else None, download)
+            states = output.hidden_states if pooled.has_requests or depth.has_requests else None
+            states = add_cached_states(states, resumed) if states and resumed else states
+            pooled.hand_in(states if pooled.has_requests else None, download)
             heads.hand_in(reader.layers if reader else None, download)
             readers.hand_in(download, wanted, self._loaded.spec.name)
-            if depth.asked:
+            if depth.has_requests:
                 depth.hand_in(states or [], output.last_hidden_state, download)
-            return at_places(output.last_hidden_state, places), finish
+            return gather_positions(output.last_hidden_state, places), finish
 
         def finish(scored: Sequence[RowResult]) -> list[RowResult]:
             for held in (pooled, heads):
-                refuse_broken_states(batch, held.broken(), self._where, self._loaded.model.dtype)
+                check_finite_states(batch, held.first_non_finite(), self._row_label, self._loaded.model.dtype)
             attention = readers.attention(batch, wanted)
             for row, rows in zip(batch, attention, strict=True):
                 if rows is not None and not np.isfinite(rows).all():
-                    cause = not_finite(self._loaded.model.dtype)
-                    raise CaptureError(f"{self._where(row)}: attention rows are not finite; {cause}")
-            words = readers.ranks(self._where(batch[0])) or [()] * len(batch)
-            scored = depth.added(scored, self._where)
+                    cause = explain_nan(self._loaded.model.dtype)
+                    raise CaptureError(f"{self._row_label(row)}: attention rows are not finite; {cause}")
+            words = readers.ranks(self._row_label(batch[0])) or [()] * len(batch)
+            scored = depth.extend_results(scored, self._row_label)
             return [
                 replace(result, sums=one, heads=two, attention=three, words=four)
                 for result, one, two, three, four in zip(
@@ -516,16 +516,16 @@ class Runner:
 
         return read
 
-    def _skipped(self, resumed: Resumed | None) -> AbstractContextManager[None]:
+    def _skip_layers(self, resumed: ResumedRows | None) -> AbstractContextManager[None]:
         if resumed is None or self._hooks is None:
             return nullcontext()
-        return skipping(self._hooks, reading_side(self._loaded), resumed)
+        return skip_layers(self._hooks, text_side(self._loaded), resumed)
 
-    def _written(
+    def _read_decoder(
         self,
         batch: Sequence[Row],
         wanted: Sequence[MergedRequests],
-        places: tuple[Sent, Sent],
+        places: tuple[PendingUpload, PendingUpload],
         upload: Upload,
         download: Download,
     ) -> _Read:
@@ -534,10 +534,10 @@ class Runner:
         Shorter rows are filled up on the right, where no decoder looks back.
         """
         fill = self._loaded.special.pad
-        tokens = upload.add(pad([row.tokens for row in batch], fill))
-        written = upload.add(pad([row.written for row in batch if row.written is not None], fill))
-        seen = upload.add(mask_of(batch))
-        depth = self._layers.of(batch, wanted, upload)
+        tokens = upload.add(pad_rows([row.tokens for row in batch], fill))
+        written = upload.add(pad_rows([row.written for row in batch if row.written is not None], fill))
+        seen = upload.add(build_attention_mask(batch))
+        depth = self._layers.build_scorer(batch, wanted, upload)
         changes = self._changes(batch, upload)
 
         def read() -> tuple[Tensor, Finish]:
@@ -547,13 +547,15 @@ class Runner:
                     attention_mask=seen.tensor,
                     decoder_input_ids=written.tensor,
                     use_cache=False,
-                    output_hidden_states=depth.asked,
+                    output_hidden_states=depth.has_requests,
                 )
-            if depth.asked:
+            if depth.has_requests:
                 # Where both sides have states, those of the decoder are meant.
                 states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
                 depth.hand_in(states, output.last_hidden_state, download)
-            return at_places(output.last_hidden_state, places), lambda one: depth.added(one, self._where)
+            return gather_positions(output.last_hidden_state, places), lambda one: depth.extend_results(
+                one, self._row_label
+            )
 
         return read
 
@@ -564,11 +566,11 @@ class Runner:
             return nullcontext
         items = [(one.item.item_id, len(one.alignment.subwords)) for one in map(self._item, batch)]
         suffix = len(self._loaded.special.suffix)
-        side = reading_side(self._loaded)
-        return BatchChanges(self._hooks, batch, items, asked, suffix, side, upload).placed
+        side = text_side(self._loaded)
+        return BatchChanges(self._hooks, batch, items, asked, suffix, side, upload).install_hooks
 
     def _forward(
-        self, arguments: dict[str, Any], readers: Readers, decode: Callable[..., None] | None
+        self, arguments: dict[str, Any], readers: BatchReaders, decode: Callable[..., None] | None
     ) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
         reading = readers.begin()
@@ -585,7 +587,7 @@ class Runner:
 
     def _score(
         self,
-        scoring: PositionScoring,
+        scoring: PositionScorer,
         wanted: Sequence[MergedRequests],
         states: Float[Tensor, "state d_model"],
         download: Download,
@@ -593,8 +595,8 @@ class Runner:
         board = scoring.board
         if board is not None and all(one.narrow for one in wanted):
             # Kept, since it is held against the whole head when it is first used.
-            head = self._narrow.setdefault(board, self._head.narrowed(board.ids))
-            scoring.rank_alone(states, head, download, self._chunk)
+            head = self._narrow.setdefault(board, self._head.restrict_to_ids(board.ids))
+            scoring.rank_answers(states, head, download, self._chunk)
         else:
             top_k = max(one.top_k or 0 for one in wanted)
             scoring.hand_in(states, self._head, download, top_k=top_k, chunk=self._chunk)
@@ -602,7 +604,7 @@ class Runner:
     def _item(self, row: Row) -> Prepared:
         return self._prepared[self._inputs[row.source].item]
 
-    def _where(self, row: Row) -> str:
+    def _row_label(self, row: Row) -> str:
         item = self._item(row).item
         return f"model {self._loaded.spec.name!r}, item {item.item_id} ({item.path} {item.name})"
 

@@ -11,22 +11,22 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sonde.alignment import surfaces
-from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
+from sonde.alignment import get_surfaces
+from sonde.alignment.vocabulary import Vocabulary, get_vocabulary
 from sonde.capture.collect import RowResult
 from sonde.capture.merge_requests import MergedRequests
 from sonde.capture.requests import Answer, Prepared, ScoredAnswers
-from sonde.capture.tensors import Download, Fetched, Upload
+from sonde.capture.tensors import Download, PendingDownload, Upload
 from sonde.capture.windows import Row
 from sonde.models import LoadedModel
-from sonde.models.engine.lm_head import Head, WholeHead
+from sonde.models.engine.lm_head import FullHead, Head
 
 NEAR_TIE = 1e-4
 """Nats within which two answers count as tied, as for ids."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Right:
+class GoldAnswer:
     """The ids that are right at some positions, on the device.
 
     Attributes:
@@ -37,9 +37,9 @@ class Right:
     ids: Int[Tensor, "position spelling"]
     shared: Bool[Tensor, " position"]
 
-    def __getitem__(self, chosen: slice) -> Right:
+    def __getitem__(self, chosen: slice) -> GoldAnswer:
         """The same of some positions."""
-        return Right(self.ids[chosen], self.shared[chosen])
+        return GoldAnswer(self.ids[chosen], self.shared[chosen])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class RankedAnswers:
     shared_rank: Int[Tensor, " position"]
 
 
-class Competition:
+class Competitors:
     """Some ids of a vocabulary, and which of them spell the same text.
 
     Args:
@@ -101,8 +101,8 @@ class AnswerBoard:
         place = np.zeros(len(texts), dtype=np.int64)
         place[shared] = np.arange(len(shared))
         self._place = torch.from_numpy(place).to(device)
-        self._all = Competition(texts, device)
-        self._shared = Competition([texts[number] for number in shared], device)
+        self._all = Competitors(texts, device)
+        self._shared = Competitors([texts[number] for number in shared], device)
 
     def right(
         self, answers: Sequence[Answer | None], gold: Sequence[int]
@@ -126,7 +126,7 @@ class AnswerBoard:
         self,
         logits: Float[Tensor, "position vocab"],
         log_total: Float[Tensor, " position"],
-        right: Right,
+        right: GoldAnswer,
     ) -> RankedAnswers:
         """Both rankings, from logits over the whole vocabulary.
 
@@ -136,34 +136,40 @@ class AnswerBoard:
             right: What is right.
         """
         own = logits.gather(1, right.ids).amax(1)
-        shared = self._rank_shared(logits.index_select(1, self.ids), own, right) if len(self.ids) else None
+        shared = (
+            self._rank_candidates(logits.index_select(1, self.ids), own, right) if len(self.ids) else None
+        )
         rank = self._all.rank(logits, own - NEAR_TIE)
-        nats, places = shared or _nothing(own)
+        nats, places = shared or _empty_ranks(own)
         return RankedAnswers(log_total - own, rank, nats, places)
 
-    def rank_shared(self, logits: Float[Tensor, "position candidate"], right: Right) -> RankedAnswers:
+    def rank_candidates(
+        self, logits: Float[Tensor, "position candidate"], right: GoldAnswer
+    ) -> RankedAnswers:
         """The second ranking alone, from logits over its ids alone."""
         place = self._place[right.ids]
         own = logits.gather(1, place).amax(1)
-        nats, rank = self._rank_shared(logits, own, right)
-        whole_nats, whole_rank = _nothing(own)
+        nats, rank = self._rank_candidates(logits, own, right)
+        whole_nats, whole_rank = _empty_ranks(own)
         return RankedAnswers(whole_nats, whole_rank, nats, rank)
 
-    def _rank_shared(
-        self, logits: Float[Tensor, "position candidate"], own: Float[Tensor, " position"], right: Right
+    def _rank_candidates(
+        self, logits: Float[Tensor, "position candidate"], own: Float[Tensor, " position"], right: GoldAnswer
     ) -> tuple[Float[Tensor, " position"], Int[Tensor, " position"]]:
         nats = (logits.logsumexp(1) - own).masked_fill(~right.shared, torch.nan)
         return nats, self._shared.rank(logits, own - NEAR_TIE).masked_fill(~right.shared, 0)
 
 
-def joined(parts: Sequence[RankedAnswers]) -> RankedAnswers:
+def join_ranks(parts: Sequence[RankedAnswers]) -> RankedAnswers:
     """The ranks of some positions, then of others."""
     return RankedAnswers(
         *(torch.cat([getattr(part, one.name) for part in parts]) for one in fields(RankedAnswers))
     )
 
 
-def _nothing(like: Float[Tensor, " position"]) -> tuple[Float[Tensor, " position"], Int[Tensor, " position"]]:
+def _empty_ranks(
+    like: Float[Tensor, " position"],
+) -> tuple[Float[Tensor, " position"], Int[Tensor, " position"]]:
     return torch.full_like(like, torch.nan), torch.zeros_like(like, dtype=torch.int64)
 
 
@@ -226,7 +232,7 @@ def score_positions(
     chunk: int,
     source: SharedStates | None = None,
     board: AnswerBoard | None = None,
-    right: Right | None = None,
+    right: GoldAnswer | None = None,
 ) -> PositionScores:
     """Score gold ids from hidden states.
 
@@ -245,21 +251,21 @@ def score_positions(
     # Even chunks, since a matrix of one to three rows is multiplied by other code, which rounds otherwise.
     for some in states.tensor_split(max(1, -(-len(states) // chunk))):
         # By a function, so that one chunk's logits are let go before the next one's are made.
-        parts += _parts(head(some), begin, gold, top_k, source, board, right)
+        parts += _score_chunk(head(some), begin, gold, top_k, source, board, right)
         begin += len(some)
     answers = [part.answers for part in parts if part.answers is not None]
     together = (torch.cat([getattr(part, name) for part in parts]) for name in SCORES)
-    return PositionScores(*together, answers=joined(answers) if answers else None)
+    return PositionScores(*together, answers=join_ranks(answers) if answers else None)
 
 
-def _parts(
+def _score_chunk(
     chunk: Float[Tensor, "some vocab"],
     begin: int,
     gold: Int[Tensor, " position"],
     top_k: int,
     source: SharedStates | None,
     board: AnswerBoard | None,
-    right: Right | None,
+    right: GoldAnswer | None,
 ) -> Iterator[PositionScores]:
     """Reduce the logits of the states from ``begin`` on."""
     at = begin
@@ -278,13 +284,13 @@ def score_answers(
     states: Float[Tensor, "position d_model"],
     head: Callable[[Tensor], Tensor],
     board: AnswerBoard,
-    right: Right,
+    right: GoldAnswer,
     chunk: int,
 ) -> RankedAnswers:
     """Rank the texts of the second ranking alone, from a head that gives the logits of their ids alone."""
-    return joined(
+    return join_ranks(
         [
-            board.rank_shared(head(states[at : at + chunk]).float(), right[at : at + chunk])
+            board.rank_candidates(head(states[at : at + chunk]).float(), right[at : at + chunk])
             for at in range(0, len(states), chunk)
         ]
     )
@@ -295,7 +301,7 @@ def score_logits(
     gold: Int[Tensor, " position"],
     top_k: int,
     source: Int[Tensor, " position"] | None = None,
-    ranked: tuple[AnswerBoard, Right] | None = None,
+    ranked: tuple[AnswerBoard, GoldAnswer] | None = None,
 ) -> PositionScores:
     """Reduce logits; they are overwritten where they are float32 already.
 
@@ -303,13 +309,13 @@ def score_logits(
     ``log z - sum(exp(y) y) / z``, which neither cancels nor needs the log-probabilities themselves.
     """
     centred = logits.float()
-    values, ids = top(centred, top_k)
+    values, ids = top_logits(centred, top_k)
     # The logits belong to us: the head made them for this call.
     centred = centred.sub_(values[:, :1])
     weights = centred.exp()
     total = weights.sum(1)
     log_total = total.log()
-    mean = _weighted(weights, centred) / total
+    mean = _weighted_sum(weights, centred) / total
     entropy, top_nats = log_total - mean, log_total[:, None] - (values - values[:, :1])
     answers = None
     if ranked is not None:
@@ -336,7 +342,7 @@ def score_logits(
     )
 
 
-def _weighted(
+def _weighted_sum(
     weights: Float[Tensor, "state vocab"], centred: Float[Tensor, "state vocab"]
 ) -> Float[Tensor, " state"]:
     """Sum of ``weights * centred``, where ``weights`` are the exponentials of ``centred``.
@@ -352,7 +358,7 @@ def _weighted(
     return torch.linalg.vecdot(weights, centred.clamp(min=torch.finfo(torch.float32).min))
 
 
-def top(
+def top_logits(
     logits: Float[Tensor, "position vocab"], top_k: int
 ) -> tuple[Float[Tensor, "position top_k"], Int[Tensor, "position top_k"]]:
     """The largest logits, best first; at least the largest one is returned.
@@ -364,21 +370,21 @@ def top(
     k = max(1, min(top_k, vocab))
     blocks = vocab // _BLOCK
     if blocks <= k:
-        return _best(logits, torch.arange(vocab, device=logits.device).expand_as(logits), k)
+        return _sort_best(logits, torch.arange(vocab, device=logits.device).expand_as(logits), k)
     whole = logits[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
     chosen = whole.amax(2).topk(k, dim=1).indices
     ids = (chosen[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
     rest = torch.arange(blocks * _BLOCK, vocab, device=logits.device).expand(len(logits), -1)
     ids = torch.cat([ids, rest], dim=1)
-    return _best(logits.gather(1, ids), ids, k)
+    return _sort_best(logits.gather(1, ids), ids, k)
 
 
-def _best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _sort_best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
     best = values.topk(k, dim=1)
     return best.values, ids.gather(1, best.indices)
 
 
-def inside(
+def segment_mask(
     start: Int[Tensor, "batch segment"], stop: Int[Tensor, "batch segment"], tokens: int
 ) -> Bool[Tensor, "batch segment token"]:
     """Which tokens lie in which segments, from their half-open bounds."""
@@ -386,7 +392,7 @@ def inside(
     return (place >= start[:, :, None]) & (place < stop[:, :, None])
 
 
-def pool(
+def pool_states(
     states: Float[Tensor, "batch token d_model"], weights: Bool[Tensor, "batch segment token"]
 ) -> Float[Tensor, "batch segment d_model"]:
     """Sum hidden states over segments of each row, in float32."""
@@ -399,7 +405,7 @@ def pool(
 _ANSWERS = ("nats", "rank", "shared_nats", "shared_rank")
 
 
-class AnswerRanking:
+class AnswerRanker:
     """What ranks texts as answers in one batch.
 
     Args:
@@ -417,33 +423,33 @@ class AnswerRanking:
         self._ids, self._shared = upload.add(ids), upload.add(shared)
 
     @property
-    def right(self) -> Right:
+    def right(self) -> GoldAnswer:
         """What is right at each position, once the upload was sent."""
-        return Right(self._ids.tensor, self._shared.tensor)
+        return GoldAnswer(self._ids.tensor, self._shared.tensor)
 
 
-def ranking(
+def build_answer_ranker(
     batch: Sequence[Row],
     wanted: Sequence[MergedRequests],
     items: Sequence[Prepared],
     loaded: LoadedModel,
     upload: Upload,
-) -> AnswerRanking | None:
+) -> AnswerRanker | None:
     """What ranks answers, and what is right at each position; nothing where none are asked for."""
     asked = next((one.answers for one in wanted if one.answers is not None), None)
     if asked is None or not any(len(row.query) for row in batch):
         return None
-    names = surfaces(loaded.tokenizer, loaded.capabilities.vocab)
-    board = answer_board(vocabulary_of(names), asked.among, loaded.device)
+    names = get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    board = answer_board(get_vocabulary(names), asked.among, loaded.device)
     answers: list[Answer | None] = []
     for row, one, item in zip(batch, wanted, items, strict=True):
         named = {} if one.answers is None else one.answers.answers.get(item.item.item_id, {})
         answers += [named.get(target) for target in row.target.tolist()]
     gold = np.concatenate([row.gold for row in batch]).tolist()
-    return AnswerRanking(board, answers, gold, upload)
+    return AnswerRanker(board, answers, gold, upload)
 
 
-class PositionScoring:
+class PositionScorer:
     """Scores the positions of one batch.
 
     Args:
@@ -460,7 +466,7 @@ class PositionScoring:
         vocab: int,
         upload: Upload,
         source: Int[np.ndarray, " position"] | None = None,
-        ranking: AnswerRanking | None = None,
+        ranking: AnswerRanker | None = None,
     ) -> None:
         self._lengths = [len(row.query) for row in batch]
         self._ranking = ranking
@@ -473,8 +479,8 @@ class PositionScoring:
             self._source, gold = np.divmod(pairs, vocab)
             self._sent_source = upload.add(self._source)
         self._gold = upload.add(gold)
-        self._scores: dict[str, Fetched] = {}
-        self._answers: list[Fetched] = []
+        self._scores: dict[str, PendingDownload] = {}
+        self._answers: list[PendingDownload] = []
 
     @property
     def board(self) -> AnswerBoard | None:
@@ -482,14 +488,14 @@ class PositionScoring:
         return None if self._ranking is None else self._ranking.board
 
     @property
-    def asked(self) -> bool:
+    def has_requests(self) -> bool:
         """Whether any position is scored."""
         return any(self._lengths)
 
     def hand_in(
         self,
         states: Float[Tensor, "state d_model"],
-        head: WholeHead,
+        head: FullHead,
         download: Download,
         *,
         top_k: int,
@@ -510,15 +516,15 @@ class PositionScoring:
         )
         self._scores = {name: download.add(getattr(found, name)) for name in SCORES}
         if found.answers is not None:
-            self._answers = _added(found.answers, download)
+            self._answers = _add_ranks(found.answers, download)
 
-    def rank_alone(
+    def rank_answers(
         self, states: Float[Tensor, "state d_model"], head: Head, download: Download, chunk: int
     ) -> None:
         """Rank the texts of the second ranking, from a head that gives the logits of their ids alone."""
         assert self._ranking is not None
         found = score_answers(states, head, self._ranking.board, self._ranking.right, chunk)
-        self._answers = _added(found, download)
+        self._answers = _add_ranks(found, download)
 
     def results(self) -> list[RowResult]:
         """What each row gets, once it was fetched."""
@@ -529,22 +535,24 @@ class PositionScoring:
             ]
             scores = [
                 None if one is None else dict(zip(SCORES, one, strict=True))
-                for one in _of_rows(arrays, self._lengths)
+                for one in _split_by_row(arrays, self._lengths)
             ]
         answers: list[ScoredAnswers | None] = [None] * len(self._lengths)
         if self._answers:
             answers = [
                 None if one is None else ScoredAnswers(*one)
-                for one in _of_rows([one.array for one in self._answers], self._lengths)
+                for one in _split_by_row([one.array for one in self._answers], self._lengths)
             ]
         return [RowResult(scores=one, answers=two) for one, two in zip(scores, answers, strict=True)]
 
 
-def _added(found: RankedAnswers, download: Download) -> list[Fetched]:
+def _add_ranks(found: RankedAnswers, download: Download) -> list[PendingDownload]:
     return download.add_all([getattr(found, name) for name in _ANSWERS])
 
 
-def _of_rows(arrays: Iterable[np.ndarray], lengths: Sequence[int]) -> list[tuple[np.ndarray, ...] | None]:
+def _split_by_row(
+    arrays: Iterable[np.ndarray], lengths: Sequence[int]
+) -> list[tuple[np.ndarray, ...] | None]:
     """The part of arrays over all positions that each row has; None where it has no position."""
     parts = zip(*(np.split(array, np.cumsum(lengths)[:-1]) for array in arrays), strict=True)
     return [one if length else None for one, length in zip(parts, lengths, strict=True)]

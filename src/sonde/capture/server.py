@@ -15,15 +15,15 @@ from functools import lru_cache
 from typing import Any
 
 from sonde.alignment import align
-from sonde.alignment.server_tokens import UNFINISHED, place_pieces
+from sonde.alignment.server_tokens import REPLACEMENT_CHARACTER, locate_pieces
 from sonde.base.errors import CaptureError, InputError, UsageError
-from sonde.capture.collect import unscored
+from sonde.capture.collect import empty_scores
 from sonde.capture.requests import HiddenStates, ItemCapture, Pass, Plain, Prepared, ScoredSubwords
 from sonde.capture.scoring import NEAR_TIE
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec
-from sonde.models.engine.external import DeclinedError, Server, encoded
+from sonde.models.engine.external import DeclinedError, Server, encode_texts
 
 _NO_SCORES = (LookupError, TypeError, ValueError, AttributeError)
 """What reading an answer raises that is not of the form of its way."""
@@ -60,7 +60,7 @@ class ServedItems:
     declined: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def score_served(server: Server, items: Sequence[Item], top_k: int) -> ServedItems:
+def score_by_server(server: Server, items: Sequence[Item], top_k: int) -> ServedItems:
     """Have a server score the text of items, several at a time.
 
     Args:
@@ -72,10 +72,10 @@ def score_served(server: Server, items: Sequence[Item], top_k: int) -> ServedIte
         InputError: The server gives no log-probabilities of a prompt, or an answer that is none.
         CaptureError: Its tokens do not spell the text of an item.
     """
-    found, numbers = ServedItems(way=_way(server, top_k)), dict[str, int]()
+    found, numbers = ServedItems(way=_detect_protocol(server, top_k)), dict[str, int]()
     ask = _WAYS[found.way]
 
-    def scored(item: Item) -> Sequence[_Piece] | DeclinedError:
+    def score_item(item: Item) -> Sequence[_Piece] | DeclinedError:
         try:
             return ask(server, item.text, top_k)
         except DeclinedError as error:
@@ -85,23 +85,23 @@ def score_served(server: Server, items: Sequence[Item], top_k: int) -> ServedIte
                 f"item {item.path!r} {item.name!r}: the server gives no scores of its text"
             ) from None
 
-    told = {item.item_id: answer for item, answer in server.several(scored, items)}
+    told = {item.item_id: answer for item, answer in server.ask_all(score_item, items)}
     for item in items:
         answer = told[item.item_id]
         if isinstance(answer, DeclinedError):
             found.declined[item.item_id] = str(answer)
         else:
-            found.captured.append(_captured(item, answer, numbers, top_k))
+            found.captured.append(_build_capture(item, answer, numbers, top_k))
     found.surfaces.extend([*numbers, ""])
     return found
 
 
-def _captured(
+def _build_capture(
     item: Item, told: Sequence[_Piece], numbers: dict[str, int], top_k: int
 ) -> tuple[Prepared, ItemCapture]:
     ids = [piece.number for piece in told if piece.number is not None]
     try:
-        subwords, places = place_pieces(
+        subwords, places = locate_pieces(
             item.text, [piece.text for piece in told], ids if len(ids) == len(told) else None
         )
     except InputError as error:
@@ -110,13 +110,13 @@ def _captured(
     tree = language.parse(item.text)
     tokens = language.tokens(tree)
     prepared = Prepared(item, tree, tokens, align(subwords, tree, tokens, item=item.path))
-    scores = _scores([told[place] for place in places.tolist()], numbers, top_k)
+    scores = _build_scores([told[place] for place in places.tolist()], numbers, top_k)
     return prepared, ItemCapture(item.item_id, scores=scores)
 
 
-def _scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int) -> ScoredSubwords:
+def _build_scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int) -> ScoredSubwords:
     """One row a subword; the first of a text without a start token has no score."""
-    scores = unscored(len(pieces), top_k)
+    scores = empty_scores(len(pieces), top_k)
     for row, piece in enumerate(pieces):
         if piece.log is None:
             continue
@@ -129,7 +129,7 @@ def _scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int) -> Sc
 
 
 @lru_cache(maxsize=4)
-def _way(server: Server, top_k: int) -> str:
+def _detect_protocol(server: Server, top_k: int) -> str:
     """The way that a server answers, tried on a short text."""
     reasons: list[str] = []
     for way, ask in _WAYS.items():
@@ -147,19 +147,21 @@ def _way(server: Server, top_k: int) -> str:
     )
 
 
-def _echoed(server: Server, text: str, top_k: int) -> list[_Piece]:
+def _score_by_echo(server: Server, text: str, top_k: int) -> list[_Piece]:
     # One token is written behind the prompt, since some servers refuse to write none; it is no part of the
     # text.
     said = server.complete(text, max_tokens=1, temperature=0, echo=True, logprobs=top_k)["logprobs"]
     pieces, logs = said["tokens"], said["token_logprobs"]
     listed: Sequence[Any] = said.get("top_logprobs") or [None] * len(pieces)
     return [
-        _Piece(piece, log, None, _rank(piece, log, best := _sorted(among, top_k), top_k), best)
+        _Piece(
+            piece, log, None, _rank_piece(piece, log, best := _sort_alternatives(among, top_k), top_k), best
+        )
         for piece, log, among in zip(pieces, logs, listed, strict=True)
     ]
 
 
-def _prompted(server: Server, text: str, top_k: int) -> list[_Piece]:
+def _score_by_prompt(server: Server, text: str, top_k: int) -> list[_Piece]:
     told = server.complete(text, max_tokens=1, temperature=0, prompt_logprobs=top_k)["prompt_logprobs"]
     pieces: list[_Piece] = []
     for row in filter(None, told):
@@ -183,36 +185,37 @@ def _prompted(server: Server, text: str, top_k: int) -> list[_Piece]:
 
 
 _WAYS: Mapping[str, Callable[[Server, str, int], list[_Piece]]] = {
-    "echo": _echoed,
-    "prompt_logprobs": _prompted,
+    "echo": _score_by_echo,
+    "prompt_logprobs": _score_by_prompt,
 }
 
 
-def _sorted(among: Mapping[str, float] | None, top_k: int) -> Alternatives:
+def _sort_alternatives(among: Mapping[str, float] | None, top_k: int) -> Alternatives:
     """The alternatives, best first.
 
     Parts of characters are one text to a server that writes them so, which hides some of the alternatives:
     then none is told, unless one is likelier than not.
     """
     found = sorted((among or {}).items(), key=lambda one: -one[1])
-    hidden = len(found) < top_k and any(UNFINISHED in text for text, _ in found)
+    hidden = len(found) < top_k and any(REPLACEMENT_CHARACTER in text for text, _ in found)
     return () if hidden and found[0][1] < math.log(0.5) else tuple(found)
 
 
-def _rank(piece: str, log: float | None, best: Alternatives, top_k: int) -> int:
+def _rank_piece(piece: str, log: float | None, best: Alternatives, top_k: int) -> int:
     """Rank among the alternatives, near-ties against it; 0 where it is none of them, so that these are ahead.
 
     >>> best = (("a", -0.5), ("b", -1.0), ("c", -1.0), ("d", -9.0))
-    >>> [_rank(piece, log, best, 3) for piece, log in (("a", -0.5), ("b", -1.0), ("d", -9.0), ("e", -9.5))]
+    >>> scored = (("a", -0.5), ("b", -1.0), ("d", -9.0), ("e", -9.5))
+    >>> [_rank_piece(piece, log, best, 3) for piece, log in scored]
     [1, 3, 0, 0]
     """
-    if log is None or UNFINISHED in piece or all(text != piece for text, _ in best):
+    if log is None or REPLACEMENT_CHARACTER in piece or all(text != piece for text, _ in best):
         return 0
     rank = sum(other >= log - NEAR_TIE for _, other in best)
     return rank if rank <= top_k else 0
 
 
-def read_encoded(
+def encode_items(
     spec: ModelSpec, items: Sequence[Item], passes: Sequence[Pass], lens: str
 ) -> list[tuple[Prepared, ItemCapture]]:
     """What an encoder gives for the texts of some items.
@@ -230,20 +233,20 @@ def read_encoded(
     """
     match passes:
         case [Pass(variant=Plain(cut=False, padded=False), requests=(HiddenStates(pooling=(name, *_)), *_))]:
-            vectors = encoded(spec, [item.text for item in items])
+            vectors = encode_texts(spec, [item.text for item in items])
             states = [{name: vector[None]} for vector in vectors]
         case _:
             raise UsageError(f"lens {lens!r}: an encoder gives a vector of each text as it is, and no more")
     return [
-        (_prepared(item), ItemCapture(item.item_id, states=own))
+        (_prepare_item(item), ItemCapture(item.item_id, states=own))
         for item, own in zip(items, states, strict=True)
     ]
 
 
-def _prepared(item: Item) -> Prepared:
+def _prepare_item(item: Item) -> Prepared:
     """The item with its whole text as one piece, since no tokenizer cuts it."""
     language = LANGUAGES.load(item.language)
     tree = language.parse(item.text)
     tokens = language.tokens(tree)
-    subwords, _ = place_pieces(item.text, [item.text], None)
+    subwords, _ = locate_pieces(item.text, [item.text], None)
     return Prepared(item, tree, tokens, align(subwords, tree, tokens, item=item.path))

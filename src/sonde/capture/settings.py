@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sonde.base.errors import UsageError
-from sonde.base.option_types import Count, PositiveShare, Share, Whole
-from sonde.base.validation import Checked, Help, check_fields
+from sonde.base.option_types import Count, NonNegative, PositiveShare, Share
+from sonde.base.validation import Help, ValidatedRecord, check_fields
 
 VERSION = "5"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureSettings(Checked):
+class CaptureSettings(ValidatedRecord):
     """How inputs are cut, batched and reduced.
 
     Attributes:
@@ -33,12 +33,12 @@ class CaptureSettings(Checked):
         share: Whether a decoder reads once what several texts of a block begin with.
     """
 
-    token_budget: Whole = 0
-    context: Whole = 0
+    token_budget: NonNegative = 0
+    context: NonNegative = 0
     stride: PositiveShare = 0.5
-    step: Whole = 0
-    chunk: Whole = 0
-    block: Whole = 0
+    step: NonNegative = 0
+    chunk: NonNegative = 0
+    block: NonNegative = 0
     fill: Share = 0.0
     share: bool = True
 

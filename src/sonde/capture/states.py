@@ -10,15 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
-from sonde.capture.scoring import inside, pool
-from sonde.capture.tensors import Download, Fetched, Upload
+from sonde.capture.scoring import pool_states, segment_mask
+from sonde.capture.tensors import Download, PendingDownload, Upload
 
 
 class PooledStates:
     """The sums that are asked of one batch.
 
     Args:
-        bounds: Segments of each row, half-open columns; `sonde.capture.collect.segments` gives them.
+        bounds: Segments of each row, half-open columns; `sonde.capture.collect.state_segments` gives them.
         layers: The layers that each row asks for; None for all, no layer where it asks for nothing.
         upload: Takes the bounds to where the model is.
         model: What to call the model.
@@ -41,12 +41,12 @@ class PooledStates:
         for row, spans in enumerate(bounds):
             if spans:
                 sides[:, row, : len(spans)] = np.array(spans, dtype=np.int64).T
-        self._sides = upload.add(sides) if self.asked else None
+        self._sides = upload.add(sides) if self.has_requests else None
         self._layers: list[int] = []
-        self._fetched: Fetched | None = None
+        self._fetched: PendingDownload | None = None
 
     @property
-    def asked(self) -> bool:
+    def has_requests(self) -> bool:
         """Whether any row asks for states."""
         return any(one is None or one for one in self._asked)
 
@@ -64,11 +64,11 @@ class PooledStates:
         if self._sides is None:
             return
         start, stop = self._sides.tensor
-        held = vectors(states, len(start), self._model)
-        self._layers = chosen(self._asked, len(held), self._what, self._model)
-        within = inside(start, stop, held[0].shape[1])
+        held = subword_vectors(states, len(start), self._model)
+        self._layers = select_layers(self._asked, len(held), self._what, self._model)
+        within = segment_mask(start, stop, held[0].shape[1])
         self._fetched = download.add(
-            torch.stack([pool(held[layer].to(within.device), within) for layer in self._layers])
+            torch.stack([pool_states(held[layer].to(within.device), within) for layer in self._layers])
         )
 
     def results(self) -> list[Float[np.ndarray, "layer segment d_model"] | None]:
@@ -84,7 +84,7 @@ class PooledStates:
             for row, (one, count) in enumerate(zip(self._asked, self._counts, strict=True))
         ]
 
-    def broken(self) -> tuple[int, int] | None:
+    def first_non_finite(self) -> tuple[int, int] | None:
         """The first row and layer whose sums are not finite; None where all are."""
         if self._fetched is None or np.isfinite(self._fetched.array).all():
             return None
@@ -96,7 +96,7 @@ class PooledStates:
         return None
 
 
-def chosen(asked: Sequence[tuple[int, ...] | None], count: int, what: str, model: str) -> list[int]:
+def select_layers(asked: Sequence[tuple[int, ...] | None], count: int, what: str, model: str) -> list[int]:
     """The layers that any row asks for.
 
     Raises:
@@ -109,7 +109,7 @@ def chosen(asked: Sequence[tuple[int, ...] | None], count: int, what: str, model
     return found
 
 
-def vectors(states: Sequence[Tensor | None] | None, rows: int, model: str) -> list[Tensor]:
+def subword_vectors(states: Sequence[Tensor | None] | None, rows: int, model: str) -> list[Tensor]:
     """The states of all layers, one vector a subword."""
     held = [one for one in states or () if one is not None]
     if not held or len(held) < len(states or ()):

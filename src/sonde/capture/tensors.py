@@ -11,16 +11,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, not_finite
+from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.collect import RowResult
-from sonde.capture.windows import Row, pad
+from sonde.capture.windows import Row, pad_rows
 from sonde.models import LoadedModel
 
 _ALIGNED = 16
 """Bytes that each array begins at a multiple of: any type can then be read in place."""
 
 
-class Sent:
+class PendingUpload:
     """An array of an `Upload`."""
 
     __slots__ = ("tensor",)
@@ -29,7 +29,7 @@ class Sent:
     """Where the model is; there once the upload was sent."""
 
 
-class Fetched:
+class PendingDownload:
     """A tensor of a `Download`."""
 
     __slots__ = ("array",)
@@ -47,11 +47,11 @@ class Upload:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._held: list[tuple[np.ndarray, Sent]] = []
+        self._held: list[tuple[np.ndarray, PendingUpload]] = []
 
-    def add(self, array: np.ndarray) -> Sent:
+    def add(self, array: np.ndarray) -> PendingUpload:
         """Take an array; it must stay as it is until `send`."""
-        sent = Sent()
+        sent = PendingUpload()
         self._held.append((np.ascontiguousarray(array), sent))
         return sent
 
@@ -83,15 +83,15 @@ class Download:
     """Tensors that come from a device in one copy."""
 
     def __init__(self) -> None:
-        self._held: list[tuple[Tensor, Fetched]] = []
+        self._held: list[tuple[Tensor, PendingDownload]] = []
 
-    def add(self, tensor: Tensor) -> Fetched:
+    def add(self, tensor: Tensor) -> PendingDownload:
         """Take a tensor."""
-        fetched = Fetched()
+        fetched = PendingDownload()
         self._held.append((tensor, fetched))
         return fetched
 
-    def add_all(self, tensors: Sequence[Tensor]) -> list[Fetched]:
+    def add_all(self, tensors: Sequence[Tensor]) -> list[PendingDownload]:
         """Take several tensors."""
         return [self.add(one) for one in tensors]
 
@@ -139,9 +139,9 @@ class BatchTokens:
 
     def __init__(self, batch: Sequence[Row], kind: str, fill: int, upload: Upload) -> None:
         self._kind = kind
-        self._tokens = upload.add(pad([row.tokens for row in batch], fill))
+        self._tokens = upload.add(pad_rows([row.tokens for row in batch], fill))
         unmasked = kind == "decoder" and all(row.attended < 0 for row in batch)
-        self._mask = None if unmasked else upload.add(mask_of(batch))
+        self._mask = None if unmasked else upload.add(build_attention_mask(batch))
 
     def arguments(self) -> dict[str, Any]:
         """What the body is called with, once the upload was sent."""
@@ -153,14 +153,16 @@ class BatchTokens:
         return arguments
 
 
-def mask_of(batch: Sequence[Row]) -> Int[np.ndarray, "batch token"]:
+def build_attention_mask(batch: Sequence[Row]) -> Int[np.ndarray, "batch token"]:
     """Which columns of a batch are seen."""
     width = max(len(row.tokens) for row in batch)
     seen = np.array([len(row.tokens) if row.attended < 0 else row.attended for row in batch])
     return (np.arange(width) < seen[:, None]).astype(np.int64)
 
 
-def at_places(last: Float[Tensor, "batch token d_model"], places: tuple[Sent, Sent]) -> Tensor:
+def gather_positions(
+    last: Float[Tensor, "batch token d_model"], places: tuple[PendingUpload, PendingUpload]
+) -> Tensor:
     """The states at the positions that are scored, row after row, where the batch was sent."""
     index, query = places
     # Of a model over several devices the last layer need not lie where the first one reads.
@@ -168,13 +170,13 @@ def at_places(last: Float[Tensor, "batch token d_model"], places: tuple[Sent, Se
     return found.to(index.tensor.device)
 
 
-def decoding(loaded: LoadedModel, batch: Sequence[Row], upload: Upload) -> Callable[..., None]:
+def build_decoder(loaded: LoadedModel, batch: Sequence[Row], upload: Upload) -> Callable[..., None]:
     """Let the decoder of an encoder-decoder read the same items, after its start token."""
     special = loaded.special
     start = special.pad if special.bos is None else special.bos
     beyond = len(special.suffix)
     rows = [np.concatenate([[start], row.tokens[-row.origin : len(row.tokens) - beyond]]) for row in batch]
-    tokens = upload.add(pad(rows, special.pad))
+    tokens = upload.add(pad_rows(rows, special.pad))
 
     def decode(states: Float[Tensor, "batch token d_model"], mask: Tensor, **more: bool) -> None:
         loaded.model.get_decoder()(
@@ -188,7 +190,7 @@ def decoding(loaded: LoadedModel, batch: Sequence[Row], upload: Upload) -> Calla
     return decode
 
 
-def refuse_broken(
+def check_finite_scores(
     batch: Sequence[Row], results: Sequence[RowResult], where: Callable[[Row], str], dtype: torch.dtype
 ) -> None:
     """Refuse scores that are no numbers.
@@ -210,12 +212,12 @@ def refuse_broken(
         if len(broken):
             raise CaptureError(
                 f"{where(row)}, subword {row.target[broken[0]]}: the model gives {nats[broken[0]]} nats; "
-                f"{not_finite(dtype)}"
+                f"{explain_nan(dtype)}"
             )
 
 
 @contextmanager
-def products(tf32: bool) -> Generator[None]:
+def use_matmul_precision(tf32: bool) -> Generator[None]:
     """Let an accelerator multiply float32 with fewer digits, if so asked for and not otherwise."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
@@ -225,7 +227,7 @@ def products(tf32: bool) -> Generator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def refuse_broken_states(
+def check_finite_states(
     batch: Sequence[Row], broken: tuple[int, int] | None, where: Callable[[Row], str], dtype: torch.dtype
 ) -> None:
     """Refuse hidden states that are no numbers.
@@ -242,5 +244,5 @@ def refuse_broken_states(
     if broken is not None:
         row, layer = broken
         raise CaptureError(
-            f"{where(batch[row])}: the hidden states of layer {layer} are not finite; {not_finite(dtype)}"
+            f"{where(batch[row])}: the hidden states of layer {layer} are not finite; {explain_nan(dtype)}"
         )

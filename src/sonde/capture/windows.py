@@ -11,11 +11,11 @@ from jaxtyping import Int
 
 from sonde.alignment import encode
 from sonde.base.errors import InputError, UsageError
-from sonde.capture.merge_requests import Input
+from sonde.capture.merge_requests import InputVariant
 from sonde.capture.requests import Prepared, Start, WordLookups
 from sonde.capture.settings import CaptureSettings
 from sonde.models import LoadedModel
-from sonde.models.engine.family import refuse_without_head
+from sonde.models.engine.family import check_head_available
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ def causal_windows(
     >>> [(w.start, w.stop) for w in causal_windows(7, 4, lead=1)]
     [(0, 4), (2, 5), (4, 7)]
     """
-    step = _step(context, stride, step)
+    step = _window_step(context, stride, step)
     if length > context:
         if context <= lead:
             raise UsageError(
                 f"a context of {context} holds no subword beside the start token; give at least {lead + 1}"
             )
-        step = min(step, _step(context - lead, stride, step))
+        step = min(step, _window_step(context - lead, stride, step))
     windows: list[Window] = []
     start = read = 0
     while read < length:
@@ -98,7 +98,7 @@ def bidirectional_windows(
     >>> [(w.read_start, w.read_stop) for w in bidirectional_windows(6, 4)]
     [(0, 3), (3, 6)]
     """
-    step = _step(context, stride, step)
+    step = _window_step(context, stride, step)
     starts: list[int] = []
     start = 0
     while start + context < length:
@@ -116,13 +116,13 @@ def bidirectional_windows(
     )
 
 
-def _step(context: int, stride: float, step: int) -> int:
+def _window_step(context: int, stride: float, step: int) -> int:
     if context < 1:
         raise UsageError(f"a context of {context} holds no subword; give the model at least 1")
     return min(step, context) if step else max(1, int(context * stride))
 
 
-def gap_of(hidden: Sequence[int], room: int, item: str, model: str) -> tuple[int, int]:
+def find_gap(hidden: Sequence[int], room: int, item: str, model: str) -> tuple[int, int]:
     """First position of the gap that is left out of a text, and one past its last.
 
     Args:
@@ -148,7 +148,7 @@ def gap_of(hidden: Sequence[int], room: int, item: str, model: str) -> tuple[int
     return first, stop
 
 
-def around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]:
+def window_around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]:
     """The stretch of a text that is read around a gap: as much on either side as fits.
 
     What one side has less of leaves its room to the other.
@@ -162,8 +162,10 @@ def around_gap(first: int, stop: int, length: int, room: int) -> tuple[int, int]
     Returns:
         Its first position and one past its last, those of the gap included.
 
-    >>> around_gap(4, 6, 20, 8), around_gap(1, 3, 20, 8), around_gap(17, 19, 20, 8), around_gap(1, 3, 5, 8)
-    ((1, 9), (0, 8), (12, 20), (0, 5))
+    >>> window_around_gap(4, 6, 20, 8), window_around_gap(1, 3, 20, 8)
+    ((1, 9), (0, 8))
+    >>> window_around_gap(17, 19, 20, 8), window_around_gap(1, 3, 5, 8)
+    ((12, 20), (0, 5))
     """
     begin = max(0, min(first - (room - (stop - first)) // 2, length - room))
     return begin, min(length, begin + room)
@@ -208,7 +210,7 @@ class Row:
     hidden: int = 0
     writes: tuple[int, int] = (0, 1)
 
-    def places(self, subwords: int, side: str, suffix: int) -> Int[np.ndarray, " column"]:
+    def map_columns(self, subwords: int, side: str, suffix: int) -> Int[np.ndarray, " column"]:
         """The subword of the item at each column, -1 for whatever is no subword of it.
 
         Args:
@@ -240,7 +242,7 @@ class Row:
         return self.target - self.first
 
 
-def of_one_length(batch: Sequence[Row], *, alone: bool = False) -> list[list[Row]]:
+def split_by_length(batch: Sequence[Row], *, alone: bool = False) -> list[list[Row]]:
     """A batch in parts that need no padding, or one row each."""
     if alone:
         return [[row] for row in batch]
@@ -250,14 +252,14 @@ def of_one_length(batch: Sequence[Row], *, alone: bool = False) -> list[list[Row
     return list(parts.values())
 
 
-def padded(batch: Sequence[Row]) -> int:
+def count_padded_tokens(batch: Sequence[Row]) -> int:
     """Tokens of a batch, padding included."""
     return len(batch) * max(row.size for row in batch)
 
 
-def infilled(
+def build_infill_row(
     source: int,
-    asked: Input,
+    asked: InputVariant,
     prepared: Prepared,
     ids: Int[np.ndarray, " subword"],
     loaded: LoadedModel,
@@ -288,8 +290,8 @@ def infilled(
     lead = loaded.special.added
     # The last subword of the gap is written, and never read.
     room = context - len(lead) - (2 if signs.write is None else 3) + 1
-    first, stop = gap_of(hidden, room, prepared.item.item_id, name)
-    begin, end = around_gap(first, stop, len(ids), room)
+    first, stop = find_gap(hidden, room, prepared.item.item_id, name)
+    begin, end = window_around_gap(first, stop, len(ids), room)
     preceding = [signs.before, *ids[begin:first].tolist()]
     following = [signs.behind, *ids[stop:end].tolist()]
     sides = [*following, *preceding] if signs.reversed else [*preceding, *following]
@@ -329,7 +331,7 @@ class RowCutter:
         self._context = min(settings.context or loaded.capabilities.context, loaded.capabilities.context)
         self._room = self._context - len(self._special.prefix) - len(self._special.suffix)
 
-    def rows(self, source: int, asked: Input, prepared: Prepared) -> list[Row]:
+    def rows(self, source: int, asked: InputVariant, prepared: Prepared) -> list[Row]:
         """Cut one input into rows; an item without subwords has none.
 
         Args:
@@ -340,18 +342,18 @@ class RowCutter:
         Raises:
             InputError: A position, span, mask or head is asked for that the item or model does not have.
         """
-        if asked.wanted.scored or asked.wanted.depth:
-            refuse_without_head(self._loaded)
+        if asked.wanted.needs_scores or asked.wanted.depth:
+            check_head_available(self._loaded)
         ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
         _check_positions(asked, prepared, len(ids))
         if self._kind == "decoder":
             if asked.shape.masked:
-                return [infilled(source, asked, prepared, ids, self._loaded, self._context)]
+                return [build_infill_row(source, asked, prepared, ids, self._loaded, self._context)]
             return self._causal(source, asked, ids)
         if asked.shape.padded:
             raise InputError(f"model {self._name!r} is no decoder; pads are scored with decoders only")
-        if self._kind == "encoder-decoder" and (asked.wanted.scored or asked.wanted.depth):
-            return [self._gapped(source, asked, prepared, ids)]
+        if self._kind == "encoder-decoder" and (asked.wanted.needs_scores or asked.wanted.depth):
+            return [self._infill_row(source, asked, prepared, ids)]
         return self._bidirectional(source, asked, ids)
 
     def fits(self, prepared: Prepared, start: Start) -> bool:
@@ -379,7 +381,7 @@ class RowCutter:
             )
         return () if start == "none" or special.bos is None else (special.bos,)
 
-    def _causal(self, source: int, asked: Input, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+    def _causal(self, source: int, asked: InputVariant, ids: Int[np.ndarray, " subword"]) -> list[Row]:
         lead = self._lead(asked.shape.start)
         special = len(lead)
         if asked.shape.before:
@@ -390,7 +392,7 @@ class RowCutter:
         sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
         if asked.shape.cut:
             sequence = sequence[: self._context]
-        attended, last = -1, 0 if asked.wanted.attends or self._whole else 1
+        attended, last = -1, 0 if asked.wanted.needs_layers or self._whole else 1
         if asked.shape.padded:
             # Pads stand in the place of the item, which is read before them, and nothing attends to them.
             attended, before, last = len(sequence), len(sequence), 0
@@ -409,7 +411,7 @@ class RowCutter:
             seen = window.start - len(put)
             first = max(window.read_start, before - 1)
             scored = np.arange(first, min(window.read_stop, len(sequence) - 1))
-            scored = _asked(scored, scored + 1 - before, asked)
+            scored = _select_columns(scored, scored + 1 - before, asked)
             rows.append(
                 Row(
                     source=source,
@@ -426,7 +428,7 @@ class RowCutter:
             )
         return rows
 
-    def _bidirectional(self, source: int, asked: Input, ids: Int[np.ndarray, " subword"]) -> list[Row]:
+    def _bidirectional(self, source: int, asked: InputVariant, ids: Int[np.ndarray, " subword"]) -> list[Row]:
         special = self._special
         if self._room < 1:
             raise InputError(
@@ -440,7 +442,7 @@ class RowCutter:
                 raise InputError(f"model {self._name!r} has no mask token; ask a masked language model")
             seen = ids.copy()
             seen[masked] = special.mask
-        scored = _asked(masked, masked, asked)
+        scored = _select_columns(masked, masked, asked)
         rows: list[Row] = []
         for window in bidirectional_windows(len(ids), self._room, self._settings.stride, self._settings.step):
             origin = window.start - len(special.prefix)
@@ -466,7 +468,9 @@ class RowCutter:
             )
         return rows
 
-    def _gapped(self, source: int, asked: Input, prepared: Prepared, ids: Int[np.ndarray, " subword"]) -> Row:
+    def _infill_row(
+        self, source: int, asked: InputVariant, prepared: Prepared, ids: Int[np.ndarray, " subword"]
+    ) -> Row:
         """What an encoder-decoder is shown that is asked for a run of subwords: one window around the gap."""
         special, name, room = self._special, self._name, self._room
         if not asked.shape.masked:
@@ -479,13 +483,13 @@ class RowCutter:
                 f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
                 "a masked language model"
             )
-        if asked.wanted.attends:
+        if asked.wanted.needs_layers:
             raise InputError(
                 f"model {name!r}: states, heads and attention are those of the whole text, without a gap"
             )
         hidden = asked.shape.masked
-        first, stop = gap_of(hidden, room, prepared.item.item_id, name)
-        begin, end = around_gap(first, stop, len(ids), room)
+        first, stop = find_gap(hidden, room, prepared.item.item_id, name)
+        begin, end = window_around_gap(first, stop, len(ids), room)
         shown = (
             special.prefix,
             ids[begin:first],
@@ -513,28 +517,28 @@ class RowCutter:
         )
 
 
-def _asked(
-    columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], asked: Input
+def _select_columns(
+    columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], asked: InputVariant
 ) -> Int[np.ndarray, " some"]:
     """Of the columns that can be scored those that have to be: all, or those read off every layer."""
     return (
         columns
-        if asked.wanted.scored
+        if asked.wanted.needs_scores
         else columns[np.isin(targets, [position for position, _ in asked.wanted.depth])]
     )
 
 
-def _check_positions(asked: Input, prepared: Prepared, subwords: int) -> None:
+def _check_positions(asked: InputVariant, prepared: Prepared, subwords: int) -> None:
     """Refuse positions outside the item rather than answer for another one."""
     wanted = asked.wanted
-    _check_inside("masked position", asked.shape.masked, prepared, subwords)
-    _check_inside("row", wanted.rows, prepared, subwords)
-    _check_inside("position", [position for position, _ in wanted.depth], prepared, subwords)
+    _check_bounds("masked position", asked.shape.masked, prepared, subwords)
+    _check_bounds("row", wanted.rows, prepared, subwords)
+    _check_bounds("position", [position for position, _ in wanted.depth], prepared, subwords)
     for words in wanted.words:
         _check_words(words, prepared, subwords)
     for change in asked.shape.changes:
         named = () if change.positions is None else change.positions.get(prepared.item.item_id, ())
-        _check_inside("changed position", named, prepared, subwords)
+        _check_bounds("changed position", named, prepared, subwords)
     for start, stop in (*wanted.spans, *wanted.head_spans):
         if not 0 <= start <= stop <= subwords:
             raise InputError(
@@ -561,7 +565,7 @@ def _check_words(words: WordLookups, prepared: Prepared, subwords: int) -> None:
             raise InputError(f"item {prepared.item.item_id}: a lookup ends before it begins")
 
 
-def _check_inside(what: str, positions: Sequence[int], prepared: Prepared, subwords: int) -> None:
+def _check_bounds(what: str, positions: Sequence[int], prepared: Prepared, subwords: int) -> None:
     for position in positions:
         if not 0 <= position < subwords:
             raise InputError(
@@ -569,7 +573,9 @@ def _check_inside(what: str, positions: Sequence[int], prepared: Prepared, subwo
             )
 
 
-def compose(lengths: Sequence[int], keys: Sequence[str], budget: int, fill: float = 0.0) -> list[list[int]]:
+def batch_by_length(
+    lengths: Sequence[int], keys: Sequence[str], budget: int, fill: float = 0.0
+) -> list[list[int]]:
     """Group rows of similar length under a budget of padded tokens.
 
     Rows are sorted by length, longest first (so that memory is at its peak in the first batch), equal lengths
@@ -599,7 +605,7 @@ def compose(lengths: Sequence[int], keys: Sequence[str], budget: int, fill: floa
     return batches
 
 
-def pad(rows: Sequence[Int[np.ndarray, " token"]], value: int) -> Int[np.ndarray, "batch token"]:
+def pad_rows(rows: Sequence[Int[np.ndarray, " token"]], value: int) -> Int[np.ndarray, "batch token"]:
     """Stack rows, filling the shorter ones on the right.
 
     To the right, because then a decoder's real positions keep their numbers and never see the padding.

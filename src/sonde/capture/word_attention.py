@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int, UInt16
 from torch import Tensor
 
 from sonde.capture.requests import NEVER, Lookups, RankRules, WordLookups, WordRanks
-from sonde.capture.tensors import Download, Fetched, Upload
+from sonde.capture.tensors import Download, PendingDownload, Upload
 
 NEAR_TIE = 1e-5
 """Share of a word's attention within which another counts as tied; the shape of a batch moves it by less."""
@@ -25,7 +25,7 @@ EXCLUDED = -1.0
 """What is paid to a word that is no candidate."""
 
 
-def count_ahead(
+def compute_ranks(
     words: Float[Tensor, "target head word"],
     first: Int[Tensor, " target"],
     last: Int[Tensor, " target"] | None,
@@ -59,7 +59,7 @@ def count_ahead(
     return rank.masked_fill(best[:, :, 0] < 0, NEVER)
 
 
-def pick(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tensor, "row head"]:
+def top_word(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tensor, "row head"]:
     """The word that ranks first in each row."""
     if not later_wins:
         return words.argmax(-1)
@@ -70,7 +70,7 @@ def pick(words: Float[Tensor, "row head word"], *, later_wins: bool) -> Int[Tens
 _BAND = 32
 
 
-class Ranges:
+class SegmentSums:
     """Ranges of an axis, for each row of a batch.
 
     Args:
@@ -160,7 +160,7 @@ _Pairs = tuple[Int[np.ndarray, " pair"], Int[np.ndarray, " lookup"]]
 """Where the ranks of every query word of the lookups lie, and where each lookup's begin."""
 
 
-def _runs(
+def _expand_runs(
     first: Int[np.ndarray, " run"], last: Int[np.ndarray, " run"]
 ) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
     """All words of some runs, and which run each is of."""
@@ -188,11 +188,11 @@ class RowWords:
     separators: tuple[int, int] = (0, 0)
 
 
-def _queried(one: RowWords, side: str) -> Int[np.ndarray, " query"]:
+def _query_words(one: RowWords, side: str) -> Int[np.ndarray, " query"]:
     """Words whose attention is read: those of the lookups, or all where it is wanted itself."""
     if one.words.heads.get(side):
         return np.arange(len(one.words.first))
-    return np.unique(_runs(one.lookups.query, one.lookups.until)[1])
+    return np.unique(_expand_runs(one.lookups.query, one.lookups.until)[1])
 
 
 class WordReader:
@@ -218,7 +218,7 @@ class WordReader:
         self._asked = asked
         self._rules = rules
         self._causal = causal
-        self._queries = [_queried(one, side) if one else _NONE for one in asked]
+        self._queries = [_query_words(one, side) if one else _NONE for one in asked]
         self._kept: list[list[Float[Tensor, "head word word"]]] = [[] for _ in asked]
         self._height = max((len(one) for one in self._queries), default=0)
         self._width = max((len(one.words.first) for one in asked if one), default=0)
@@ -231,13 +231,13 @@ class WordReader:
         columns, self._average = self._columns(upload)
         self._sent_columns = upload.add(columns)
         self._to_sum = self._segments(upload)
-        self._competitors = [upload.add(part) for part in self._competing()]
+        self._competitors = [upload.add(part) for part in self._find_competitors()]
         self._asking = upload.add(self._with_subwords())
         separators = np.array([one.separators if one else (0, 0) for one in asked], np.int64).reshape(-1, 2)
         self._separators = upload.add(separators)
         self._excluded: Tensor | None = None
-        self._fetched: dict[str, Fetched] = {}
-        self._fetched_kept: list[list[Fetched]] = []
+        self._fetched: dict[str, PendingDownload] = {}
+        self._fetched_kept: list[list[PendingDownload]] = []
         self._sinks: list[Float[Tensor, "batch head sink"]] = []
         self._ranks: list[Int[Tensor, "target head"]] = []
         self._picks: list[Int[Tensor, "row head"]] = []
@@ -255,7 +255,7 @@ class WordReader:
         self._keep(words)
         self._ranks.append(self._rank(words))
         if self._rules.picks:
-            self._picks.append(pick(words, later_wins=self._rules.later_wins))
+            self._picks.append(top_word(words, later_wins=self._rules.later_wins))
 
     def hand_in(self, download: Download) -> None:
         """Have all that was read fetched, after the last layer."""
@@ -293,7 +293,9 @@ class WordReader:
             matrices = np.concatenate(kept) if kept else None
             if matrices is not None:
                 matrices = np.where(matrices < 0, np.float32(np.nan), matrices)
-            found.append(WordRanks(mine, self._picks_of(index, one, picks), matrices, np.array(sinks[index])))
+            found.append(
+                WordRanks(mine, self._select_picks(index, one, picks), matrices, np.array(sinks[index]))
+            )
         return found
 
     def _keep(self, words: Float[Tensor, "row head word"]) -> None:
@@ -307,7 +309,7 @@ class WordReader:
             mine = words[above : above + count, :, :count].float()
             self._kept[index].append(torch.stack([mine[:, head] for head in heads]))
 
-    def _picks_of(
+    def _select_picks(
         self, index: int, one: RowWords, picks: Int[np.ndarray, "layer row head"] | None
     ) -> UInt16[np.ndarray, "layer head lookup"] | None:
         if picks is None:
@@ -326,12 +328,12 @@ class WordReader:
                 continue
             lookups, above = one.lookups, index * self._height
             query, until = (above + np.searchsorted(queries, side) for side in (lookups.query, lookups.until))
-            of, within = _runs(lookups.query, lookups.until)
+            of, within = _expand_runs(lookups.query, lookups.until)
             rows = above + np.searchsorted(queries, within)
             # A single word is a run of one, so that all share one space of keys.
-            keys.append(_key(query, lookups.first, lookups.first, width))
-            keys.append(_key(until, lookups.last, lookups.last, width))
-            keys.append(_key(rows, lookups.first[of], lookups.last[of], width))
+            keys.append(_lookup_key(query, lookups.first, lookups.first, width))
+            keys.append(_lookup_key(until, lookups.last, lookups.last, width))
+            keys.append(_lookup_key(rows, lookups.first[of], lookups.last[of], width))
             begins.append(np.searchsorted(of, np.arange(len(lookups))))
         distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
         at_row, first, last = distinct // width // width, distinct // width % width, distinct % width
@@ -350,7 +352,7 @@ class WordReader:
                 pairs.append((next(parts), begin))
         return [part[order] for part in (at_row, first, last)], ends, pairs
 
-    def _columns(self, upload: Upload) -> tuple[Int[np.ndarray, "batch row"], Ranges]:
+    def _columns(self, upload: Upload) -> tuple[Int[np.ndarray, "batch row"], SegmentSums]:
         """Columns of all subwords of the query words, padded with column 0; and the rows of each word."""
         held: list[Int[np.ndarray, " row"]] = []
         start, stop = np.zeros((2, len(self._asked), self._height), np.int64)
@@ -360,16 +362,16 @@ class WordReader:
                 continue
             first = one.words.first[queries]
             beyond = np.maximum(one.words.stop[queries], first)
-            mine = np.unique(_runs(first, beyond - 1)[1])
+            mine = np.unique(_expand_runs(first, beyond - 1)[1])
             start[index, : len(queries)] = np.searchsorted(mine, first)
             stop[index, : len(queries)] = np.searchsorted(mine, beyond)
             held.append(mine + one.query_offset)
         columns = np.zeros((len(held), max((len(one) for one in held), default=0)), dtype=np.int64)
         for index, one in enumerate(held):
             columns[index, : len(one)] = one
-        return columns, Ranges(start, stop, upload, mean=True)
+        return columns, SegmentSums(start, stop, upload, mean=True)
 
-    def _competing(self) -> list[np.ndarray]:
+    def _find_competitors(self) -> list[np.ndarray]:
         """First subword and candidacy of each word; what each query word sees, and which word it is."""
         batch = len(self._asked)
         first = np.zeros((batch, 1, self._width), np.int64)
@@ -395,7 +397,7 @@ class WordReader:
                 excluded = excluded | (first >= seen)
         return excluded[:, :, None], itself[:, :, None]
 
-    def _segments(self, upload: Upload) -> Ranges:
+    def _segments(self, upload: Upload) -> SegmentSums:
         """The columns of each word."""
         start, stop = np.zeros((2, len(self._asked), self._width), np.int64)
         for index, one in enumerate(self._asked):
@@ -403,7 +405,7 @@ class WordReader:
                 count = len(one.words.first)
                 start[index, :count] = one.words.first + one.key_offset
                 stop[index, :count] = one.words.stop + one.key_offset
-        return Ranges(start, stop, upload)
+        return SegmentSums(start, stop, upload)
 
     def _to_words(self, rows: Float[Tensor, "batch head row token"]) -> Float[Tensor, "row head word"]:
         batch, heads, count, tokens = rows.shape
@@ -449,7 +451,7 @@ class WordReader:
             chosen = slice(at, beyond)
             last = None if at < self._singles else words_last[chosen]
             held = words.index_select(0, row[chosen])
-            parts.append(count_ahead(held, first[chosen], last, self._rules.later_wins))
+            parts.append(compute_ranks(held, first[chosen], last, self._rules.later_wins))
         return torch.cat(parts)
 
 
@@ -479,7 +481,7 @@ def rank_words(
     return reader.results()
 
 
-def _key(
+def _lookup_key(
     row: Int[np.ndarray, " lookup"],
     first: Int[np.ndarray, " lookup"],
     last: Int[np.ndarray, " lookup"],

@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
-from sonde.base.child_process import SAFE_PATH
-from sonde.base.error_log import log_beside
+from sonde.base.child_process import SAFE_PATH_ENV
+from sonde.base.error_log import set_log_folder
 from sonde.base.errors import UsageError
-from sonde.base.terminal import note, open_closed_streams, say
+from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
-from sonde.cli.errors import ended
+from sonde.cli.errors import run_command
 from sonde.cli.finished_runs import card, compare, list_names, predict
 from sonde.cli.options import (
     Address,
@@ -25,8 +25,8 @@ from sonde.cli.options import (
     Context,
     Corpora,
     CutOff,
+    DocumentedCommand,
     Executor,
-    Explained,
     Figures,
     FromFile,
     Languages,
@@ -35,7 +35,7 @@ from sonde.cli.options import (
     Models,
     NoTrial,
     PerCluster,
-    Planned,
+    PlanFlag,
     Quirks,
     Seed,
     Stride,
@@ -43,7 +43,7 @@ from sonde.cli.options import (
     Unit,
     with_lens_flags,
 )
-from sonde.cli.output import Shown, shown, with_addresses
+from sonde.cli.output import CommandOutput, with_addresses, with_json_option
 from sonde.cli.show import show
 from sonde.cli.storage import cache_app, merge, verify
 from sonde.version import __version__
@@ -68,7 +68,7 @@ for command in (predict, show, verify, merge, compare):
     app.command()(command)
 
 
-@app.command(cls=Explained)
+@app.command(cls=DocumentedCommand)
 @with_addresses("output")
 @with_lens_flags
 def run(
@@ -110,19 +110,19 @@ def run(
     features: Annotated[
         bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
     ] = False,
-    plan: Planned = False,
+    plan: PlanFlag = False,
     no_trial: NoTrial = False,
-) -> Shown:
+) -> CommandOutput:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     begun = time.monotonic()
     from dataclasses import replace
 
-    from sonde.api.cost import within_budget
-    from sonde.api.outputs import Wanted, write
-    from sonde.cli.progress import outcome_data, print_outcome, print_share, progress, share_data
+    from sonde.api.cost import fit_to_budget
+    from sonde.api.outputs import OutputOptions, write_outputs
+    from sonde.cli.progress import make_progress, outcome_data, print_outcome, print_shard, shard_data
     from sonde.experiments.arguments import from_arguments
     from sonde.experiments.run import run as carry_out
-    from sonde.store.remote import in_step
+    from sonde.store.remote import sync_folder
 
     experiment, execution = from_arguments(
         file=file,
@@ -160,27 +160,27 @@ def run(
         trust_remote_code=trust,
     )
     if features:
-        from sonde.api.hidden_states import refuse_without_states
+        from sonde.api.hidden_states import check_states_available
 
-        refuse_without_states(experiment)
-    teller, wanted = progress(), Wanted(page=not no_report, figures=figures, features=features)
+        check_states_available(experiment)
+    teller, wanted = make_progress(), OutputOptions(page=not no_report, figures=figures, features=features)
     if plan:
-        from sonde.cli.plan import shown_plan
+        from sonde.cli.plan import build_plan_output
 
-        return shown_plan(experiment, execution, wanted, trial=not no_trial, progress=teller)
+        return build_plan_output(experiment, execution, wanted, trial=not no_trial, progress=teller)
     if no_trial:
         raise UsageError("--no-trial leaves the warm-up out of a plan; give --plan as well")
-    with in_step(execution.output, teller.note) as folder:
-        log_beside(folder)
+    with sync_folder(execution.output, teller.note) as folder:
+        set_log_folder(folder)
         execution = replace(execution, output=folder)
-        experiment, execution = within_budget(
+        experiment, execution = fit_to_budget(
             experiment, execution, wanted=wanted, begun=begun, progress=teller
         )
         outcome = carry_out(experiment, execution, teller)
         if execution.shard:
-            return Shown(share_data(outcome), lambda: print_share(outcome, execution.shard))
-        page = write(wanted, outcome, folder, teller)
-    return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
+            return CommandOutput(shard_data(outcome), lambda: print_shard(outcome, execution.shard))
+        page = write_outputs(wanted, outcome, folder, teller)
+    return CommandOutput(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 
 @app.command()
@@ -190,16 +190,16 @@ def report(
     plot: Annotated[
         list[str] | None, typer.Option("--plot", help="Add a section of your own (FILE.py).")
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Build the page of a finished run again."""
-    from sonde.report import PLOTS, build_report
-    from sonde.store.remote import in_step
+    from sonde.report import PLOTS, write_report
+    from sonde.store.remote import sync_folder
 
     for name in plot or ():
         PLOTS.hand_in(name)
-    with in_step(directory, note, outputs=["report.html"]) as folder:
-        page = build_report(folder)
-    return Shown({"page": page}, lambda: say(page))
+    with sync_folder(directory, print_note, outputs=["report.html"]) as folder:
+        page = write_report(folder)
+    return CommandOutput({"page": page}, lambda: print_lines(page))
 
 
 app.command()(card)
@@ -212,18 +212,18 @@ def write_figures(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Sections or charts; by default all.")
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Write charts as SVG, PDF and PNG and tables as CSV and LaTeX into the folder figures/ of a run."""
     from sonde.report import save_figures
-    from sonde.store.remote import in_step
+    from sonde.store.remote import sync_folder
 
-    with in_step(directory, note, outputs=["figures/*"]) as folder:
+    with sync_folder(directory, print_note, outputs=["figures/*"]) as folder:
         files = save_figures(folder, names or ())
-    return Shown({"files": files}, lambda: say(*files))
+    return CommandOutput({"files": files}, lambda: print_lines(*files))
 
 
-@app.command(cls=Explained)
-@shown
+@app.command(cls=DocumentedCommand)
+@with_json_option
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
@@ -246,15 +246,15 @@ def label(
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Label a corpus; needs no model."""
-    from sonde.cli.progress import progress
-    from sonde.executors import cores
-    from sonde.experiments.arguments import selection_of
-    from sonde.experiments.label_files import Labelling, write_label_files
+    from sonde.cli.progress import make_progress
+    from sonde.executors import count_cores
+    from sonde.experiments.arguments import build_selection
+    from sonde.experiments.label_files import LabelOptions, write_label_files
 
-    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
-    wanted = Labelling(
+    selection = build_selection({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    wanted = LabelOptions(
         task=task[0],
         corpora=tuple(corpus),
         selection=selection,
@@ -264,16 +264,16 @@ def label(
         form=form,
         executor=executor or "local",
         address=address or "",
-        workers=workers or cores(),
-        progress=progress(),
+        workers=workers or count_cores(),
+        progress=make_progress(),
     )
     files = write_label_files(wanted, task, str(output))
     told = [f"{one['rows']} rows in {one['file']}" for one in files]
-    return Shown(files[0] if len(files) == 1 else {"files": files}, lambda: say(*told))
+    return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*told))
 
 
 @app.command()
-@shown
+@with_json_option
 def align(
     file: Annotated[Path, typer.Argument(help="A file of code or text.")],
     model: Annotated[str, typer.Option("-m", "--model", help="Whose tokenizer.")] = "sonde/mini-decoder",
@@ -284,20 +284,20 @@ def align(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write CSV or Parquet instead.")
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
     from sonde.api.label import token_table, write_table
     from sonde.cli.progress import print_table
 
     table = token_table(file, model, language, merged=merged)
     if output is None:
-        return Shown({"tokens": table.to_dicts()}, lambda: print_table(table))
+        return CommandOutput({"tokens": table.to_dicts()}, lambda: print_table(table))
     write_table(table, output)
-    return Shown({"rows": len(table), "file": output}, lambda: None)
+    return CommandOutput({"rows": len(table), "file": output}, lambda: None)
 
 
 @app.command()
-@shown
+@with_json_option
 def convert(
     checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
@@ -309,21 +309,21 @@ def convert(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of random weights.")] = 0,
-) -> Shown:
+) -> CommandOutput:
     """Write pickled weights as safetensors, read with PyTorch's restricted reader in a process of its own."""
-    from sonde.models import convert as to_safetensors
-    from sonde.models import derive
+    from sonde.models import convert_checkpoint as to_safetensors
+    from sonde.models import derive_checkpoint
 
     made = (
         to_safetensors(checkpoint, directory)
         if weights is None
-        else derive(checkpoint, directory, weights, seed=seed)
+        else derive_checkpoint(checkpoint, directory, weights, seed=seed)
     )
-    return Shown({"directory": made}, lambda: say(made))
+    return CommandOutput({"directory": made}, lambda: print_lines(made))
 
 
 @app.command()
-@shown
+@with_json_option
 def pretrain(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
     output: Annotated[
@@ -338,27 +338,27 @@ def pretrain(
             "--keep-series", help="Keep the model after 0, 1, 2, 4, 8, ... updates too (series/stepN)."
         ),
     ] = False,
-) -> Shown:
+) -> CommandOutput:
     """Pre-train a model by recipe, from vocabulary to model card."""
     from sonde.training.pretrain.pretrain import pretrain as train
 
-    folder = train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=note)
-    return Shown({"directory": folder}, lambda: say(folder))
+    folder = train(recipe, output=output, resume=not fresh, keep_series=keep_series, report=print_note)
+    return CommandOutput({"directory": folder}, lambda: print_lines(folder))
 
 
 app.command("list")(list_names)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
-        say(f"sonde {__version__}")
+        print_lines(f"sonde {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None: ...
@@ -385,8 +385,8 @@ def main() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # What this process starts imports nothing of the folder that it is called in.
-    os.environ[SAFE_PATH] = "1"
-    open_closed_streams()
+    os.environ[SAFE_PATH_ENV] = "1"
+    reopen_closed_streams()
     # A name that is not Unicode is printed with its bytes escaped, as on standard error already.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -395,7 +395,7 @@ def main() -> None:
     # Taken wherever it stands, so that every command has it.
     try:
         given = [one for one in arguments if one != "--debug"]
-        sys.exit(ended(lambda: app(given, standalone_mode=False), arguments))
+        sys.exit(run_command(lambda: app(given, standalone_mode=False), arguments))
     finally:
         # At its end Python goes through all that is left, the objects of every library: a second and more.
         gc.freeze()

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde.base.errors import UsageError
-from sonde.base.terminal import note, say
+from sonde.base.terminal import print_lines, print_note
 from sonde.cli.options import (
     Address,
     Corpora,
     CutOff,
+    DocumentedCommand,
     Executor,
-    Explained,
     Languages,
     Limit,
     PerCluster,
     Seed,
     Unit,
 )
-from sonde.cli.output import Shown, shown
+from sonde.cli.output import CommandOutput, with_json_option
 
 if TYPE_CHECKING:
     from sonde.corpora import Manifest
@@ -43,8 +43,8 @@ Workers = Annotated[
 ]
 
 
-@corpus_app.command("build", cls=Explained)
-@shown
+@corpus_app.command("build", cls=DocumentedCommand)
+@with_json_option
 def corpus_build(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
     corpus: Corpora = None,
@@ -82,12 +82,12 @@ def corpus_build(
         Path | None,
         typer.Option("--manifest", help="Build this manifest's corpus again; -c says where files are now."),
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Filter corpora, leave out near-duplicates, split by cluster; read the result as built:DIR."""
-    from sonde.corpora import Building, build_corpus, rebuild_corpus
-    from sonde.executors import cores, reach
+    from sonde.corpora import BuildOptions, build_corpus, rebuild_corpus
+    from sonde.executors import connect_executor, count_cores
 
-    wanted = Building(
+    wanted = BuildOptions(
         corpora=tuple(corpus or ()),
         held_out=tuple(held_out or ()),
         languages=tuple(language or ()),
@@ -98,21 +98,21 @@ def corpus_build(
         max_chars=max_chars,
         limit=limit,
         method=method,
-        fractions=_shares(splits),
+        fractions=_parse_shares(splits),
         seed=seed or 0,
     )
     if manifest is None:
-        spread: dict[str, Any] = {"executor": executor or "local", "workers": workers or cores()}
+        spread: dict[str, Any] = {"executor": executor or "local", "workers": workers or count_cores()}
         wanted.check()
-        reach(spread["executor"], address or "", spread["workers"])
-        return _built(build_corpus(wanted, output, **spread, report=note), output)
-    if dataclasses.replace(wanted, corpora=()) != Building(corpora=()) or executor or address:
+        connect_executor(spread["executor"], address or "", spread["workers"])
+        return _build_output(build_corpus(wanted, output, **spread, report=print_note), output)
+    if dataclasses.replace(wanted, corpora=()) != BuildOptions(corpora=()) or executor or address:
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
-    return _built(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=note), output)
+    return _build_output(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=print_note), output)
 
 
-@corpus_app.command("lock", cls=Explained)
-@shown
+@corpus_app.command("lock", cls=DocumentedCommand)
+@with_json_option
 def corpus_lock(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
@@ -122,21 +122,23 @@ def corpus_lock(
     per_cluster: PerCluster = None,
     cut_off: CutOff = None,
     seed: Seed = None,
-) -> Shown:
+) -> CommandOutput:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
-    from sonde.experiments.arguments import selection_of
+    from sonde.experiments.arguments import build_selection
 
     given = {"unit": unit, "languages": language, "limit": limit, "per_cluster": per_cluster, "seed": seed}
-    selection = selection_of({**given, "cut_off": cut_off})
+    selection = build_selection({**given, "cut_off": cut_off})
     chosen = select(corpus, selection)
     write_lock(chosen, output)
     line = f"{len(chosen.items)} items of {corpus} in {output}"
-    return Shown({"items": len(chosen.items), "corpus": corpus, "file": output}, lambda: say(line))
+    return CommandOutput(
+        {"items": len(chosen.items), "corpus": corpus, "file": output}, lambda: print_lines(line)
+    )
 
 
-@corpus_app.command("stats", cls=Explained)
-@shown
+@corpus_app.command("stats", cls=DocumentedCommand)
+@with_json_option
 def corpus_stats(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     language: Languages = None,
@@ -152,23 +154,23 @@ def corpus_stats(
     executor: Executor = None,
     address: Address = None,
     workers: Workers = None,
-) -> Shown:
+) -> CommandOutput:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
     from sonde.cli.progress import corpus_rows, print_corpus, print_table
     from sonde.corpora import select
-    from sonde.executors import cores
-    from sonde.experiments.arguments import selection_of
+    from sonde.executors import count_cores
+    from sonde.experiments.arguments import build_selection
     from sonde.experiments.corpus_stats import BUG_TASKS, count_corpus
-    from sonde.tasks import Spread
+    from sonde.tasks import ParallelMap
 
-    selection = selection_of({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    selection = build_selection({"unit": unit, "languages": language, "limit": limit, "seed": seed})
     tasks = tuple(dict.fromkeys([*(task or ()), *(BUG_TASKS if labels else ())]))
     counts = count_corpus(
         corpus,
         languages=selection.languages,
         tasks=tasks,
         seed=selection.seed,
-        spread=Spread(executor=executor or "local", workers=workers or cores()),
+        spread=ParallelMap(executor=executor or "local", workers=workers or count_cores()),
         address=address or "",
     )
     chosen = select(corpus, selection)
@@ -178,36 +180,36 @@ def corpus_stats(
         for table in tables.values():
             if len(table):
                 print_table(table)
-                say("")
+                print_lines("")
         for reason in counts.refused:
-            say(f"left out: {reason}")
-        say("what a run takes:")
+            print_lines(f"left out: {reason}")
+        print_lines("what a run takes:")
         print_corpus(chosen)
 
     taken = {"languages": corpus_rows(chosen), "left_out": dict(chosen.intake.counts)}
     rows = {name: table.to_dicts() for name, table in tables.items()}
-    return Shown({**rows, "refused": counts.refused, "taken": taken}, show)
+    return CommandOutput({**rows, "refused": counts.refused, "taken": taken}, show)
 
 
-def _built(manifest: Manifest, folder: Path) -> Shown:
+def _build_output(manifest: Manifest, folder: Path) -> CommandOutput:
     told = {"folder": folder, "corpora": manifest.head["corpora"], "splits": manifest.splits()}
-    return Shown(told, lambda: _print_built(manifest, folder))
+    return CommandOutput(told, lambda: _print_manifest(manifest, folder))
 
 
-def _print_built(manifest: Manifest, folder: Path) -> None:
+def _print_manifest(manifest: Manifest, folder: Path) -> None:
     """Say what was left out and why, and what the corpus holds."""
     corpora = manifest.head["corpora"]
-    for one in corpora if len(corpora) <= _TOLD_EACH else [_together(corpora)]:
-        say(f"{one['name']}: {one['kept']} of {one['files']} files")
+    for one in corpora if len(corpora) <= _TOLD_EACH else [_sum_corpora(corpora)]:
+        print_lines(f"{one['name']}: {one['kept']} of {one['files']} files")
         for reason, count in sorted(one["left_out"].items(), key=lambda found: (-found[1], found[0])):
-            say(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
+            print_lines(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
     for name, told in manifest.splits().items():
         clusters = len({row.cluster for row in manifest.rows if row.split == name})
-        say(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
-    say(f"corpus: {folder} (read it as built:{folder})")
+        print_lines(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
+    print_lines(f"corpus: {folder} (read it as built:{folder})")
 
 
-def _together(corpora: list[dict[str, Any]]) -> dict[str, Any]:
+def _sum_corpora(corpora: list[dict[str, Any]]) -> dict[str, Any]:
     """What is told of many corpora as of one."""
     left_out: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
@@ -220,7 +222,7 @@ def _together(corpora: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": name, "kept": kept, "files": files, "left_out": left_out, "examples": examples}
 
 
-def _shares(text: str) -> tuple[float, float, float]:
+def _parse_shares(text: str) -> tuple[float, float, float]:
     """Three shares in per cent.
 
     Raises:

@@ -13,10 +13,10 @@ from typing import Any
 
 import typer
 
-from sonde.base.error_log import append_to_log, forget_native_errors, log_beside, log_path
-from sonde.base.errors import SondeError, UsageError, without_secrets
-from sonde.base.files import home_folder
-from sonde.base.terminal import note
+from sonde.base.error_log import append_to_log, discard_native_errors, log_path, set_log_folder
+from sonde.base.errors import SondeError, UsageError, redact_secrets
+from sonde.base.files import get_home_folder
+from sonde.base.terminal import print_note
 
 GOES_ON = ("run", "merge", "pretrain")
 """Commands that go on where they stood."""
@@ -32,7 +32,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LONGEST = 4_000
 
 
-class Stopped(BaseException):
+class SignalExit(BaseException):
     """A signal has asked this process to end; not an error, and caught by nothing that catches errors."""
 
     def __init__(self, number: int) -> None:
@@ -40,7 +40,7 @@ class Stopped(BaseException):
         self.number = number
 
 
-def ended(command: Callable[[], object], arguments: list[str]) -> int:
+def run_command(command: Callable[[], object], arguments: list[str]) -> int:
     """Run a command to its end.
 
     Args:
@@ -50,67 +50,71 @@ def ended(command: Callable[[], object], arguments: list[str]) -> int:
     Returns:
         The exit code: that of an error, 1 where nobody foresaw it, 128 and the number of a signal.
     """
-    log_beside(None)
+    set_log_folder(None)
     try:
-        with _stopped_by_signals():
+        with _raise_on_signals():
             code = command()
     except _WRONG_CALL as error:
         with io.StringIO() as shown:
             error.show(shown)
             for line in shown.getvalue().splitlines():
-                note(line)
+                print_note(line)
         return error.exit_code
     except SondeError as error:
         line = f"sonde: {error}"
         # A name may be as long as a file; where it was found stands at the end.
-        note(line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}")
+        print_note(line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}")
         if "--debug" in arguments:
             traceback.print_exc()
         return error.exit_code
-    except Stopped as stopped:
-        return _stopped(stopped, arguments)
+    except SignalExit as stopped:
+        return _exit_by_signal(stopped, arguments)
     except Exception as error:
-        if stopped := _stop_behind(error):
-            return _stopped(stopped, arguments)
-        if isinstance(error, RuntimeError) and (missing := _missing_home()):
+        if stopped := _find_signal(error):
+            return _exit_by_signal(stopped, arguments)
+        if isinstance(error, RuntimeError) and (missing := _missing_home_error()):
             # Libraries look for a home folder when they are imported.
-            note(f"sonde: {missing}")
+            print_note(f"sonde: {missing}")
             return missing.exit_code
-        reason = without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
-        note(f"sonde: unexpected {reason}; the traceback is in {_log(arguments)} (--debug shows it)")
+        reason = redact_secrets(" ".join(f"{type(error).__name__}: {error}".split()))[:300]
+        print_note(
+            f"sonde: unexpected {reason}; the traceback is in {_save_traceback(arguments)} (--debug shows it)"
+        )
         if "--debug" in arguments:
             traceback.print_exc()
         return 1
-    forget_native_errors()
+    discard_native_errors()
     return code if isinstance(code, int) else 0
 
 
-def _stopped(stopped: Stopped, arguments: list[str]) -> int:
+def _exit_by_signal(stopped: SignalExit, arguments: list[str]) -> int:
     goes_on = arguments[:1] and arguments[0] in GOES_ON
-    note(f"sonde: stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}")
+    print_note(
+        f"sonde: stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}"
+    )
     return 128 + stopped.number
 
 
-def _missing_home() -> UsageError | None:
+def _missing_home_error() -> UsageError | None:
     """What to set if the user has no home folder."""
     try:
-        home_folder()
+        get_home_folder()
     except UsageError as error:
         return error
     return None
 
 
-def _stop_behind(error: BaseException | None) -> Stopped | None:
+def _find_signal(error: BaseException | None) -> SignalExit | None:
     """The signal that an error comes of: a native library may give its own error where one arrives."""
-    while error is not None and not isinstance(error, Stopped):
+    while error is not None and not isinstance(error, SignalExit):
         error = error.__cause__ or error.__context__
     return error
 
 
 @contextmanager
-def _stopped_by_signals() -> Generator[None]:
+def _raise_on_signals() -> Generator[None]:
     def stop(number: int, _frame: FrameType | None) -> None:
-        raise Stopped(number)
+        raise SignalExit(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -123,7 +127,7 @@ def _stopped_by_signals() -> Generator[None]:
             signal.signal(number, handler)
 
 
-def _log(arguments: list[str]) -> str:
+def _save_traceback(arguments: list[str]) -> str:
     """Write the traceback that is being handled; where it cannot be written, say so."""
     written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
     return str(log_path()) if written else "no file, since none could be written"

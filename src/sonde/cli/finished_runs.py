@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from sonde.base.errors import UsageError
-from sonde.base.terminal import note, say
-from sonde.cli.output import Shown, shown, with_addresses
+from sonde.base.terminal import print_lines, print_note
+from sonde.cli.output import CommandOutput, with_addresses, with_json_option
 
 
 @with_addresses("directory")
@@ -24,30 +24,30 @@ def card(
     junit: Annotated[
         Path | None, typer.Option("--junit", help="Write the outcomes as JUnit XML into this file.")
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Write the card of a finished run: card.json, and card.md for a model card."""
     from sonde.base.errors import UsageError
     from sonde.base.files import write_atomic
-    from sonde.report import build_card, entry_line, outcome_line
-    from sonde.report import junit as junit_xml
-    from sonde.store.remote import in_step
+    from sonde.report import format_entry, format_outcome, write_card
+    from sonde.report import to_junit_xml as junit_xml
+    from sonde.store.remote import sync_folder
     from sonde.store.run_folder import CARD_FILES, RunDirectory
 
     if junit is not None and require is None:
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
-    with in_step(directory, note, outputs=CARD_FILES) as folder:
-        found = build_card(folder, require)
+    with sync_folder(directory, print_note, outputs=CARD_FILES) as folder:
+        found = write_card(folder, require)
     files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
     if junit is not None:
         write_atomic(junit, junit_xml(found))
         files.append(junit)
 
     def show() -> None:
-        lines = [entry_line(one) for one in found.headlines] if require is None else []
-        lines += [outcome_line(one) for one in found.requirements]
-        say(*lines, *(f"card: {file}" for file in files))
+        lines = [format_entry(one) for one in found.headlines] if require is None else []
+        lines += [format_outcome(one) for one in found.requirements]
+        print_lines(*lines, *(f"card: {file}" for file in files))
 
-    return Shown(found.model_dump(mode="json"), show, exit_code=int(not found.met))
+    return CommandOutput(found.model_dump(mode="json"), show, exit_code=int(not found.met))
 
 
 @with_addresses("directories", "output")
@@ -76,18 +76,18 @@ def compare(
         list[str] | None,
         typer.Option("-l", "--lens", metavar="FILE", help="A lens of your own that the runs were made with."),
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Hold models against each other on the same items: what got better, worse, or shows no difference."""
-    from sonde.api.compare import write_compared
-    from sonde.cli.progress import comparison_data, print_comparison, progress
+    from sonde.api.compare import compare_and_write
+    from sonde.cli.progress import comparison_data, make_progress, print_comparison
     from sonde.lenses import LENSES
-    from sonde.stats.verdict import sizes_of
+    from sonde.stats.verdict import parse_minimum_effects
 
-    sizes = sizes_of(least or ())
+    sizes = parse_minimum_effects(least or ())
     for lens in lenses or ():
         LENSES.hand_in(lens)
-    folder, page = write_compared(directories, output, series, sizes, progress())
-    return Shown(comparison_data(folder, page), lambda: print_comparison(folder, page))
+    folder, page = compare_and_write(directories, output, series, sizes, make_progress())
+    return CommandOutput(comparison_data(folder, page), lambda: print_comparison(folder, page))
 
 
 @with_addresses("place")
@@ -103,36 +103,38 @@ def predict(
         int | None, typer.Option("--layer", help="0 the embeddings; by default the chosen one.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="text, json or sarif.")] = "text",
-) -> Shown:
+) -> CommandOutput:
     """Say of the functions of files what a probe or a fine-tuned model says, with its own accuracy.
 
     Of a task about bugs also where each stands and what would undo it; --format sarif is what code scanning
     reads.
     """
-    from sonde.api.predict import is_tuned, predict_tuned
+    from sonde.api.predict import is_finetuned_model, predict_with_model
     from sonde.api.predictions import FORMS
     from sonde.api.results import Run
     from sonde.base.errors import UnknownNameError, UsageError
 
     if form not in FORMS:
         raise UnknownNameError("format", form, FORMS)
-    if not is_tuned(place):
+    if not is_finetuned_model(place):
         found = Run(place).predict(files, task=task, model=model, layer=layer)
     elif task is None and model is None and layer is None:
-        found = predict_tuned(place, files)
+        found = predict_with_model(place, files)
     else:
         raise UsageError(f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer")
     for line in found.skipped:
-        note(f"skipped: {line}")
+        print_note(f"skipped: {line}")
     data = json.loads(FORMS["json"](found))
     written = FORMS[form](found)
     if form == "text":
-        return Shown({"predictions": data}, lambda: say(*written.removesuffix("\n").split("\n")))
+        return CommandOutput(
+            {"predictions": data}, lambda: print_lines(*written.removesuffix("\n").split("\n"))
+        )
     # For programs, in ASCII: what is written there has escapes of its own.
-    return Shown({"predictions": data}, lambda: sys.stdout.write(written))
+    return CommandOutput({"predictions": data}, lambda: sys.stdout.write(written))
 
 
-@shown
+@with_json_option
 def list_names(
     what: Annotated[
         str,
@@ -146,22 +148,22 @@ def list_names(
     lens: Annotated[
         str | None, typer.Option("--for", metavar="LENS", help="Only the models that this lens can read.")
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """List what there is, without importing it; options and models as tables."""
     from sonde.cli.progress import options_data, print_catalogue, print_checkpoints, print_options
-    from sonde.experiments.catalogue import all_options, catalogue, checkpoints_for
+    from sonde.experiments.catalogue import all_options, list_checkpoints, list_headers
     from sonde.report import PLOTS
 
     if lens is not None and what != "models":
         raise UsageError(f"only models are listed for a lens: `sonde list models --for {lens}`")
     if what == "options":
         options = all_options(of)
-        return Shown({"options": options_data(options)}, lambda: print_options(options))
-    headers = catalogue(what, {"plots": PLOTS})
+        return CommandOutput({"options": options_data(options)}, lambda: print_options(options))
+    headers = list_headers(what, {"plots": PLOTS})
     if of is not None:
         raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
     if what == "models":
-        known = checkpoints_for(lens)
-        return Shown({what: [one.data() for one in known]}, lambda: print_checkpoints(known))
+        known = list_checkpoints(lens)
+        return CommandOutput({what: [one.data() for one in known]}, lambda: print_checkpoints(known))
     names = [{"name": header.name, "summary": header.summary} for header in headers]
-    return Shown({what: names}, lambda: print_catalogue(headers))
+    return CommandOutput({what: names}, lambda: print_catalogue(headers))

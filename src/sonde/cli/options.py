@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperOption
 from sonde.base.registry import Registry
 
 
-class Explained(TyperCommand):
+class DocumentedCommand(TyperCommand):
     """A command whose flags are explained by the models that check them.
 
     They are read when somebody asks for help, since they take longer to import than a command to parse.
@@ -58,13 +58,15 @@ def with_lens_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(**given | {"option": [*(given["option"] or ()), *flags]})
 
     more = [
-        inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_one_text(flag))
+        inspect.Parameter(
+            parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_text_option(flag)
+        )
         for parameter, (flag, _) in added.items()
     ]
     return with_parameters(with_flags, command, more)
 
 
-def _one_text(flag: str) -> Any:
+def _text_option(flag: str) -> Any:
     return Annotated[str | None, typer.Option(flag)]
 
 
@@ -100,7 +102,7 @@ Executor = Annotated[str | None, typer.Option("--executor")]
 Figures = Annotated[bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")]
 
 
-Planned = Annotated[
+PlanFlag = Annotated[
     bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
 ]
 

@@ -24,7 +24,7 @@ from sonde.cli.options import with_parameters
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CommandOutput:
     """What a command found.
 
     Attributes:
@@ -41,25 +41,25 @@ class Shown:
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 
-def shown(command: Callable[..., Shown]) -> Callable[..., None]:
+def with_json_option(command: Callable[..., CommandOutput]) -> Callable[..., None]:
     """A command that prints what it found, with the option ``--json``; its paths are of this machine."""
     return with_addresses()(command)
 
 
-def with_addresses(*names: str) -> Callable[[Callable[..., Shown]], Callable[..., None]]:
+def with_addresses(*names: str) -> Callable[[Callable[..., CommandOutput]], Callable[..., None]]:
     """Make a command, as `shown` does, of which some parameters may be addresses (``s3://bucket/run``).
 
     Args:
         names: These parameters. In place of another path an address would be a folder named ``s3:``.
     """
 
-    def made(command: Callable[..., Shown]) -> Callable[..., None]:
-        return _shown(command, frozenset(names))
+    def decorate(command: Callable[..., CommandOutput]) -> Callable[..., None]:
+        return _wrap_command(command, frozenset(names))
 
-    return made
+    return decorate
 
 
-def _shown(command: Callable[..., Shown], addresses: Set[str]) -> Callable[..., None]:
+def _wrap_command(command: Callable[..., CommandOutput], addresses: Set[str]) -> Callable[..., None]:
     @functools.wraps(command)
     def with_json(*, as_json: bool, **given: Any) -> None:
         _refuse_addresses({name: value for name, value in given.items() if name not in addresses})
@@ -78,11 +78,11 @@ def _shown(command: Callable[..., Shown], addresses: Set[str]) -> Callable[..., 
 
 
 def _refuse_addresses(given: Mapping[str, Any]) -> None:
-    from sonde.store.address import address_of
+    from sonde.store.address import parse_address
 
     for value in given.values():
         for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, Path) and (address := address_of(path)):
+            if isinstance(path, Path) and (address := parse_address(path)):
                 raise UsageError(
                     f"{address} is an address, and here a path of this machine is needed; write there, and "
                     "copy it"

@@ -22,16 +22,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from sonde.base.options import COLUMNS, Described, table_of
+from sonde.base.options import COLUMNS, OptionDescription, build_option_table
 from sonde.base.progress import Advance
 from sonde.base.registry import Header
-from sonde.base.terminal import escaped, note, say
+from sonde.base.terminal import escape_text, print_lines, print_note
 from sonde.comparison import summary
 from sonde.corpora import ItemSet
-from sonde.experiments.progress import Outcome, headline
+from sonde.experiments.progress import Outcome, headline_lines
 from sonde.experiments.timing import duration
 from sonde.models import Checkpoint, size_text
-from sonde.report import RunData, card_of, first_screen, read_compared
+from sonde.report import RunData, answer_by_lens, build_card, read_comparison
 from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
 from sonde.results.text_format import Format
@@ -64,7 +64,7 @@ class TerminalProgress:
             TimeRemainingColumn(compact=True),
         )
         with Progress(*columns, console=self._console) as bars:
-            bar = bars.add_task(escaped(title), total=total)
+            bar = bars.add_task(escape_text(title), total=total)
 
             def advance(count: int = 1, /) -> None:
                 bars.advance(bar, count)
@@ -75,7 +75,7 @@ class TerminalProgress:
 
     def note(self, line: str) -> None:
         """See `sonde.base.progress.Progress.note`."""
-        self._console.print(escaped(line), markup=False, highlight=False, soft_wrap=True)
+        self._console.print(escape_text(line), markup=False, highlight=False, soft_wrap=True)
 
 
 class PlainProgress:
@@ -106,19 +106,19 @@ class PlainProgress:
 
     def note(self, line: str) -> None:
         """See `sonde.base.progress.Progress.note`."""
-        note(line)
+        print_note(line)
 
 
-def progress() -> TerminalProgress | PlainProgress:
+def make_progress() -> TerminalProgress | PlainProgress:
     """The progress that fits standard error."""
     return TerminalProgress(Console(stderr=True)) if sys.stderr.isatty() else PlainProgress()
 
 
-def print_options(groups: Mapping[str, Sequence[Described]]) -> None:
+def print_options(groups: Mapping[str, Sequence[OptionDescription]]) -> None:
     """Print options as tables, one a lens: wrapped on a terminal, elsewhere an option a line."""
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDEST)
     for name, options in groups.items():
-        titles, rows = table_of(options)
+        titles, rows = build_option_table(options)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for place, title in enumerate(titles):
             table.add_column(title, overflow="fold", no_wrap=place == 0)
@@ -127,10 +127,10 @@ def print_options(groups: Mapping[str, Sequence[Described]]) -> None:
         with console.capture() as printed:
             console.print(table)
         heading = f"options of {name}" if rows else f"{name} has no options"
-        say(heading, *(line.rstrip() for line in printed.get().splitlines()), "")
+        print_lines(heading, *(line.rstrip() for line in printed.get().splitlines()), "")
 
 
-def options_data(groups: Mapping[str, Sequence[Described]]) -> dict[str, list[dict[str, str]]]:
+def options_data(groups: Mapping[str, Sequence[OptionDescription]]) -> dict[str, list[dict[str, str]]]:
     """The same tables as data: by lens, a mapping an option."""
     names = {title: title.replace(" ", "_") for title in COLUMNS}
     return {
@@ -147,28 +147,28 @@ def print_table(table: pl.DataFrame) -> None:
 
 
 def _print(table: Declared, *, headed: bool = True) -> None:
-    say(*table.lines(headed=headed))
+    print_lines(*table.lines(header=headed))
 
 
 def print_outcome(outcome: Outcome, page: Path | None) -> None:
     """Say what a run found, a line a lens and then its details, and where the page is."""
-    for answer in first_screen(RunData(outcome.directory.root)):
-        say(answer.line())
-    say(*headline(outcome.directory.scores))
-    done = _done(outcome)
+    for answer in answer_by_lens(RunData(outcome.directory.root)):
+        print_lines(answer.line())
+    print_lines(*headline_lines(outcome.directory.scores))
+    done = _format_counts(outcome)
     report = [f"report: {page}"] if page else []
-    say("", done, *report, *outcome.files)
+    print_lines("", done, *report, *outcome.files)
 
 
-def print_share(outcome: Outcome, shard: str) -> None:
+def print_shard(outcome: Outcome, shard: str) -> None:
     """Say what a share of a run did."""
-    say(
-        f"shard {shard}: {_done(outcome)}",
+    print_lines(
+        f"shard {shard}: {_format_counts(outcome)}",
         f"when all are done: sonde merge DIR... -o RUN, with {outcome.directory.root} among the folders",
     )
 
 
-def _done(outcome: Outcome) -> str:
+def _format_counts(outcome: Outcome) -> str:
     cached = f" ({outcome.cached} of other runs, from the cache)" if outcome.cached else ""
     done = f"{outcome.observed} items observed, {outcome.reused} taken from the store{cached}"
     if outcome.trainings:
@@ -176,7 +176,7 @@ def _done(outcome: Outcome) -> str:
     return done
 
 
-def share_data(outcome: Outcome) -> dict[str, Any]:
+def shard_data(outcome: Outcome) -> dict[str, Any]:
     """What was done, as data, and where it lies."""
     return {
         "directory": outcome.directory.root,
@@ -190,11 +190,11 @@ def share_data(outcome: Outcome) -> dict[str, Any]:
 def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
     """What a run found, as data: where it lies, what was done, and its card."""
     return {
-        **share_data(outcome),
+        **shard_data(outcome),
         "scores": outcome.directory.scores,
         "page": page,
         "files": outcome.files,
-        "card": card_of(RunData(outcome.directory.root)),
+        "card": build_card(RunData(outcome.directory.root)),
     }
 
 
@@ -218,7 +218,7 @@ def print_corpus(chosen: ItemSet) -> None:
     print_table(pl.DataFrame(corpus_rows(chosen)))
     for reason, count in chosen.intake.counts.most_common():
         examples = ", ".join(chosen.intake.examples.get(reason, [])[:2])
-        say(f"left out: {count} {reason}{f' ({examples})' if examples else ''}")
+        print_lines(f"left out: {count} {reason}{f' ({examples})' if examples else ''}")
 
 
 def print_catalogue(headers: Sequence[Header]) -> None:
@@ -242,37 +242,39 @@ def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
 
 def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
     """What a comparison found, as data: its pairs of models, counts by lens, and every difference."""
-    compared = read_compared(folder)
+    compared = read_comparison(folder)
     return {
         "directory": folder,
         "page": page,
         "comparisons": compared.comparisons,
-        "counts": summary.counts(compared.differences),
+        "counts": summary.count_outcomes(compared.differences),
         "differences": compared.differences.to_dicts(),
     }
 
 
 def print_comparison(folder: Path, page: Path) -> None:
     """What a comparison found: its counts by lens, the overview, and the strongest changes."""
-    compared = read_compared(folder)
-    rows = summary.with_words(compared.differences)
+    compared = read_comparison(folder)
+    rows = summary.add_text_columns(compared.differences)
     for one in compared.comparisons:
-        say(f"{one['model']['label']} held against {one['base']['label']}")
+        print_lines(f"{one['model']['label']} held against {one['base']['label']}")
         own = (pl.col("model") == one["model"]["label"]) & (pl.col("base") == one["base"]["label"])
         mine = rows.filter(own)
-        for row in summary.counts(mine):
-            say(f"  {row['lens']}: {summary.in_sentence(row)}")
+        for row in summary.count_outcomes(mine):
+            print_lines(f"  {row['lens']}: {summary.format_counts(row)}")
         for alone in one["unpaired"]:
-            say(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}")
-        shown = {"Over everything": summary.overview(mine)}
+            print_lines(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}")
+        shown = {"Over everything": summary.select_overview(mine)}
         for outcome in ("worse", "better", "lower", "higher"):
-            shown[f"What got {outcome}, the strongest first"] = summary.changed(mine, outcome).head(
+            shown[f"What got {outcome}, the strongest first"] = summary.select_outcome(mine, outcome).head(
                 _STRONGEST
             )
         for title, some in shown.items():
             if some.height:
-                say("", title)
-                found = summary.table(title, some, several=False, outcome=title == "Over everything")
-                say(*found.lines(indent=2))
-        say("")
-    say(f"comparison: {folder / 'comparison.parquet'}", f"report: {page}")
+                print_lines("", title)
+                found = summary.differences_table(
+                    title, some, show_models=False, show_outcome=title == "Over everything"
+                )
+                print_lines(*found.lines(indent=2))
+        print_lines("")
+    print_lines(f"comparison: {folder / 'comparison.parquet'}", f"report: {page}")

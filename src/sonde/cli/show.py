@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sonde.base.terminal import escaped, say
-from sonde.cli.output import Shown, shown
-from sonde.languages.engine.text import line_breaks, plain_breaks
+from sonde.base.terminal import escape_text, print_lines
+from sonde.cli.output import CommandOutput, with_json_option
+from sonde.languages.engine.text import count_line_breaks, normalise_line_breaks
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from sonde.api.show import Read, Showing
+    from sonde.api.show import FunctionView, ModelView
 
 _WORST = 10
 
@@ -32,7 +32,7 @@ _STEPS = ((1.0, ""), (4.0, "on grey23"), (8.0, "on dark_goldenrod"), (float("inf
 """Bits up to which a subword has a background."""
 
 
-@shown
+@with_json_option
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of code; it is never run.")],
     model: Annotated[
@@ -48,18 +48,18 @@ def show(
         Path | None, typer.Option("-o", "--output", help="Write a page too, with the relations as arcs.")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="Where the models run.")] = "auto",
-) -> Shown:
+) -> CommandOutput:
     """Show surprisal, attention and tree of one function, without a run."""
     from sonde.api.show import show as read
 
     found = read(file, model, function=function, device=device)
     if output is not None:
-        from sonde.api.show import page_of
+        from sonde.api.show import render_page
         from sonde.base.files import write_atomic
 
-        write_atomic(output, page_of(_data(found)))
+        write_atomic(output, render_page(_data(found)))
 
-    def printed() -> None:
+    def print_view() -> None:
         from rich.console import Console
 
         console = Console(
@@ -68,16 +68,16 @@ def show(
         for one in found.reads:
             for line in _lines(found, one, tree=tree):
                 if isinstance(line, str):
-                    say(line)
+                    print_lines(line)
                 else:
                     console.print(line, markup=False, emoji=False)
         if output is not None:
-            say(f"page: {output}")
+            print_lines(f"page: {output}")
 
-    return Shown(_data(found), printed)
+    return CommandOutput(_data(found), print_view)
 
 
-def _data(found: Showing) -> dict[str, Any]:
+def _data(found: FunctionView) -> dict[str, Any]:
     tables = ("tokens", "relations", "arcs", "nodes")
     reads = [
         {
@@ -91,7 +91,7 @@ def _data(found: Showing) -> dict[str, Any]:
     return {**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)}, "reads": reads}
 
 
-def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
+def _lines(found: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str | Text]:
     from sonde.report.section import WAYS
 
     where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
@@ -106,14 +106,14 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
     if read.seen:
         yield "It was trained on this function, so it may know it by heart."
     yield ""
-    yield _coloured(found, read)
+    yield _colour_text(found, read)
     yield ""
     if not read.unscored:
         yield "Least expected subwords:"
     for row in (
         read.tokens.filter(read.tokens["rank"] > 0).sort("bits", descending=True).head(_WORST).to_dicts()
     ):
-        line = found.line + line_breaks(found.text, 0, row["start"])
+        line = found.line + count_line_breaks(found.text, 0, row["start"])
         others = ", ".join(repr(one) for one in row["expected"][:3])
         yield (
             f"  line {line}: {row['text']!r} {row['bits']:.1f} bits, rank {row['rank']:,} ({row['kind']}); "
@@ -130,7 +130,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
         yield f"  {row['relation']}: {row['found']} of {row['edges']} found, {by}"
     for row in read.arcs.head(_ARCS).to_dicts():
         aim = "found" if row["found"] else f"picks {_short(row['picked_text'])}"
-        line = found.line + line_breaks(found.text, 0, row["asked"])
+        line = found.line + count_line_breaks(found.text, 0, row["asked"])
         asked, expected = _short(row["asked_text"]), _short(row["expected_text"])
         yield f"    line {line}: {row['relation']}: {asked} -> {expected}, {aim}"
     if read.arcs.height > _ARCS:
@@ -139,7 +139,7 @@ def _lines(found: Showing, read: Read, *, tree: bool) -> Iterator[str | Text]:
         yield ""
         yield "Syntax tree:" if read.unscored else "Syntax tree, bits of each node:"
         for row in read.nodes.to_dicts():
-            part = plain_breaks(found.text[row["start"] : row["end"]]).split("\n", 1)[0][:40]
+            part = normalise_line_breaks(found.text[row["start"] : row["end"]]).split("\n", 1)[0][:40]
             bits = "" if read.unscored else f"  {row['bits']:.1f}"
             yield f"  {'  ' * row['depth']}{row['kind']}{bits}  {part}"
     if found.others:
@@ -153,22 +153,22 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
-def _code(text: str, start: int, stop: int) -> str:
+def _cut_lines(text: str, start: int, stop: int) -> str:
     """A part of a text in lines, whichever way they end."""
     # One that ends between both signs of a line's end leaves it to what follows.
     stop -= text[start:stop].endswith("\r") and text[stop : stop + 1] == "\n"
-    return escaped(plain_breaks(text[start:stop]), kept="\n\t")
+    return escape_text(normalise_line_breaks(text[start:stop]), safe="\n\t")
 
 
-def _coloured(found: Showing, read: Read) -> Text:
+def _colour_text(found: FunctionView, read: ModelView) -> Text:
     """The text; on a terminal the background of a subword says how little it was expected."""
     from rich.text import Text
 
     text, at = Text(), 0
     for row in read.tokens.to_dicts():
-        text.append(_code(found.text, at, row["start"]))
+        text.append(_cut_lines(found.text, at, row["start"]))
         style = next(style for bits, style in _STEPS if not row["bits"] > bits)
-        text.append(_code(found.text, max(at, row["start"]), row["end"]), style=style)
+        text.append(_cut_lines(found.text, max(at, row["start"]), row["end"]), style=style)
         at = max(at, row["end"])
-    text.append(_code(found.text, at, len(found.text)))
+    text.append(_cut_lines(found.text, at, len(found.text)))
     return text

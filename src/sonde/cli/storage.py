@@ -9,23 +9,23 @@ from typing import Annotated
 import typer
 
 from sonde.base.errors import StoreError, UnknownNameError
-from sonde.base.terminal import say
-from sonde.cli.output import Shown, shown, with_addresses
+from sonde.base.terminal import print_lines
+from sonde.cli.output import CommandOutput, with_addresses, with_json_option
 
 cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_is_help=True)
 
 
 @cache_app.command("info")
-@shown
-def cache_info() -> Shown:
+@with_json_option
+def cache_info() -> CommandOutput:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
-    from sonde.base.files import cache_root
+    from sonde.base.files import get_cache_root
     from sonde.results.tables import Column, Table
     from sonde.results.text_format import COUNT, Number
 
-    root = cache_root()
+    root = get_cache_root()
     rows: list[dict[str, str | float]] = []
-    for folder in _folders(root):
+    for folder in _cache_folders(root):
         files = [path for path in folder.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files)
         rows.append({"folder": folder.name, "files": len(files), "bytes": size})
@@ -36,20 +36,20 @@ def cache_info() -> Shown:
     ]
     lines = Table(summary="", columns=columns, rows=rows).lines() if rows else []
     data = {"cache": root, "folders": rows}
-    return Shown(data, lambda: say(root, *lines))
+    return CommandOutput(data, lambda: print_lines(root, *lines))
 
 
 @cache_app.command("clear")
-@shown
+@with_json_option
 def cache_clear(
     name: Annotated[
         list[str] | None, typer.Argument(help="Only these folders; see `sonde cache info`.")
     ] = None,
-) -> Shown:
+) -> CommandOutput:
     """Remove what the cache holds; all of it is made or fetched again when it is needed."""
-    from sonde.base.files import cache_root
+    from sonde.base.files import get_cache_root
 
-    held = {folder.name: folder for folder in _folders(cache_root())}
+    held = {folder.name: folder for folder in _cache_folders(get_cache_root())}
     removed: list[Path] = []
     for one in name or held:
         if one not in held:
@@ -64,10 +64,12 @@ def cache_clear(
                 f"cannot remove {held[one]}: {error.strerror or error}; make it writable and run again"
             ) from error
         removed.append(held[one])
-    return Shown({"removed": removed}, lambda: say(*(f"removed {folder}" for folder in removed)))
+    return CommandOutput(
+        {"removed": removed}, lambda: print_lines(*(f"removed {folder}" for folder in removed))
+    )
 
 
-def _folders(root: Path) -> list[Path]:
+def _cache_folders(root: Path) -> list[Path]:
     """The folders that sonde makes there: the place may be shared."""
     names = ("definitions", "functions", "gguf", "imports", "npm", "observations", "page", "pypi", "weights")
     try:
@@ -81,27 +83,27 @@ def _folders(root: Path) -> list[Path]:
 @with_addresses("directory")
 def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run or of a comparison.")],
-) -> Shown:
+) -> CommandOutput:
     """Hash every file of a run again and name those that are damaged (exit code 1)."""
     import dataclasses
 
-    from sonde.store.checksums import remedy
-    from sonde.store.checksums import verify as held_to_receipts
-    from sonde.store.remote import fetched
+    from sonde.store.checksums import suggest_remedy
+    from sonde.store.checksums import verify_folder as held_to_receipts
+    from sonde.store.remote import fetch_folder
 
-    found = held_to_receipts(folder := fetched(directory, anew=True))
+    found = held_to_receipts(folder := fetch_folder(directory, reread=True))
 
     def show() -> None:
         for path, what in found.damaged:
-            say(f"{path}: {what}")
+            print_lines(f"{path}: {what}")
         if found.unchecked:
             some = ", ".join(found.unchecked[:3]) + (", ..." if len(found.unchecked) > 3 else "")
-            say(f"not checked, since nothing says what was written: {len(found.unchecked)} ({some})")
+            print_lines(f"not checked, since nothing says what was written: {len(found.unchecked)} ({some})")
         if found.damaged:
-            say(f"{remedy(folder)}, and nothing else")
-        say(f"{len(found.intact)} files are as they were written, {len(found.damaged)} are damaged")
+            print_lines(f"{suggest_remedy(folder)}, and nothing else")
+        print_lines(f"{len(found.intact)} files are as they were written, {len(found.damaged)} are damaged")
 
-    return Shown(dataclasses.asdict(found), show, exit_code=int(bool(found.damaged)))
+    return CommandOutput(dataclasses.asdict(found), show, exit_code=int(bool(found.damaged)))
 
 
 @with_addresses("directories", "output")
@@ -114,17 +116,17 @@ def merge(
         int, typer.Option("--workers", min=1, help="Processes at a time for what is scored.")
     ] = 1,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
-) -> Shown:
+) -> CommandOutput:
     """Make one run of the shards of ``sonde run --shard I/N``; refuses what does not belong together."""
-    from sonde.base.error_log import log_beside
-    from sonde.cli.progress import outcome_data, print_outcome, progress
+    from sonde.base.error_log import set_log_folder
+    from sonde.cli.progress import make_progress, outcome_data, print_outcome
     from sonde.experiments.merge import merge as merged
-    from sonde.report import build_report
-    from sonde.store.remote import fetched, in_step
+    from sonde.report import write_report
+    from sonde.store.remote import fetch_folder, sync_folder
 
-    teller = progress()
-    with in_step(output, teller.note) as folder:
-        log_beside(folder)
-        outcome = merged([fetched(one) for one in directories], folder, teller, workers=workers)
-        page = None if no_report else build_report(folder, teller.note)
-    return Shown(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
+    teller = make_progress()
+    with sync_folder(output, teller.note) as folder:
+        set_log_folder(folder)
+        outcome = merged([fetch_folder(one) for one in directories], folder, teller, workers=workers)
+        page = None if no_report else write_report(folder, teller.note)
+    return CommandOutput(outcome_data(outcome, page), lambda: print_outcome(outcome, page))

@@ -20,22 +20,27 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.progress import Progress, Silent
-from sonde.comparison.differences import Difference, adjusted, compared, differences_frame
-from sonde.comparison.run_models import RunModel, checkpoints, sides_of
-from sonde.comparison.summary import series_frame
-from sonde.lenses import LENSES, Lens, LensSettings, Scoring
+from sonde.base.progress import NullProgress, Progress
+from sonde.comparison.differences import (
+    Difference,
+    adjust_p_values,
+    compute_differences,
+    differences_to_frame,
+)
+from sonde.comparison.run_models import RunModel, load_checkpoints, load_model_pairs
+from sonde.comparison.summary import build_series
+from sonde.lenses import LENSES, Lens, LensSettings, ScoringContext
 from sonde.lenses.engine.item_tables import SCORED_ITEMS, scan_inputs
-from sonde.models import frequencies
-from sonde.results.headlines import findings
-from sonde.results.pairing import Compared, Direction, Unpaired, paired
-from sonde.results.schema import REASON, Columns, schema_of
-from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_frame
-from sonde.stats.verdict import check_sizes
-from sonde.store.checksums import verify, write_with_receipt
+from sonde.models import read_frequencies
+from sonde.results.headlines import find_headlines
+from sonde.results.pairing import ComparableMetric, Direction, UnmatchedScores, pair_scores
+from sonde.results.schema import REASON, Columns, to_schema
+from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_to_frame
+from sonde.stats.verdict import check_minimum_effects
+from sonde.store.checksums import verify_folder, write_with_receipt
 from sonde.store.run_folder import group_prefix, slug
 
-MOVED_COLUMNS: Columns = {
+CHANGED_ITEM_COLUMNS: Columns = {
     "base": (pl.String, "the model that is held against"),
     "model": (pl.String, "the other model"),
     "lens": (pl.String, "what measured it"),
@@ -56,21 +61,21 @@ MOVED_COLUMNS: Columns = {
 """Columns of ``moved.parquet``, one row a place or item, those that moved most in either direction."""
 
 
-KEPT = 50
+TOP_CHANGES = 50
 """Places, and items, that are kept in either direction."""
 
 
-_AROUND = 48
+_CONTEXT_CHARACTERS = 48
 
 
-_BITS = 1.4426950408889634
+_BITS_PER_NAT = 1.4426950408889634
 
 
-_FEWEST = 10
+_MIN_POSITIONS = 10
 """Places that an item needs for its mean to be looked at."""
 
 
-def moved(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> pl.DataFrame | None:
+def find_changed_items(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> pl.DataFrame | None:
     """Find the largest changes between two item tables over the same items.
 
     Args:
@@ -82,65 +87,75 @@ def moved(tables: Sequence[pl.LazyFrame], items: pl.LazyFrame) -> pl.DataFrame |
         negative log-probabilities by place.
     """
     columns = [set(table.collect_schema().names()) for table in tables]
-    key = next((one for one in ("position", "query_id") if all(one in held for held in columns)), None)
-    if key is None or not all("nats" in held for held in columns):
+    key = next(
+        (
+            candidate
+            for candidate in ("position", "query_id")
+            if all(candidate in column_names for column_names in columns)
+        ),
+        None,
+    )
+    if key is None or not all("nats" in column_names for column_names in columns):
         return None
-    place = [name for name in ("start", "end") if key == "position"]
+    offset_columns = [name for name in ("start", "end") if key == "position"]
     first, second = (
         table.filter(pl.col(key).is_not_null()).select(
-            "item_id", key, *place, bits=pl.col("nats").cast(pl.Float64) * _BITS
+            "item_id", key, *offset_columns, bits=pl.col("nats").cast(pl.Float64) * _BITS_PER_NAT
         )
         for table in tables
     )
-    on = ["item_id", key, *place]
-    joined = first.rename({"bits": "base_bits"}).join(second, on=on, how="inner")
-    apart = joined.with_columns(difference=pl.col("bits") - pl.col("base_bits"))
-    named = items.select("item_id", "path", "name", pl.col("text").alias("_text")).unique("item_id")
-    by_item = apart.group_by("item_id").agg(
+    keys = ["item_id", key, *offset_columns]
+    position_pairs = first.rename({"bits": "base_bits"}).join(second, on=keys, how="inner")
+    changes = position_pairs.with_columns(difference=pl.col("bits") - pl.col("base_bits"))
+    item_texts = items.select("item_id", "path", "name", pl.col("text").alias("_text")).unique("item_id")
+    by_item = changes.group_by("item_id").agg(
         pl.len().alias("n"), pl.col("base_bits", "bits", "difference").mean()
     )
     parts = [
-        _ends(apart.with_columns(n=pl.lit(1, pl.Int64)), "place"),
-        _ends(by_item.filter(pl.col("n") >= _FEWEST), "item"),
+        _select_extremes(changes.with_columns(n=pl.lit(1, pl.Int64)), "place"),
+        _select_extremes(by_item.filter(pl.col("n") >= _MIN_POSITIONS), "item"),
     ]
-    found = pl.concat(parts, how="diagonal_relaxed").lazy().join(named, on="item_id", how="left")
+    extremes = pl.concat(parts, how="diagonal_relaxed").lazy().join(item_texts, on="item_id", how="left")
     order = {"item": 1, "place": 0}
-    wanted = [name for name in MOVED_COLUMNS if name not in ("base", "model", "lens")]
-    schema = schema_of(MOVED_COLUMNS)
-    lacking = [pl.lit(None).alias(name) for name in ("start", "end") if not place]
+    output_columns = [name for name in CHANGED_ITEM_COLUMNS if name not in ("base", "model", "lens")]
+    schema = to_schema(CHANGED_ITEM_COLUMNS)
+    empty_columns = [pl.lit(None).alias(name) for name in ("start", "end") if not offset_columns]
     return (
-        found.with_columns(*lacking)
+        extremes.with_columns(*empty_columns)
         .with_columns(*_context_columns())
         .sort(pl.col("of").replace_strict(order), "difference", "item_id", descending=[False, True, False])
-        .select(pl.col(name).cast(schema[name]) for name in wanted)
+        .select(pl.col(name).cast(schema[name]) for name in output_columns)
         .collect()
     )
 
 
-def _ends(rows: pl.LazyFrame, of: str) -> pl.DataFrame:
+def _select_extremes(rows: pl.LazyFrame, level: str) -> pl.DataFrame:
     """Select the rows with the largest changes in either direction."""
-    ends = [rows.bottom_k(KEPT, by="difference"), rows.top_k(KEPT, by="difference")]
-    found = pl.concat([end.collect(engine="streaming") for end in ends]).unique()
-    return found.with_columns(of=pl.lit(of))
+    ends = [rows.bottom_k(TOP_CHANGES, by="difference"), rows.top_k(TOP_CHANGES, by="difference")]
+    frame = pl.concat([end.collect(engine="streaming") for end in ends]).unique()
+    return frame.with_columns(of=pl.lit(level))
 
 
 def _context_columns() -> list[pl.Expr]:
     """Return the text of a position with its context; of an item or queried statement, the beginning."""
     text, start, end = pl.col("_text").fill_null(""), pl.col("start"), pl.col("end")
-    whole = start.is_null()
-    before = (start - _AROUND).clip(0)
+    is_item = start.is_null()
+    context_start = (start - _CONTEXT_CHARACTERS).clip(0)
     return [
-        pl.when(whole)
-        .then(text.str.slice(0, 2 * _AROUND))
+        pl.when(is_item)
+        .then(text.str.slice(0, 2 * _CONTEXT_CHARACTERS))
         .otherwise(text.str.slice(start, end - start))
         .alias("text"),
-        pl.when(whole).then(pl.lit("")).otherwise(text.str.slice(before, start - before)).alias("before"),
-        pl.when(whole).then(pl.lit("")).otherwise(text.str.slice(end, _AROUND)).alias("after"),
+        pl.when(is_item)
+        .then(pl.lit(""))
+        .otherwise(text.str.slice(context_start, start - context_start))
+        .alias("before"),
+        pl.when(is_item).then(pl.lit("")).otherwise(text.str.slice(end, _CONTEXT_CHARACTERS)).alias("after"),
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Covered:
+class SharedItems:
     """Items that two runs share for one lens, corpus and language.
 
     Attributes:
@@ -160,7 +175,7 @@ class Covered:
     model: int
 
 
-class Together:
+class PairedScorer:
     """Scorer of one lens over the items of one corpus and language that two runs share.
 
     Args:
@@ -172,66 +187,73 @@ class Together:
     """
 
     def __init__(
-        self, base: RunModel, side: RunModel, lens: str, group: Mapping[str, Any], other: Mapping[str, Any]
+        self,
+        base: RunModel,
+        side: RunModel,
+        lens: str,
+        base_group: Mapping[str, Any],
+        other_group: Mapping[str, Any],
     ) -> None:
-        self.lens, self.refused, self._group = lens, list[Unpaired](), group
+        self.lens, self.refused, self._group = lens, list[UnmatchedScores](), base_group
         self._sides = (base, side)
-        self._prefixes = [group_prefix(one["name"], one["language"]) for one in (group, other)]
-        self._corpora = [str(one["name"]) for one in (group, other)]
+        self._prefixes = [
+            group_prefix(corpus["name"], corpus["language"]) for corpus in (base_group, other_group)
+        ]
+        self._corpora = [str(corpus["name"]) for corpus in (base_group, other_group)]
 
     @cached_property
-    def _observed(self) -> list[pl.LazyFrame]:
-        held = zip(self._sides, self._prefixes, strict=True)
-        found = [side.observations(self.lens, prefix) for side, prefix in held]
-        return [self._by_original(at, one) for at, one in enumerate(found) if one is not None]
+    def _observations(self) -> list[pl.LazyFrame]:
+        sides = zip(self._sides, self._prefixes, strict=True)
+        tables = [side.observations(self.lens, prefix) for side, prefix in sides]
+        return [self._by_original(index, table) for index, table in enumerate(tables) if table is not None]
 
     @property
-    def changed(self) -> bool:
+    def texts_differ(self) -> bool:
         """Return whether the runs read the same programs with different transformations."""
         return len({side.transform for side in self._sides}) > 1
 
     @cached_property
     def _originals(self) -> list[Mapping[str, str]]:
         """Map ids of transformed items to those of the original items, by run."""
-        found: list[Mapping[str, str]] = []
+        mappings: list[Mapping[str, str]] = []
         for side, corpus in zip(self._sides, self._corpora, strict=True):
             inputs = scan_inputs(side.run, corpus, str(self._group["language"]))
             if side.transform == "none":
-                found.append({})
+                mappings.append({})
                 continue
-            held = inputs.filter(pl.col("original") != "").select("item_id", "original").collect()
-            found.append(dict(held.iter_rows()))
-        return found
+            originals = inputs.filter(pl.col("original") != "").select("item_id", "original").collect()
+            mappings.append(dict(originals.iter_rows()))
+        return mappings
 
-    def _by_original(self, at: int, frame: pl.LazyFrame) -> pl.LazyFrame:
+    def _by_original(self, index: int, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Replace the ids of transformed items by those of the original items."""
-        names = self._originals[at]
+        names = self._originals[index]
         if not names:
             return frame
         return frame.with_columns(pl.col("item_id").replace(list(names), list(names.values())))
 
     @cached_property
     def _read(self) -> list[pl.Series]:
-        return [one.select(pl.col("item_id").unique()).collect()["item_id"] for one in self._observed]
+        return [table.select(pl.col("item_id").unique()).collect()["item_id"] for table in self._observations]
 
     @cached_property
     def items(self) -> pl.Series:
         """Return the ids of the items that both models read; empty if one read nothing."""
-        if len(self._observed) < len(self._sides):
+        if len(self._observations) < len(self._sides):
             return pl.Series("item_id", [], pl.String)
         first, second = self._read
         return first.filter(first.is_in(second.implode())).sort()
 
     @cached_property
-    def _read_by_one(self) -> pl.Series:
+    def _exclusive_items(self) -> pl.Series:
         """Return the ids of the items that only one model read."""
-        every = pl.concat(self._read).unique()
-        return every.filter(~every.is_in(self.items.implode()))
+        all_items = pl.concat(self._read).unique()
+        return all_items.filter(~all_items.is_in(self.items.implode()))
 
     @property
-    def covered(self) -> Covered:
+    def covered(self) -> SharedItems:
         """Return how many items each model read, and how many they share."""
-        return Covered(
+        return SharedItems(
             lens=self.lens,
             corpus=self._corpora[0],
             language=str(self._group["language"]),
@@ -243,49 +265,50 @@ class Together:
     @cached_property
     def same_tokens(self) -> bool:
         """Return whether both read the items with the same subwords, as far as their offsets are recorded."""
-        place = ["item_id", "position", "start", "end"]
-        tables = [self._shared(one) for one in self._observed]
-        if not all({*place, "subword_id"} <= set(one.collect_schema().names()) for one in tables):
+        columns = ["item_id", "position", "start", "end"]
+        tables = [self._select_shared(table) for table in self._observations]
+        if not all({*columns, "subword_id"} <= set(table.collect_schema().names()) for table in tables):
             return True
-        first, second = (one.select(place).sort(place).collect() for one in tables)
+        first, second = (table.select(columns).sort(columns).collect() for table in tables)
         return first.equals(second)
 
     def scores(self) -> tuple[list[Score], list[Score]]:
         """Score both models, with each other's observations, on the shared items."""
-        observations = [self._shared(one) for one in self._observed]
+        observations = [self._select_shared(table) for table in self._observations]
         settings = self._settings()
         labels = self._labels()
         first, second = (
-            self._scored(at, observations, labels[at], settings) for at in range(len(self._sides))
+            self._score_side(index, observations, labels[index], settings)
+            for index in range(len(self._sides))
         )
         return first, second
 
-    def moved(self) -> pl.DataFrame | None:
+    def find_changed_items(self) -> pl.DataFrame | None:
         """Find the positions and items that changed most, if the lens records their likelihood."""
-        if self.changed:
+        if self.texts_differ:
             return None
         base, side = self._sides
-        inputs = self._shared(scan_inputs(base.run, self._corpora[0], str(self._group["language"])))
-        found = moved([self._shared(one) for one in self._observed], inputs)
-        if found is None:
+        inputs = self._select_shared(scan_inputs(base.run, self._corpora[0], str(self._group["language"])))
+        changes = find_changed_items([self._select_shared(table) for table in self._observations], inputs)
+        if changes is None:
             return None
-        return found.select(
+        return changes.select(
             pl.lit(base.label).alias("base"),
             pl.lit(side.label).alias("model"),
             pl.lit(self.lens).alias("lens"),
             pl.all(),
         )
 
-    def _scored(
+    def _score_side(
         self,
-        at: int,
+        index: int,
         observations: Sequence[pl.LazyFrame],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
     ) -> list[Score]:
-        side, lens = self._sides[at], self._lens
-        read = scan_inputs(side.run, self._corpora[at], str(self._group["language"]))
-        inputs = self._shared(self._by_original(at, read))
+        side, lens = self._sides[index], self._lens
+        read = scan_inputs(side.run, self._corpora[index], str(self._group["language"]))
+        inputs = self._select_shared(self._by_original(index, read))
         template = Score(
             model=side.label,
             revision=str(side.model.get("revision") or ""),
@@ -301,36 +324,36 @@ class Together:
             mode=settings.mode,
         )
         return lens.score(
-            Scoring(
-                observations=observations[at],
+            ScoringContext(
+                observations=observations[index],
                 items=inputs.select(SCORED_ITEMS).with_columns(seen=pl.lit(value=False)).collect(),
                 template=template,
                 settings=settings,
                 labels=labels,
                 texts=inputs.select("item_id", "text"),
-                frequencies=frequencies(side.name),
+                frequencies=read_frequencies(side.name),
                 # Places in texts that differ say nothing of each other.
                 beside=()
-                if self.changed
-                else tuple(one for place, one in enumerate(observations) if place != at),
+                if self.texts_differ
+                else tuple(table for other_index, table in enumerate(observations) if other_index != index),
             )
         )
 
     @cached_property
     def _lens(self) -> Lens:
-        held = self._sides[0].lens(self.lens)
-        assert held is not None
-        return LENSES.load(str(held["source"]))
+        settings = self._sides[0].lens(self.lens)
+        assert settings is not None
+        return LENSES.load(str(settings["source"]))
 
     def _settings(self) -> LensSettings:
         """Return the common settings, without options that only qualify numbers that are not compared."""
-        held = self._sides[0].lens(self.lens)
-        assert held is not None
+        lens_settings = self._sides[0].lens(self.lens)
+        assert lens_settings is not None
         return LensSettings(
-            mode=held["mode"],
-            quirks=frozenset(held["quirks"]),
-            options={**dict(held["options"]), **self._lens.compared_with},
-            seed=held["seed"],
+            mode=lens_settings["mode"],
+            quirks=frozenset(lens_settings["quirks"]),
+            options={**dict(lens_settings["options"]), **self._lens.comparison_options},
+            seed=lens_settings["seed"],
         )
 
     def _labels(self) -> tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]]:
@@ -338,49 +361,49 @@ class Together:
 
         A task of which the sides say otherwise is refused; of texts in other words each side has its own.
         """
-        found: tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]] = ({}, {})
+        labels: tuple[dict[str, pl.DataFrame], dict[str, pl.DataFrame]] = ({}, {})
         for task in self._lens_tasks():
             tables = [
                 side.labels(task, prefix, self.lens)
                 for side, prefix in zip(self._sides, self._prefixes, strict=True)
             ]
             first, second = (
-                None if one is None else self._by_original(at, one.lazy()).collect()
-                for at, one in enumerate(tables)
+                None if table is None else self._by_original(index, table.lazy()).collect()
+                for index, table in enumerate(tables)
             )
             if first is None or second is None:
                 self._refuse(task, "only one of the runs has labels of this task")
                 continue
             key = next((name for name in ("example_id", "query_id") if name in first.columns), None)
             if key is None:
-                first, second = (self._shared(one.lazy()).collect() for one in (first, second))
-                if not self.changed and not _alike(first, second):
+                first, second = (self._select_shared(table.lazy()).collect() for table in (first, second))
+                if not self.texts_differ and not _have_same_rows(first, second):
                     self._refuse(task, "the labels of the same items differ")
                     continue
             else:
                 # What is read for an example may have other ids: a statement has one with each candidate.
-                first = first.filter(~pl.col("item_id").is_in(self._read_by_one.implode()))
+                first = first.filter(~pl.col("item_id").is_in(self._exclusive_items.implode()))
                 first = first.join(second.select(key), on=key, how="semi", maintain_order="left")
                 second = first.select(key).join(second, on=key, how="inner", maintain_order="left")
                 if first.is_empty():
                     self._refuse(task, "the data sets have no example in common")
                     continue
-            found[0][task] = first
-            found[1][task] = second if self.changed else first
-        return found
+            labels[0][task] = first
+            labels[1][task] = second if self.texts_differ else first
+        return labels
 
     def _lens_tasks(self) -> list[str]:
-        ours, theirs = (side.lens(self.lens) or {} for side in self._sides)
-        return [task for task in ours.get("tasks") or () if task in (theirs.get("tasks") or ())]
+        base_lens, side_lens = (side.lens(self.lens) or {} for side in self._sides)
+        return [task for task in base_lens.get("tasks") or () if task in (side_lens.get("tasks") or ())]
 
     def _refuse(self, task: str, reason: str) -> None:
-        self.refused.append(Unpaired(self.lens, reason, 1, task))
+        self.refused.append(UnmatchedScores(self.lens, reason, 1, task))
 
-    def _shared(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+    def _select_shared(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         return frame.filter(pl.col("item_id").is_in(self.items.implode()))
 
 
-def _alike(first: pl.DataFrame, second: pl.DataFrame) -> bool:
+def _have_same_rows(first: pl.DataFrame, second: pl.DataFrame) -> bool:
     if first.columns != second.columns or first.height != second.height:
         return False
     order = [name for name, kind in first.schema.items() if not kind.is_nested()]
@@ -403,9 +426,9 @@ class Comparison:
     base: RunModel
     side: RunModel
     differences: Sequence[Difference] = ()
-    unpaired: list[Unpaired] = field(default_factory=list[Unpaired])
-    covered: list[Covered] = field(default_factory=list[Covered])
-    moved: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    unpaired: list[UnmatchedScores] = field(default_factory=list[UnmatchedScores])
+    covered: list[SharedItems] = field(default_factory=list[SharedItems])
+    changed_items: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
 
 def compare(
@@ -433,104 +456,127 @@ def compare(
         UsageError: There is one model only, or a size is given of a metric that is not compared.
     """
     if series:
-        (_, first), *_, (_, last) = checkpoints(directories, series)
+        (_, first), *_, (_, last) = load_checkpoints(directories, series)
         sides = [(first, last)]
     else:
-        sides = sides_of(directories)
-    teller = progress or Silent()
-    found: list[Comparison] = []
-    with teller.stage("comparing", len(sides)) as advance:
+        sides = load_model_pairs(directories)
+    reporter = progress or NullProgress()
+    comparisons: list[Comparison] = []
+    with reporter.stage("comparing", len(sides)) as advance:
         for base, side in sides:
-            found.append(_compared(base, side, least))
+            comparisons.append(_compare_models(base, side, least))
             advance()
-    metrics = {one.score.metric: one for comparison in found for one in comparison.differences}
-    check_sizes(least, metrics)
-    together = iter(adjusted([one for comparison in found for one in comparison.differences]))
-    for comparison in found:
-        comparison.differences = [next(together) for _ in comparison.differences]
-    return found
+    metrics = {
+        difference.score.metric: difference
+        for comparison in comparisons
+        for difference in comparison.differences
+    }
+    check_minimum_effects(least, metrics)
+    differences = iter(
+        adjust_p_values([difference for comparison in comparisons for difference in comparison.differences])
+    )
+    for comparison in comparisons:
+        comparison.differences = [next(differences) for _ in comparison.differences]
+    return comparisons
 
 
-def _compared(base: RunModel, side: RunModel, least: Mapping[str, float]) -> Comparison:
+def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str, float]) -> Comparison:
     """Score two models together and test every difference."""
-    found = Comparison(base=base, side=side)
+    result = Comparison(base=base, side=side)
     pairs: list[tuple[Score, Score, Direction]] = []
-    lenses = [str(one["name"]) for one in base.summary.get("lenses") or ()]
+    lenses = [str(lens["name"]) for lens in base.summary.get("lenses") or ()]
     for name in lenses:
-        ours, theirs = base.lens(name), side.lens(name)
-        if ours is None or theirs is None:
-            found.unpaired.append(Unpaired(name, "only one of the runs has this lens", 1, name))
+        base_lens, side_lens = base.lens(name), side.lens(name)
+        if base_lens is None or side_lens is None:
+            result.unpaired.append(UnmatchedScores(name, "only one of the runs has this lens", 1, name))
             continue
-        if reason := _apart_in(ours, theirs):
-            found.unpaired.append(Unpaired(name, reason, 1, name))
+        if reason := _find_setting_difference(base_lens, side_lens):
+            result.unpaired.append(UnmatchedScores(name, reason, 1, name))
             continue
-        for groups in _groups(base, side):
-            together = Together(base, side, name, *groups)
-            if together.items.is_empty():
+        for groups in _pair_groups(base, side):
+            scoring = PairedScorer(base, side, name, *groups)
+            if scoring.items.is_empty():
                 continue
-            found.covered.append(together.covered)
-            bases, scores = together.scores()
-            found.unpaired += together.refused
-            if not (bases or scores or together.refused):
+            result.covered.append(scoring.covered)
+            bases, scores = scoring.scores()
+            result.unpaired += scoring.refused
+            if not (bases or scores or scoring.refused):
                 reason = "its numbers are not made from what the runs hold alone; see each run's own page"
-                found.unpaired.append(Unpaired(name, reason, 1, name))
+                result.unpaired.append(UnmatchedScores(name, reason, 1, name))
                 continue
-            wanted = LENSES.load(str(ours["source"])).compared or _speaking(bases)
-            held = paired(bases, scores, wanted, same_tokens=together.same_tokens, changed=together.changed)
-            pairs += held.pairs
-            if together.same_tokens and (most := together.moved()) is not None:
-                found.moved.append(most)
-            found.unpaired += held.unpaired
-            found.unpaired += [_not_scored(one) for one in (*bases, *scores) if one.metric == LEFT_OUT]
-    if not found.covered and not found.unpaired:
+            metrics = LENSES.load(str(base_lens["source"])).comparable_metrics or _headline_metrics(bases)
+            matches = pair_scores(
+                bases, scores, metrics, same_tokens=scoring.same_tokens, texts_differ=scoring.texts_differ
+            )
+            pairs += matches.pairs
+            if scoring.same_tokens and (changes := scoring.find_changed_items()) is not None:
+                result.changed_items.append(changes)
+            result.unpaired += matches.unpaired
+            result.unpaired += [
+                _describe_unscored_row(score) for score in (*bases, *scores) if score.metric == LEFT_OUT
+            ]
+    if not result.covered and not result.unpaired:
         raise InputError(f"{base.run.root} and {side.run.root} have no lens over the same items in common")
-    found.differences = compared(pairs, least)
-    return found
+    result.differences = compute_differences(pairs, minimum_effects)
+    return result
 
 
-def _speaking(scores: Sequence[Score]) -> tuple[Compared, ...]:
+def _headline_metrics(scores: Sequence[Score]) -> tuple[ComparableMetric, ...]:
     """Return the headline metric, for a lens that declares no metrics to compare."""
-    found = findings(scores_frame(scores))
-    return tuple(Compared(metric=metric) for metric in dict.fromkeys(one.row["metric"] for one in found))
+    headlines = find_headlines(scores_to_frame(scores))
+    return tuple(
+        ComparableMetric(metric=metric)
+        for metric in dict.fromkeys(headline.row["metric"] for headline in headlines)
+    )
 
 
-def _not_scored(score: Score) -> Unpaired:
-    about = " ".join(filter(None, (score.task, score.control)))
-    return Unpaired(score.lens, f"not scored: {dict(score.dimensions).get(REASON, '')}", 1, about)
+def _describe_unscored_row(score: Score) -> UnmatchedScores:
+    subject = " ".join(filter(None, (score.task, score.control)))
+    return UnmatchedScores(score.lens, f"not scored: {dict(score.dimensions).get(REASON, '')}", 1, subject)
 
 
-def _apart_in(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+def _find_setting_difference(base_lens: Mapping[str, Any], side_lens: Mapping[str, Any]) -> str:
     """Return the first difference between two settings of a lens, in words; empty without any."""
     for name in ("version", "mode", "quirks", "seed", "capture"):
-        if (one := ours.get(name)) != (two := theirs.get(name)):
-            return f"{name} differs: {_format_setting(one)} against {_format_setting(two)}"
-    first, second = dict(ours.get("options") or ()), dict(theirs.get("options") or ())
-    for name in sorted({*first, *second}):
-        if first.get(name) != second.get(name):
+        if (base_value := base_lens.get(name)) != (side_value := side_lens.get(name)):
+            return f"{name} differs: {_format_setting(base_value)} against {_format_setting(side_value)}"
+    base_options, side_options = dict(base_lens.get("options") or ()), dict(side_lens.get("options") or ())
+    for name in sorted({*base_options, *side_options}):
+        if base_options.get(name) != side_options.get(name):
             return (
-                f"option {name} differs: {_format_setting(first.get(name))} "
-                f"against {_format_setting(second.get(name))}"
+                f"option {name} differs: {_format_setting(base_options.get(name))} "
+                f"against {_format_setting(side_options.get(name))}"
             )
     return ""
 
 
 def _format_setting(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_format_setting(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_format_setting(setting)}" for name, setting in value.items())
     return (
         ", ".join(map(str, value)) if isinstance(value, list) else "default" if value is None else str(value)
     )
 
 
-def _groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _pair_groups(base: RunModel, side: RunModel) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Pair the corpora of two runs in one language: by name, else the only ones in that language."""
-    ours, theirs = (list(one.summary.get("corpus") or ()) for one in (base, side))
-    for group in ours:
-        there = [one for one in theirs if one["language"] == group["language"]]
-        same = [one for one in there if one["name"] == group["name"]]
-        alone = len([one for one in ours if one["language"] == group["language"]]) == len(there) == 1
-        for other in same or (there if alone else []):
-            yield group, other
+    base_groups, side_groups = (list(model.summary.get("corpus") or ()) for model in (base, side))
+    for group in base_groups:
+        candidates = [candidate for candidate in side_groups if candidate["language"] == group["language"]]
+        same_name = [candidate for candidate in candidates if candidate["name"] == group["name"]]
+        is_only_pair = (
+            len(
+                [
+                    base_candidate
+                    for base_candidate in base_groups
+                    if base_candidate["language"] == group["language"]
+                ]
+            )
+            == len(candidates)
+            == 1
+        )
+        for side_group in same_name or (candidates if is_only_pair else []):
+            yield group, side_group
 
 
 def write_series(
@@ -538,7 +584,7 @@ def write_series(
     pattern: str,
     output: Path,
     *,
-    least: Mapping[str, float] = MappingProxyType({}),
+    minimum_effects: Mapping[str, float] = MappingProxyType({}),
 ) -> Path:
     """Write ``series.parquet``: the compared metrics of every checkpoint, with their best controls.
 
@@ -547,36 +593,36 @@ def write_series(
         UsageError: See `load_checkpoints`.
         StoreError: The file cannot be written.
     """
-    found = checkpoints(directories, pattern)
-    wanted = {
-        str(one["name"]): LENSES.load(str(one["source"])).compared
-        for _, side in found
-        for one in side.summary.get("lenses") or ()
+    models = load_checkpoints(directories, pattern)
+    metrics = {
+        str(lens["name"]): LENSES.load(str(lens["source"])).comparable_metrics
+        for _, side in models
+        for lens in side.summary.get("lenses") or ()
     }
     scores = [
         (step, read_scores(side.run.scores).filter(pl.col("model") == side.name))
-        for step, side in found
+        for step, side in models
         if side.run.holds(side.run.scores)
     ]
-    if len(scores) < len(found):
+    if len(scores) < len(models):
         raise InputError("a run of the series has no scores; run it again with the same arguments")
     buffer = io.BytesIO()
-    series_frame(scores, wanted, least).write_parquet(buffer, compression="zstd", statistics=False)
+    build_series(scores, metrics, minimum_effects).write_parquet(buffer, compression="zstd", statistics=False)
     write_with_receipt(output, "series.parquet", buffer.getvalue())
     return output
 
 
-def compared_before(folder: Path) -> str:
+def load_compared_key(folder: Path) -> str:
     """Load the key of the scores that the comparison in a folder is based on; empty if it is incomplete."""
     try:
-        if verify(folder).damaged:
+        if verify_folder(folder).damaged:
             return ""
         return str(json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["of"])
     except (OSError, ValueError, KeyError, InputError):
         return ""
 
 
-def write_comparison(found: Sequence[Comparison], output: Path, *, of: str = "") -> Path:
+def write_comparison(comparisons: Sequence[Comparison], output: Path, *, scores_key: str = "") -> Path:
     """Write ``comparison.parquet``, ``moved.parquet`` and ``comparison.json``; create the folder if needed.
 
     Args:
@@ -588,23 +634,23 @@ def write_comparison(found: Sequence[Comparison], output: Path, *, of: str = "")
         StoreError: A file cannot be written.
     """
     buffer = io.BytesIO()
-    every = [one for comparison in found for one in comparison.differences]
-    differences_frame(every).write_parquet(buffer, compression="zstd", statistics=False)
+    differences = [difference for comparison in comparisons for difference in comparison.differences]
+    differences_to_frame(differences).write_parquet(buffer, compression="zstd", statistics=False)
     write_with_receipt(output, "comparison.parquet", buffer.getvalue())
-    tables = [table for comparison in found for table in comparison.moved]
+    tables = [table for comparison in comparisons for table in comparison.changed_items]
     buffer = io.BytesIO()
-    pl.concat([pl.DataFrame(schema=schema_of(MOVED_COLUMNS)), *tables]).write_parquet(buffer)
+    pl.concat([pl.DataFrame(schema=to_schema(CHANGED_ITEM_COLUMNS)), *tables]).write_parquet(buffer)
     write_with_receipt(output, "moved.parquet", buffer.getvalue())
-    about = [
+    entries = [
         {
             "base": comparison.base.facts(),
             "model": comparison.side.facts(),
-            "covered": [dataclasses.asdict(one) for one in comparison.covered],
-            "unpaired": [dataclasses.asdict(one) for one in comparison.unpaired],
+            "covered": [dataclasses.asdict(items) for items in comparison.covered],
+            "unpaired": [dataclasses.asdict(scores) for scores in comparison.unpaired],
         }
-        for comparison in found
+        for comparison in comparisons
     ]
-    content = {"schema_version": SCHEMA_VERSION, "of": of, "comparisons": about}
+    content = {"schema_version": SCHEMA_VERSION, "of": scores_key, "comparisons": entries}
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     write_with_receipt(output, "comparison.json", text)
     return output

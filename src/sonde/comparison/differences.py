@@ -18,24 +18,24 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from sonde.results.pairing import IDENTITY, Direction, merge_same_numbers
-from sonde.results.schema import Columns, Dimensions, named, schema_of
+from sonde.results.pairing import IDENTITY_COLUMNS, Direction, merge_identical_pairs
+from sonde.results.schema import Columns, Dimensions, format_dimensions, to_schema
 from sonde.results.scores import SCORES_COLUMNS, Score
 from sonde.stats.estimate import (
     JACKKNIFE,
-    LEAST_ICC,
+    MIN_ICC,
     ClusterSums,
     Contributions,
     Estimates,
-    differences,
-    estimated,
+    build_estimates,
+    estimate_differences,
     jackknife_variance,
     kish,
 )
-from sonde.stats.intervals import DIFFERENCE_OF, Bounds, Column, Kind, two_sided_p, widening
-from sonde.stats.power import detectable, level_asked
-from sonde.stats.resampling import with_noise
-from sonde.stats.verdict import Amount, amount, least_size, why_no_verdict
+from sonde.stats.intervals import DIFFERENCE_OF, Bounds, GroupValues, Kind, bootstrap_t_factors, two_sided_p
+from sonde.stats.power import detectable_difference, discovery_level
+from sonde.stats.resampling import add_noise
+from sonde.stats.verdict import EffectClass, classify_effect, minimum_effect, no_verdict_reason
 
 FALSE_DISCOVERIES = 0.05
 """Share of the findings of a comparison that may be false, on average."""
@@ -45,14 +45,14 @@ _PRECISION = 1e-5
 """Forward passes of one model agree to this over batches and machines, so less is no difference of models."""
 
 
-_TOO_NEAR = "less than another batch or machine would change"
+_WITHIN_PRECISION = "less than another batch or machine would change"
 
 
-_ROUNDING = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 """Below this, sums are those of whole observations."""
 
 
-Outcome = Literal["better", "worse", Amount]
+Outcome = Literal["better", "worse", EffectClass]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Difference:
 
     base: Score
     score: Score
-    better: Direction
+    direction: Direction
     value: float
     low: float
     high: float
@@ -97,8 +97,8 @@ class Difference:
     p_adjusted: float = math.nan
     effect: float
     error: float
-    wider: float
-    least: float
+    width_factor: float
+    minimum_effect: float
     detectable: float = math.nan
     why: str
     other_names: tuple[Dimensions, ...] = ()
@@ -108,15 +108,16 @@ class Difference:
         """Return the outcome; ``undecided`` does not mean equality, see `detectable_difference`."""
         if self.why:
             return "undecided"
-        sure = self.p_adjusted < FALSE_DISCOVERIES
-        found = amount(self.value, self.low, self.high, self.least, sure=sure)
-        if not self.better or found not in ("higher", "lower"):
-            return found
-        return "better" if found == self.better else "worse"
+        is_sure = self.p_adjusted < FALSE_DISCOVERIES
+        effect = classify_effect(self.value, self.low, self.high, self.minimum_effect, is_sure=is_sure)
+        if not self.direction or effect not in ("higher", "lower"):
+            return effect
+        return "better" if effect == self.direction else "worse"
 
 
-def compared(
-    pairs: Sequence[tuple[Score, Score, Direction]], least: Mapping[str, float] = MappingProxyType({})
+def compute_differences(
+    pairs: Sequence[tuple[Score, Score, Direction]],
+    minimum_effects: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Difference]:
     """Compute the differences of pairs of scores, with p-values adjusted over all possible findings.
 
@@ -131,121 +132,152 @@ def compared(
         minimum_effects: Smallest difference that matters, by metric; the default is in
             `sonde.stats.verdict.minimum_effect`.
     """
-    once = merge_same_numbers(pairs)
-    pairs = [pair for pair, _ in once]
-    alike: dict[tuple[Kind, bool], list[int]] = {}
-    for place, (base, score, _) in enumerate(pairs):
-        ratio = _of(base).sums is not None and _of(score).sums is not None
-        alike.setdefault((_of(base).kind, ratio), []).append(place)
-    found: dict[int, Difference] = {}
-    for (kind, ratio), places in alike.items():
-        bases, scores = [pairs[place][0] for place in places], [pairs[place][1] for place in places]
-        estimates = _of_ratios(bases, scores, kind) if ratio else _of_statistics(bases, scores, kind)
-        for row, place in enumerate(places):
-            found[place] = _difference(*pairs[place], estimates, row, least)
-    return adjusted(
+    merged_pairs = merge_identical_pairs(pairs)
+    pairs = [pair for pair, _ in merged_pairs]
+    groups: dict[tuple[Kind, bool], list[int]] = {}
+    for index, (base, score, _) in enumerate(pairs):
+        ratio = _get_contributions(base).sums is not None and _get_contributions(score).sums is not None
+        groups.setdefault((_get_contributions(base).kind, ratio), []).append(index)
+    results: dict[int, Difference] = {}
+    for (kind, ratio), indices in groups.items():
+        bases, scores = [pairs[index][0] for index in indices], [pairs[index][1] for index in indices]
+        estimates = (
+            _ratio_differences(bases, scores, kind) if ratio else _statistic_differences(bases, scores, kind)
+        )
+        for position, index in enumerate(indices):
+            results[index] = _build_difference(*pairs[index], estimates, position, minimum_effects)
+    return adjust_p_values(
         [
-            dataclasses.replace(found[place], other_names=other_names)
-            for place, (_, other_names) in enumerate(once)
+            dataclasses.replace(results[index], other_names=other_names)
+            for index, (_, other_names) in enumerate(merged_pairs)
         ]
     )
 
 
-def adjusted(differences: Sequence[Difference]) -> list[Difference]:
+def adjust_p_values(differences: Sequence[Difference]) -> list[Difference]:
     """Adjust p-values over the differences that may be findings, and set the detectable differences."""
-    places = [place for place, one in enumerate(differences) if not one.why and math.isfinite(one.p_value)]
+    indices = [
+        index
+        for index, difference in enumerate(differences)
+        if not difference.why and math.isfinite(difference.p_value)
+    ]
     values: dict[int, float] = {}
-    if places:
+    if indices:
         # Imported here: it takes most of a second, and most runs compare nothing.
         from scipy.stats import false_discovery_control
 
-        held = false_discovery_control([differences[place].p_value for place in places])
-        values = dict(zip(places, held.tolist(), strict=True))
-    level = level_asked(len(values), sum(value < FALSE_DISCOVERIES for value in values.values()))
+        p_values = false_discovery_control([differences[index].p_value for index in indices])
+        values = dict(zip(indices, p_values.tolist(), strict=True))
+    level = discovery_level(len(values), sum(value < FALSE_DISCOVERIES for value in values.values()))
     return [
         dataclasses.replace(
-            one,
-            p_adjusted=values.get(place, math.nan),
-            detectable=detectable(one.error, one.df, level, one.wider),
+            difference,
+            p_adjusted=values.get(index, math.nan),
+            detectable=detectable_difference(difference.error, difference.df, level, difference.width_factor),
         )
-        for place, one in enumerate(differences)
+        for index, difference in enumerate(differences)
     ]
 
 
-def _of(score: Score) -> Contributions:
+def _get_contributions(score: Score) -> Contributions:
     assert score.contributions is not None
     return score.contributions
 
 
-def _of_ratios(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
+def _ratio_differences(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
     """Estimate differences of ratios of sums, paired by cluster."""
-    names = np.unique(np.concatenate([_of(one).clusters.astype(str) for one in (*bases, *scores)]))
-    own, base = (_stacked([_of(one) for one in side], names) for side in (scores, bases))
-    discordant = _least_discordant(own, base) if (difference := DIFFERENCE_OF[kind]) == "difference" else None
-    found = differences(own, base, difference, discordant=discordant)
-    noise = [_of(one).noise + _of(two).noise for one, two in zip(bases, scores, strict=True)]
-    size = {"n": own.total(own.w), "mean_size": own.mean_size, "icc": np.full(len(bases), LEAST_ICC)}
+    names = np.unique(
+        np.concatenate([_get_contributions(score).clusters.astype(str) for score in (*bases, *scores)])
+    )
+    side_sums, base_sums = (
+        _stack([_get_contributions(score) for score in side], names) for side in (scores, bases)
+    )
+    discordant = (
+        _minimum_discordance(side_sums, base_sums)
+        if (difference := DIFFERENCE_OF[kind]) == "difference"
+        else None
+    )
+    estimates = estimate_differences(side_sums, base_sums, difference, discordant=discordant)
+    noise = [
+        _get_contributions(base_score).noise + _get_contributions(score).noise
+        for base_score, score in zip(bases, scores, strict=True)
+    ]
+    size = {
+        "n": side_sums.total(side_sums.w),
+        "mean_size": side_sums.mean_size,
+        "icc": np.full(len(bases), MIN_ICC),
+    }
     if not any(noise):
-        return found
+        return estimates
     rows: list[Estimates] = []
-    for at, terms in enumerate(noise):
-        own_size = {name: held[at : at + 1] for name, held in size.items()}
-        rows.append(with_noise(_row_at(found, at), difference, terms, source="seeds", **own_size))
-    return _joined(rows)
+    for index, terms in enumerate(noise):
+        own_size = {name: column[index : index + 1] for name, column in size.items()}
+        rows.append(add_noise(_select_row(estimates, index), difference, terms, source="seeds", **own_size))
+    return _concatenate(rows)
 
 
-def _least_discordant(own: ClusterSums, base: ClusterSums) -> Column:
+def _minimum_discordance(first: ClusterSums, second: ClusterSums) -> GroupValues:
     """Return the lower bound of the sum of squared differences of observations, from their sums by cluster.
 
     Of observations that are right or wrong so many differ as their numbers in each cluster do, at least; of
     means over seeds the squares are at least those of equal differences.
     """
-    width = int(max(own.cluster.max(initial=0), base.cluster.max(initial=0))) + 1
-    apart, weight = (np.zeros(own.n_groups * width) for _ in range(2))
-    np.add.at(apart, own.group * width + own.cluster, own.x)
-    np.subtract.at(apart, base.group * width + base.cluster, base.x)
-    np.add.at(weight, own.group * width + own.cluster, own.w)
-    apart, weight = (one.reshape(own.n_groups, width) for one in (apart, weight))
-    equal = (apart**2 / np.maximum(weight, 1.0)).sum(axis=1)
-    broken = sum(side.total(np.abs(side.x - np.round(side.x))) for side in (own, base)) > _ROUNDING
-    return np.where(broken, equal, np.abs(apart).sum(axis=1))
+    width = int(max(first.cluster.max(initial=0), second.cluster.max(initial=0))) + 1
+    gaps, weight = (np.zeros(first.n_groups * width) for _ in range(2))
+    np.add.at(gaps, first.group * width + first.cluster, first.x)
+    np.subtract.at(gaps, second.group * width + second.cluster, second.x)
+    np.add.at(weight, first.group * width + first.cluster, first.w)
+    gaps, weight = (array.reshape(first.n_groups, width) for array in (gaps, weight))
+    equal = (gaps**2 / np.maximum(weight, 1.0)).sum(axis=1)
+    is_fractional = (
+        sum(side.total(np.abs(side.x - np.round(side.x))) for side in (first, second)) > _ROUNDING_TOLERANCE
+    )
+    return np.where(is_fractional, equal, np.abs(gaps).sum(axis=1))
 
 
-def _of_statistics(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
+def _statistic_differences(bases: Sequence[Score], scores: Sequence[Score], kind: Kind) -> Estimates:
     """Estimate differences of other statistics, from their changes when each cluster is left out."""
-    return _joined([_of_statistic(base, score, kind) for base, score in zip(bases, scores, strict=True)])
-
-
-def _of_statistic(base: Score, score: Score, kind: Kind) -> Estimates:
-    one, two = _of(base), _of(score)
-    names, inverse = np.unique(np.concatenate([two.clusters, one.clusters]).astype(str), return_inverse=True)
-    assert one.moved is not None and two.moved is not None
-    moved = np.bincount(inverse, np.concatenate([two.moved, -one.moved]), minlength=len(names))
-    value = np.array([score.value - base.value])
-    n_clusters = np.array([len(names)])
-    difference = DIFFERENCE_OF[kind]
-    size = np.array([min(one.weight.sum(), two.weight.sum())])
-    return estimated(
-        value,
-        jackknife_variance((moved**2).sum(keepdims=True), n_clusters),
-        n_clusters,
-        np.array([min(kish(one.weight), kish(two.weight))]),
-        difference,
-        n=size,
-        mean_size=(two.weight**2).sum() / np.maximum(size, 1.0),
-        icc=np.full(1, LEAST_ICC),
-        method=f"paired {JACKKNIFE}",
-        wider=widening(np.zeros(len(names), dtype=np.int64), -moved, value, difference),
+    return _concatenate(
+        [_statistic_difference(base, score, kind) for base, score in zip(bases, scores, strict=True)]
     )
 
 
-def _stacked(parts: Sequence[Contributions], names: np.ndarray) -> ClusterSums:
-    sizes = [len(one.clusters) for one in parts]
+def _statistic_difference(base: Score, score: Score, kind: Kind) -> Estimates:
+    base_parts, score_parts = _get_contributions(base), _get_contributions(score)
+    names, inverse = np.unique(
+        np.concatenate([score_parts.clusters, base_parts.clusters]).astype(str), return_inverse=True
+    )
+    assert base_parts.deviations is not None and score_parts.deviations is not None
+    deviations = np.bincount(
+        inverse, np.concatenate([score_parts.deviations, -base_parts.deviations]), minlength=len(names)
+    )
+    value = np.array([score.value - base.value])
+    n_clusters = np.array([len(names)])
+    difference = DIFFERENCE_OF[kind]
+    size = np.array([min(base_parts.weight.sum(), score_parts.weight.sum())])
+    return build_estimates(
+        value,
+        jackknife_variance((deviations**2).sum(keepdims=True), n_clusters),
+        n_clusters,
+        np.array([min(kish(base_parts.weight), kish(score_parts.weight))]),
+        difference,
+        n=size,
+        mean_size=(score_parts.weight**2).sum() / np.maximum(size, 1.0),
+        icc=np.full(1, MIN_ICC),
+        method=f"paired {JACKKNIFE}",
+        width_factor=bootstrap_t_factors(
+            np.zeros(len(names), dtype=np.int64), -deviations, value, difference
+        ),
+    )
+
+
+def _stack(parts: Sequence[Contributions], names: np.ndarray) -> ClusterSums:
+    sizes = [len(part.clusters) for part in parts]
     return ClusterSums(
         np.repeat(np.arange(len(parts)), sizes),
-        np.searchsorted(names, np.concatenate([one.clusters.astype(str) for one in parts])),
-        np.concatenate([one.sums for one in parts if one.sums is not None]),
-        np.concatenate([one.weight for one in parts]),
+        np.searchsorted(names, np.concatenate([part.clusters.astype(str) for part in parts])),
+        np.concatenate([part.sums for part in parts if part.sums is not None]),
+        np.concatenate([part.weight for part in parts]),
         len(parts),
     )
 
@@ -253,37 +285,37 @@ def _stacked(parts: Sequence[Contributions], names: np.ndarray) -> ClusterSums:
 _COLUMNS = ("value", "low", "high", "n_clusters", "effective", "n_eff", "df", "error", "p_value")
 
 
-def _row_at(found: Estimates, at: int) -> Estimates:
-    cut = {name: getattr(found, name)[at : at + 1] for name in _COLUMNS}
-    wider = Bounds(*(side[at : at + 1] for side in found.wider))
-    return dataclasses.replace(found, **cut, wider=wider)
+def _select_row(estimates: Estimates, index: int) -> Estimates:
+    columns = {name: getattr(estimates, name)[index : index + 1] for name in _COLUMNS}
+    wider = Bounds(*(side[index : index + 1] for side in estimates.width_factor))
+    return dataclasses.replace(estimates, **columns, width_factor=wider)
 
 
-def _joined(rows: Sequence[Estimates]) -> Estimates:
-    held = {name: np.concatenate([getattr(one, name) for one in rows]) for name in _COLUMNS}
-    wider = Bounds(*(np.concatenate(side) for side in zip(*(one.wider for one in rows), strict=True)))
-    return Estimates(**held, wider=wider, method=rows[0].method)
+def _concatenate(rows: Sequence[Estimates]) -> Estimates:
+    columns = {name: np.concatenate([getattr(row, name) for row in rows]) for name in _COLUMNS}
+    wider = Bounds(*(np.concatenate(side) for side in zip(*(row.width_factor for row in rows), strict=True)))
+    return Estimates(**columns, width_factor=wider, method=rows[0].method)
 
 
-def _difference(
+def _build_difference(
     base: Score,
     score: Score,
-    better: Direction,
-    found: Estimates,
-    at: int,
-    least: Mapping[str, float],
+    direction: Direction,
+    estimates: Estimates,
+    index: int,
+    minimum_effects: Mapping[str, float],
 ) -> Difference:
-    row, kind = _row_at(found, at), DIFFERENCE_OF[_of(base).kind]
-    value, error, df = (float(one[0]) for one in (row.value, row.error, row.df))
+    row, kind = _select_row(estimates, index), DIFFERENCE_OF[_get_contributions(base).kind]
+    value, error, df = (float(column[0]) for column in (row.value, row.error, row.df))
     # Differences of what has no bounds are tested on their own scale.
-    tested = (
+    p_values = (
         two_sided_p(row.value, row.error * row.facing_zero, row.df, "real") if kind == "real" else row.p_value
     )
-    p_value = float(tested[0])
+    p_value = float(p_values[0])
     scale = max(1.0, abs(base.value)) if kind == "real" else 0.0
-    seeds = [one.seeds for one in (base, score) if one.seeds is not None]
+    seeds = [side.seeds for side in (base, score) if side.seeds is not None]
     low, high = float(row.low[0]), float(row.high[0])
-    qualified = {
+    verdict_row = {
         "value": value,
         "ci_low": low,
         "ci_high": high,
@@ -293,7 +325,7 @@ def _difference(
     return Difference(
         base=base,
         score=score,
-        better=better,
+        direction=direction,
         value=value,
         low=low,
         high=high,
@@ -302,21 +334,24 @@ def _difference(
         effective=float(row.effective[0]),
         df=df,
         p_value=p_value,
-        effect=_cohens_h(base.value, score.value) if _of(base).kind in ("proportion", "unit") else math.nan,
+        effect=_cohens_h(base.value, score.value)
+        if _get_contributions(base).kind in ("proportion", "unit")
+        else math.nan,
         error=error,
-        wider=max(float(side[0]) for side in row.wider),
-        least=least_size(score.metric, score.ci_method, least),
-        why=why_no_verdict(qualified) or (_TOO_NEAR if 0 < abs(value) <= _PRECISION * scale else ""),
+        width_factor=max(float(side[0]) for side in row.width_factor),
+        minimum_effect=minimum_effect(score.metric, score.ci_method, minimum_effects),
+        why=no_verdict_reason(verdict_row)
+        or (_WITHIN_PRECISION if 0 < abs(value) <= _PRECISION * scale else ""),
     )
 
 
 def _cohens_h(base: float, value: float) -> float:
     """Compute Cohen's h, the difference of two proportions on the variance-stabilising scale (Cohen 1988)."""
-    first, second = (math.asin(math.sqrt(min(max(one, 0.0), 1.0))) for one in (base, value))
+    first, second = (math.asin(math.sqrt(min(max(proportion, 0.0), 1.0))) for proportion in (base, value))
     return 2 * (second - first)
 
 
-_SHARED = ("corpus_hash", "item_set", *IDENTITY)
+_SHARED_COLUMNS = ("corpus_hash", "item_set", *IDENTITY_COLUMNS)
 
 
 DIFFERENCES_COLUMNS: Columns = {
@@ -324,7 +359,7 @@ DIFFERENCES_COLUMNS: Columns = {
     "base_revision": (pl.String, "its revision, or a hash of its files"),
     "model": (pl.String, "the other model"),
     "revision": (pl.String, "its revision, or a hash of its files"),
-    **{name: SCORES_COLUMNS[name] for name in SCORES_COLUMNS if name in _SHARED},
+    **{name: SCORES_COLUMNS[name] for name in SCORES_COLUMNS if name in _SHARED_COLUMNS},
     "base_layer": (
         pl.Int32,
         "of the base: the layer, chosen on validation where a model has one such number",
@@ -370,48 +405,48 @@ DIFFERENCES_COLUMNS: Columns = {
 """Columns in their order, each with its type and what it holds."""
 
 
-def differences_frame(found: Iterable[Difference]) -> pl.DataFrame:
+def differences_to_frame(differences: Iterable[Difference]) -> pl.DataFrame:
     """Convert differences to a table, in their order."""
-    rows = [_difference_row(one) for one in found]
-    return pl.DataFrame(rows, schema=schema_of(DIFFERENCES_COLUMNS), orient="row")
+    rows = [_difference_row(difference) for difference in differences]
+    return pl.DataFrame(rows, schema=to_schema(DIFFERENCES_COLUMNS), orient="row")
 
 
-def _difference_row(one: Difference) -> dict[str, object]:
-    base, score = one.base, one.score
+def _difference_row(difference: Difference) -> dict[str, object]:
+    base, score = difference.base, difference.score
     seeds = [side.seeds for side in (base, score) if side.seeds is not None]
-    shared = {name: getattr(score, name) for name in _SHARED}
-    shared["dimensions"] = [{"name": name, "value": value} for name, value in score.dimensions]
+    columns = {name: getattr(score, name) for name in _SHARED_COLUMNS}
+    columns["dimensions"] = [{"name": name, "value": value} for name, value in score.dimensions]
     numbers = {
-        "ci_low": one.low,
-        "ci_high": one.high,
-        "df": one.df,
-        "p_value": one.p_value,
-        "p_adjusted": one.p_adjusted,
-        "effect": one.effect,
-        "detectable": one.detectable,
+        "ci_low": difference.low,
+        "ci_high": difference.high,
+        "df": difference.df,
+        "p_value": difference.p_value,
+        "p_adjusted": difference.p_adjusted,
+        "effect": difference.effect,
+        "detectable": difference.detectable,
     }
     return {
         "base": base.model,
         "base_revision": base.revision,
         "model": score.model,
         "revision": score.revision,
-        **shared,
+        **columns,
         "base_layer": base.layer,
         "layer": score.layer,
         "base_head": base.head,
         "head": score.head,
-        "better": one.better,
+        "better": difference.direction,
         "base_value": base.value,
         "value": score.value,
-        "difference": one.value,
-        "ci_method": one.method,
+        "difference": difference.value,
+        "ci_method": difference.method,
         "n": min(base.n, score.n),
-        "n_clusters": one.n_clusters,
-        "effective_clusters": one.effective,
+        "n_clusters": difference.n_clusters,
+        "effective_clusters": difference.effective,
         "seeds": min(seeds, default=None),
-        "least": one.least,
-        "outcome": one.outcome,
-        "why": one.why,
-        "other_names": [named(dimensions) for dimensions in one.other_names],
+        "least": difference.minimum_effect,
+        "outcome": difference.outcome,
+        "why": difference.why,
+        "other_names": [format_dimensions(dimensions) for dimensions in difference.other_names],
         **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
     }

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
-from sonde.comparison.summary import FEWEST, step_of
+from sonde.comparison.summary import MIN_CHECKPOINTS, compile_step_pattern
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES
 from sonde.results.schema import scan_files
@@ -59,7 +59,7 @@ class RunModel:
 
     def lens(self, name: str) -> Mapping[str, Any] | None:
         """Return the settings of a lens of the run, by public name."""
-        return next((one for one in self.summary.get("lenses") or () if one["name"] == name), None)
+        return next((entry for entry in self.summary.get("lenses") or () if entry["name"] == name), None)
 
     def observations(self, lens: str, prefix: str) -> pl.LazyFrame | None:
         """Scan a lens's observations of the model over one corpus and language; None without any."""
@@ -68,12 +68,12 @@ class RunModel:
 
     def labels(self, task: str, prefix: str, lens: str) -> pl.DataFrame | None:
         """Read the labels or data set of a task that a lens uses; None if the run has none."""
-        of = str((self.lens(lens) or {}).get("labels") or "")
-        path = self.run.root / label_path(task, prefix, of)
+        label_set = str((self.lens(lens) or {}).get("labels") or "")
+        path = self.run.root / label_path(task, prefix, label_set)
         return scan_files([path]).collect() if self.run.holds(path) else None
 
 
-def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
+def load_model_pairs(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
     """Pair the first model of one run with its others, or the first run's models with those of other runs.
 
     Of several runs, models of one name are compared with each other; where no two have one, the first models.
@@ -82,9 +82,9 @@ def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
         InputError: A folder holds no run.
         UsageError: There is one model only.
     """
-    runs = [_models_of(RunDirectory(directory)) for directory in directories]
-    first, *others = runs
-    if not others:
+    runs = [_load_models(RunDirectory(directory)) for directory in directories]
+    first, *other_runs = runs
+    if not other_runs:
         base, *rest = first
         if not rest:
             raise UsageError(
@@ -92,41 +92,41 @@ def sides_of(directories: Sequence[Path]) -> list[tuple[RunModel, RunModel]]:
             )
         return [(base, side) for side in rest]
     pairs: list[tuple[RunModel, RunModel]] = []
-    for run in others:
-        same = [(base, side) for base in first for side in run if base.name == side.name]
-        pairs += same or [(first[0], run[0])]
-    return [_apart(base, side) for base, side in pairs]
+    for run in other_runs:
+        same_name = [(base, side) for base in first for side in run if base.name == side.name]
+        pairs += same_name or [(first[0], run[0])]
+    return [_label_with_runs(base, side) for base, side in pairs]
 
 
-def _models_of(run: RunDirectory) -> list[RunModel]:
+def _load_models(run: RunDirectory) -> list[RunModel]:
     summary = run.read_summary()
     for lens in summary.get("lenses") or ():
-        LENSES.check_recorded(str(lens.get("source")), run.root)
+        LENSES.check_recorded_name(str(lens.get("source")), run.root)
         for task in lens.get("tasks") or ():
-            TASKS.check_recorded(str(task), run.root)
+            TASKS.check_recorded_name(str(task), run.root)
     for corpus in summary.get("corpus") or ():
-        LANGUAGES.check_recorded(str(corpus.get("language")), run.root)
-    models = [one for one in summary.get("models") or () if one.get("name")]
+        LANGUAGES.check_recorded_name(str(corpus.get("language")), run.root)
+    models = [model for model in summary.get("models") or () if model.get("name")]
     if not models:
         raise InputError(f"{run.root}: the run names no model")
-    return [RunModel(run=run, summary=summary, model=one, label=str(one["name"])) for one in models]
+    return [RunModel(run=run, summary=summary, model=model, label=str(model["name"])) for model in models]
 
 
-def _apart(base: RunModel, side: RunModel) -> tuple[RunModel, RunModel]:
+def _label_with_runs(base: RunModel, side: RunModel) -> tuple[RunModel, RunModel]:
     """Add the run to both labels if they are the same."""
     if base.label != side.label:
         return base, side
-    names = [one.run.root.resolve().name for one in (base, side)]
+    names = [model.run.root.resolve().name for model in (base, side)]
     if names[0] == names[1]:
-        names = [str(one.run.root) for one in (base, side)]
+        names = [str(model.run.root) for model in (base, side)]
     base, side = (
-        dataclasses.replace(one, label=f"{one.label} ({name})")
-        for one, name in zip((base, side), names, strict=True)
+        dataclasses.replace(model, label=f"{model.label} ({name})")
+        for model, name in zip((base, side), names, strict=True)
     )
     return base, side
 
 
-def checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[int, RunModel]]:
+def load_checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[int, RunModel]]:
     """Load the models of all runs whose own name, or whose run's name, contains a training step.
 
     Args:
@@ -140,21 +140,21 @@ def checkpoints(directories: Sequence[Path], pattern: str) -> list[tuple[int, Ru
         InputError: A folder holds no run.
         UsageError: The expression cannot be used, fewer than three checkpoints fit, or two have one step.
     """
-    step = step_of(pattern)
-    found: dict[int, RunModel] = {}
+    parse_step = compile_step_pattern(pattern)
+    models: dict[int, RunModel] = {}
     for directory in directories:
-        for side in _models_of(RunDirectory(directory)):
-            at = step(side.name)
-            at = step(directory.resolve().name) if at is None else at
-            if at is None:
+        for side in _load_models(RunDirectory(directory)):
+            step = parse_step(side.name)
+            step = parse_step(directory.resolve().name) if step is None else step
+            if step is None:
                 continue
-            if at in found:
+            if step in models:
                 raise UsageError(
-                    f"--series {pattern!r}: {found[at].name} and {side.name} are both of step {at}"
+                    f"--series {pattern!r}: {models[step].name} and {side.name} are both of step {step}"
                 )
-            found[at] = dataclasses.replace(side, label=f"step {at}")
-    if len(found) < FEWEST:
+            models[step] = dataclasses.replace(side, label=f"step {step}")
+    if len(models) < MIN_CHECKPOINTS:
         raise UsageError(
-            f"--series {pattern!r}: {len(found)} checkpoint(s) fit, a series needs {FEWEST} or more"
+            f"--series {pattern!r}: {len(models)} checkpoint(s) fit, a series needs {MIN_CHECKPOINTS} or more"
         )
-    return sorted(found.items())
+    return sorted(models.items())

@@ -11,8 +11,8 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.results.headlines import LOCAL_CUES, OUTCOMES
-from sonde.results.pairing import IDENTITY, Compared
-from sonde.results.schema import SELECTION, in_words
+from sonde.results.pairing import IDENTITY_COLUMNS, ComparableMetric
+from sonde.results.schema import SELECTION, dimensions_text
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import (
     COUNT,
@@ -23,12 +23,12 @@ from sonde.results.text_format import (
     Number,
     PValue,
     Row,
-    counted,
-    plain_words,
+    format_name,
+    plural,
 )
-from sonde.stats.verdict import amount, least_size, why_no_verdict
+from sonde.stats.verdict import classify_effect, minimum_effect, no_verdict_reason
 
-_COUNTED = {
+_OUTCOME_PHRASES = {
     **OUTCOMES,
     "slight": "apart by less than matters",
     "alike": "without a difference that matters",
@@ -37,18 +37,18 @@ _COUNTED = {
 """The same of a number of numbers."""
 
 
-_IN_PERCENT = ("accuracy", "first_hit", "p_at_k", "preferred", "classification", "localisation_repair")
+_PERCENT_METRICS = ("accuracy", "first_hit", "p_at_k", "preferred", "classification", "localisation_repair")
 
 
-def with_words(differences: pl.DataFrame) -> pl.DataFrame:
+def add_text_columns(differences: pl.DataFrame) -> pl.DataFrame:
     """Add the text columns that tables and charts show to rows of ``comparison.parquet``.
 
     Added are ``what`` (the number in words), ``about`` (its dimensions, other names, layer and pooling),
     ``label`` (the dimensions without what the models chose), ``dimension`` (their names alone), ``said`` (the
     outcome in words) and ``strength``, the difference as a multiple of the one that would have been detected.
     """
-    chosen = _names().list.contains(SELECTION)
-    about = in_words(without=(SELECTION,))
+    is_selection = _dimension_names().list.contains(SELECTION)
+    description = dimensions_text(exclude=(SELECTION,))
     layer = (
         pl.when(pl.col("layer").is_null() | pl.col("base_layer").is_null())
         .then(pl.lit(""))
@@ -57,25 +57,25 @@ def with_words(differences: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.format("layer {} against {}", "layer", "base_layer"))
     )
     head = pl.when(pl.col("head").is_null()).then(pl.lit("")).otherwise(pl.format("head {}", "head"))
-    counted = [_where_it_varies("matching"), _where_it_varies("aggregation")]
-    place = [_where_it_varies("pooling"), _where_it_varies("side")]
+    rule_texts = [_text_if_varies("matching"), _text_if_varies("aggregation")]
+    position_texts = [_text_if_varies("pooling"), _text_if_varies("side")]
     # What a model chose stands in the table, not beside every dot.
-    own_layer = pl.when(chosen | pl.col("head").is_not_null()).then(pl.lit("")).otherwise(layer)
-    others = pl.lit("")
+    own_layer = pl.when(is_selection | pl.col("head").is_not_null()).then(pl.lit("")).otherwise(layer)
+    other_names = pl.lit("")
     if "other_names" in differences.columns:
-        several = pl.col("other_names").list.len() > 0
-        listed = pl.format("the same as {}", pl.col("other_names").list.join("; "))
-        others = pl.when(several).then(listed).otherwise(others)
-    parts = _joined(about, others, layer, head, *place, *counted)
-    shown = _joined(about, own_layer, *place, *counted)
+        has_other_names = pl.col("other_names").list.len() > 0
+        same_as = pl.format("the same as {}", pl.col("other_names").list.join("; "))
+        other_names = pl.when(has_other_names).then(same_as).otherwise(other_names)
+    parts = _join_texts(description, other_names, layer, head, *position_texts, *rule_texts)
+    label = _join_texts(description, own_layer, *position_texts, *rule_texts)
     k = pl.when(pl.col("metric") == "p_at_k").then(pl.format("P@{}", "k"))
-    named = k.otherwise(pl.col("metric").str.replace_all("_", " "))
+    metric = k.otherwise(pl.col("metric").str.replace_all("_", " "))
     task = pl.when(pl.col("task") == "").then(pl.lit("")).otherwise(pl.format("{}: ", "task"))
     return differences.with_columns(
-        what=pl.concat_str(task, named),
+        what=pl.concat_str(task, metric),
         about=parts,
-        label=shown,
-        dimension=_names().list.join(", "),
+        label=label,
+        dimension=_dimension_names().list.join(", "),
         said=pl.when((pl.col("outcome") == "undecided") & (pl.col("why") != ""))
         .then(pl.lit(TOO_LITTLE))
         .otherwise(pl.col("outcome").replace(OUTCOMES)),
@@ -83,67 +83,69 @@ def with_words(differences: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _where_it_varies(name: str) -> pl.Expr:
+def _text_if_varies(name: str) -> pl.Expr:
     """Return the value of a column if it varies within a lens, else empty text."""
     value = pl.col(name).fill_null("")
-    alone = (value == "") | (value.n_unique().over("lens") == 1)
-    return pl.when(alone).then(pl.lit("")).otherwise(pl.concat_str(pl.lit(f"{name} "), value))
+    is_constant = (value == "") | (value.n_unique().over("lens") == 1)
+    return pl.when(is_constant).then(pl.lit("")).otherwise(pl.concat_str(pl.lit(f"{name} "), value))
 
 
-def _joined(*parts: pl.Expr) -> pl.Expr:
+def _join_texts(*parts: pl.Expr) -> pl.Expr:
     return pl.concat_list(*parts).list.eval(pl.element().filter(pl.element() != "")).list.join(", ")
 
 
-def overview(differences: pl.DataFrame) -> pl.DataFrame:
+def select_overview(differences: pl.DataFrame) -> pl.DataFrame:
     """Select one row for each pair of models, lens, task and language: the metric that covers most data."""
-    chosen = _names().list.contains(SELECTION)
-    ranked = differences.with_row_index("_place").with_columns(
-        _inner=_names().list.len() - chosen.cast(pl.UInt32),
-        _layered=pl.col("layer").is_not_null() & ~chosen,
+    is_selection = _dimension_names().list.contains(SELECTION)
+    frame = differences.with_row_index("_place").with_columns(
+        _inner=_dimension_names().list.len() - is_selection.cast(pl.UInt32),
+        _layered=pl.col("layer").is_not_null() & ~is_selection,
     )
     keys = ["base", "model", "lens", "task", "language", "side"]
-    first = ranked.sort("_inner", "_layered", "_place").group_by(keys, maintain_order=True).first()
+    first = frame.sort("_inner", "_layered", "_place").group_by(keys, maintain_order=True).first()
     return first.sort("_place").select(differences.columns)
 
 
-def _names() -> pl.Expr:
+def _dimension_names() -> pl.Expr:
     return pl.col("dimensions").list.eval(pl.element().struct.field("name"))
 
 
-def changed(differences: pl.DataFrame, outcome: str) -> pl.DataFrame:
+def select_outcome(differences: pl.DataFrame, outcome: str) -> pl.DataFrame:
     """Select the differences with an outcome, the strongest first."""
     rows = differences.filter(pl.col("outcome") == outcome)
     return rows.sort("strength", descending=True, nulls_last=True, maintain_order=True)
 
 
-def counts(differences: pl.DataFrame) -> list[dict[str, Any]]:
+def count_outcomes(differences: pl.DataFrame) -> list[dict[str, Any]]:
     """Count the outcomes of each lens."""
     rows: list[dict[str, Any]] = []
     for (base, model, lens), part in differences.group_by("base", "model", "lens", maintain_order=True):
-        said = dict(part.group_by("outcome").len().iter_rows())
-        too_few = part.filter(pl.col("why") != "").height
+        outcomes = dict(part.group_by("outcome").len().iter_rows())
+        n_without_verdict = part.filter(pl.col("why") != "").height
         rows.append(
             {
                 "base": base,
                 "model": model,
                 "lens": lens,
                 "compared": part.height,
-                **{name: said.get(name, 0) for name in OUTCOMES},
-                "undecided": said.get("undecided", 0) - too_few,
-                "no_verdict": too_few,
+                **{name: outcomes.get(name, 0) for name in OUTCOMES},
+                "undecided": outcomes.get("undecided", 0) - n_without_verdict,
+                "no_verdict": n_without_verdict,
             }
         )
     return rows
 
 
-def in_sentence(row: Mapping[str, Any]) -> str:
+def format_counts(row: Mapping[str, Any]) -> str:
     """Format the counts of a lens, for example ``"3 better, 4 with no difference found; of 7 numbers"``."""
-    said = [f"{row[name]:,} {words}" for name, words in _COUNTED.items() if row[name]]
-    few = [f"{row['no_verdict']:,} with {TOO_LITTLE}"] if row["no_verdict"] else []
-    return f"{', '.join([*said, *few])}; of {counted(row['compared'], 'number')}"
+    phrases = [f"{row[name]:,} {words}" for name, words in _OUTCOME_PHRASES.items() if row[name]]
+    no_verdict = [f"{row['no_verdict']:,} with {TOO_LITTLE}"] if row["no_verdict"] else []
+    return f"{', '.join([*phrases, *no_verdict])}; of {plural(row['compared'], 'number')}"
 
 
-def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, outcome: bool = True) -> Table:
+def differences_table(
+    summary: str, rows: pl.DataFrame | Sequence[Row], *, show_models: bool, show_outcome: bool = True
+) -> Table:
     """Build the table of differences.
 
     Args:
@@ -156,14 +158,14 @@ def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, ou
     return Table(
         summary=summary,
         columns=[
-            *([pair] if several else []),
+            *([pair] if show_models else []),
             Column(title="Lens", value="lens"),
             Column(title="Number", value="what"),
             Column(title="Of what", value="about", format=Format(missing="")),
-            Column(title="Held against", value="base_value", format=_form(Number)),
-            Column(title="Value", value="value", format=_form(Number)),
-            Column(title="Difference", value="difference", format=_form(Number)),
-            Column(title="95 % interval", value=_bounds, format=_form(Interval)),
+            Column(title="Held against", value="base_value", format=_score_format(Number)),
+            Column(title="Value", value="value", format=_score_format(Number)),
+            Column(title="Difference", value="difference", format=_score_format(Number)),
+            Column(title="95 % interval", value=_to_estimate, format=_score_format(Interval)),
             Column(
                 title="Adjusted p",
                 value="p_adjusted",
@@ -173,7 +175,7 @@ def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, ou
             Column(
                 title="Detectable",
                 value="detectable",
-                format=_form(Number),
+                format=_score_format(Number),
                 help="The difference that four of five such comparisons would have found, at the level that "
                 "Benjamini and Hochberg ask for among all of them.",
             ),
@@ -184,48 +186,48 @@ def table(summary: str, rows: pl.DataFrame | Sequence[Row], *, several: bool, ou
                 format=Number(digits=1),
                 help="Equally large clusters that the observations are worth; below ten no verdict is drawn.",
             ),
-            *([Column(title="Outcome", value="said")] if outcome else []),
+            *([Column(title="Outcome", value="said")] if show_outcome else []),
         ],
         rows=rows,
     )
 
 
-def _form(kind: type[Number]) -> Any:
+def _score_format(kind: type[Number]) -> Any:
     """Choose the format: shares in per cent, other numbers with three decimals."""
 
     def form(row: Row) -> Format:
-        return kind(digits=1 if row["metric"] in _IN_PERCENT else 3, scale=scale_of(row))
+        return kind(digits=1 if row["metric"] in _PERCENT_METRICS else 3, scale=display_scale(row))
 
     return form
 
 
-def _bounds(row: Row) -> Row:
+def _to_estimate(row: Row) -> Row:
     return {"value": row["difference"], "ci_low": row["ci_low"], "ci_high": row["ci_high"]}
 
 
-def unit_of(row: Row) -> str:
+def difference_unit(row: Row) -> str:
     """Return the unit of a number's difference, for the axis of a chart."""
-    unit = "percentage points" if row["metric"] in _IN_PERCENT else plain_words(row["metric"])
+    unit = "percentage points" if row["metric"] in _PERCENT_METRICS else format_name(row["metric"])
     return f"{unit} ({row['better']} is better)" if row["better"] else unit
 
 
-def scale_of(row: Row) -> float:
+def display_scale(row: Row) -> float:
     """Return the factor by which a number is displayed."""
-    return 100.0 if row["metric"] in _IN_PERCENT else 1.0
+    return 100.0 if row["metric"] in _PERCENT_METRICS else 1.0
 
 
-FEWEST = 3
+MIN_CHECKPOINTS = 3
 """Checkpoints that a series needs."""
 
 
-_BY_RANK = ("p_at_k", "first_hit")
+_RANK_METRICS = ("p_at_k", "first_hit")
 """Metrics whose ``k`` is a part of the question; of others it says how the number was made."""
 
 
-_QUESTION = [name for name in IDENTITY if name != "dimensions"]
+_QUESTION_COLUMNS = [name for name in IDENTITY_COLUMNS if name != "dimensions"]
 
 
-def step_of(pattern: str) -> Callable[[str], int | None]:
+def compile_step_pattern(pattern: str) -> Callable[[str], int | None]:
     r"""Compile a pattern to a function from a name to its step, the one group of the expression.
 
     Raises:
@@ -244,18 +246,18 @@ def step_of(pattern: str) -> Callable[[str], int | None]:
         )
 
     def step(name: str) -> int | None:
-        found = expression.search(name)
-        if found is None or not found[1].isdecimal():
+        match = expression.search(name)
+        if match is None or not match[1].isdecimal():
             return None
-        return int(found[1])
+        return int(match[1])
 
     return step
 
 
-def series_frame(
+def build_series(
     checkpoints: Iterable[tuple[int, pl.DataFrame]],
-    compared: Mapping[str, Sequence[Compared]],
-    least: Mapping[str, float] = MappingProxyType({}),
+    metrics: Mapping[str, Sequence[ComparableMetric]],
+    minimum_effects: Mapping[str, float] = MappingProxyType({}),
 ) -> pl.DataFrame:
     """Collect the compared metrics of every checkpoint with their best controls.
 
@@ -271,67 +273,81 @@ def series_frame(
         as matters, and may be called a finding.
     """
     parts: list[pl.DataFrame] = []
-    for step, scores in sorted(checkpoints, key=lambda one: one[0]):
+    for step, scores in sorted(checkpoints, key=lambda checkpoint: checkpoint[0]):
         rows = scores.to_dicts()
-        beside: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        controls: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for row in rows:
             if row["control"] not in (None, LOCAL_CUES) and row["value"] is not None:
-                beside.setdefault(_asked(row), []).append(row)
-        kept: list[dict[str, Any]] = []
+                controls.setdefault(_question_key(row), []).append(row)
+        output: list[dict[str, Any]] = []
         for row in rows:
-            wanted = next((one for one in compared.get(row["lens"], ()) if _takes(one, row)), None)
-            if wanted is None:
+            metric = next(
+                (candidate for candidate in metrics.get(row["lens"], ()) if _matches_metric(candidate, row)),
+                None,
+            )
+            if metric is None:
                 continue
-            higher = wanted.better != "lower"
+            higher = metric.direction != "lower"
             values = [
-                one["value"]
-                for one in beside.get(_asked(row), ())
-                if all(one[name] in (None, row[name]) for name in ("layer", "head"))
+                control["value"]
+                for control in controls.get(_question_key(row), ())
+                if all(control[name] in (None, row[name]) for name in ("layer", "head"))
             ]
             best = (max(values) if higher else min(values)) if values else None
-            kept.append(
-                {**row, "step": step, "control_value": best, "above": _above(row, best, least, higher=higher)}
+            output.append(
+                {
+                    **row,
+                    "step": step,
+                    "control_value": best,
+                    "above": _beats_control(row, best, minimum_effects, higher=higher),
+                }
             )
         schema = {**scores.schema, "step": pl.Int64, "control_value": pl.Float64, "above": pl.Boolean}
-        parts.append(pl.DataFrame(kept, schema=schema, orient="row"))
+        parts.append(pl.DataFrame(output, schema=schema, orient="row"))
     return pl.concat(parts)
 
 
-def _asked(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _question_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the key that a control shares with its number, whatever was selected for either."""
-    asked = (
+    question = (
         row[name] for name in ("lens", "task", "language", "split", "side", "metric", "pooling", "matching")
     )
-    ranks = row["k"] if row["metric"] in _BY_RANK else None
-    return (*asked, ranks, tuple((one["name"], one["value"]) for one in row["dimensions"]))
-
-
-def _takes(one: Compared, row: Mapping[str, Any]) -> bool:
+    ranks = row["k"] if row["metric"] in _RANK_METRICS else None
     return (
-        row["metric"] == one.metric
-        and row["control"] is None
-        and row["split"] not in ("train", "valid")
-        and one.k in (None, row["k"])
-        and one.method in (None, row["method"])
-        and one.tokenizers != "other"
-        and not any(held["name"] in one.without for held in row["dimensions"])
-        and {*one.within} <= {held["name"] for held in row["dimensions"]}
+        *question,
+        ranks,
+        tuple((dimension["name"], dimension["value"]) for dimension in row["dimensions"]),
     )
 
 
-def _above(
-    row: Mapping[str, Any], control: float | None, least: Mapping[str, float], *, higher: bool
+def _matches_metric(metric: ComparableMetric, row: Mapping[str, Any]) -> bool:
+    return (
+        row["metric"] == metric.metric
+        and row["control"] is None
+        and row["split"] not in ("train", "valid")
+        and metric.k in (None, row["k"])
+        and metric.method in (None, row["method"])
+        and metric.tokenizers != "other"
+        and not any(dimension["name"] in metric.without for dimension in row["dimensions"])
+        and {*metric.within} <= {dimension["name"] for dimension in row["dimensions"]}
+    )
+
+
+def _beats_control(
+    row: Mapping[str, Any], control: float | None, minimum_effects: Mapping[str, float], *, higher: bool
 ) -> bool | None:
     if control is None:
         return None
-    if why_no_verdict(row):
+    if no_verdict_reason(row):
         return False
     value, low, high = (row[name] - control for name in ("value", "ci_low", "ci_high"))
-    size = least_size(row["metric"], row["ci_method"] or "", least)
-    return amount(value, low, high, size, sure=low > 0 or high < 0) == ("higher" if higher else "lower")
+    size = minimum_effect(row["metric"], row["ci_method"] or "", minimum_effects)
+    return classify_effect(value, low, high, size, is_sure=low > 0 or high < 0) == (
+        "higher" if higher else "lower"
+    )
 
 
-def crossings(series: pl.DataFrame) -> pl.DataFrame:
+def find_crossings(series: pl.DataFrame) -> pl.DataFrame:
     """Find the step at which each number crosses its control for good.
 
     Returns:
@@ -340,16 +356,16 @@ def crossings(series: pl.DataFrame) -> pl.DataFrame:
         stays above, null where it is not by the last; its ``first`` and ``last`` value, and the control's
         ``control_value`` at the last step.
     """
-    keys = [*_QUESTION, "about"]
-    ordered = series.filter(pl.col("above").is_not_null()).sort("step").with_columns(about=in_words())
-    several = pl.len().over([*keys, "step"]) > 1
-    placed = ordered.with_columns(
-        pl.when(several).then(pl.col(name)).alias(f"_{name}") for name in ("layer", "head")
+    keys = [*_QUESTION_COLUMNS, "about"]
+    rows = series.filter(pl.col("above").is_not_null()).sort("step").with_columns(about=dimensions_text())
+    has_several_positions = pl.len().over([*keys, "step"]) > 1
+    frame = rows.with_columns(
+        pl.when(has_several_positions).then(pl.col(name)).alias(f"_{name}") for name in ("layer", "head")
     )
     # From the last step backwards: above there and at every later one.
     stays = pl.col("above").reverse().cum_min().reverse().cast(pl.Boolean)
     return (
-        placed.group_by(*keys, "_layer", "_head", maintain_order=True)
+        frame.group_by(*keys, "_layer", "_head", maintain_order=True)
         .agg(
             crossed=pl.col("step").filter(stays).first(),
             first=pl.col("value").first(),

@@ -1,46 +1,57 @@
 """Corpora: named sources of code in, items out."""
 
-from sonde.corpora.engine.build import Building, build_corpus, rebuild_corpus
-from sonde.corpora.engine.candidates import Enough, FirstItems
-from sonde.corpora.engine.content_cache import content_key, kept_definitions, kept_imports
+from sonde.corpora.engine.build import BuildOptions, build_corpus, rebuild_corpus
+from sonde.corpora.engine.candidates import EnoughCheck, FirstItems
+from sonde.corpora.engine.content_cache import cached_definitions, cached_imports, content_key
 from sonde.corpora.engine.corpus import (
     DatedSource,
     Given,
-    Intake,
     Item,
     ItemSet,
     LabelledSource,
     Selection,
+    SkipCounter,
     Source,
     SourceFile,
     Tag,
     item_id,
 )
 from sonde.corpora.engine.decode import read_text
-from sonde.corpora.engine.dedup import NearDuplicateIndex, NearTexts, duplicate_tokens, near_clusters
+from sonde.corpora.engine.dedup import (
+    NearDuplicateIndex,
+    NearTexts,
+    cluster_near_duplicates,
+    duplicate_tokens,
+)
 from sonde.corpora.engine.lock import Lock, LockedItem, read_lock, write_lock
 from sonde.corpora.engine.read import (
     CORPORA,
-    brought_tasks,
     check_corpora,
     check_corpus,
     read_files,
     read_items,
+    tasks_from_corpora,
 )
-from sonde.corpora.engine.select import BEYOND_CAP, BEYOND_LIMIT, content_hash, reserved, select, split
+from sonde.corpora.engine.select import (
+    BEYOND_CAP,
+    BEYOND_LIMIT,
+    content_hash,
+    is_holdout_package,
+    select,
+    split,
+)
 from sonde.corpora.engine.staging import Manifest, ManifestRow, read_manifest
-from sonde.corpora.engine.walk import language_of_path
+from sonde.corpora.engine.walk import find_path_language
 
 __all__ = [
     "BEYOND_CAP",
     "BEYOND_LIMIT",
     "CORPORA",
-    "Building",
+    "BuildOptions",
     "DatedSource",
-    "Enough",
+    "EnoughCheck",
     "FirstItems",
     "Given",
-    "Intake",
     "Item",
     "ItemSet",
     "LabelledSource",
@@ -51,29 +62,30 @@ __all__ = [
     "NearDuplicateIndex",
     "NearTexts",
     "Selection",
+    "SkipCounter",
     "Source",
     "SourceFile",
     "Tag",
-    "brought_tasks",
     "build_corpus",
+    "cached_definitions",
+    "cached_imports",
     "check_corpora",
     "check_corpus",
+    "cluster_near_duplicates",
     "content_hash",
     "content_key",
     "duplicate_tokens",
+    "find_path_language",
+    "is_holdout_package",
     "item_id",
-    "kept_definitions",
-    "kept_imports",
-    "language_of_path",
-    "near_clusters",
     "read_files",
     "read_items",
     "read_lock",
     "read_manifest",
     "read_text",
     "rebuild_corpus",
-    "reserved",
     "select",
     "split",
+    "tasks_from_corpora",
     "write_lock",
 ]

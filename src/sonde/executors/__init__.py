@@ -12,17 +12,17 @@ from sonde.base.registry import Registry
 
 __all__ = [
     "EXECUTORS",
-    "IN_FLIGHT",
-    "Cluster",
+    "JOBS_PER_WORKER",
+    "ClusterExecutor",
     "Executor",
-    "KeepsProcesses",
-    "cores",
-    "kept_processes",
-    "on_cluster",
-    "reach",
+    "PersistentExecutor",
+    "connect_executor",
+    "count_cores",
+    "is_on_cluster",
+    "keep_processes",
 ]
 
-IN_FLIGHT = 2
+JOBS_PER_WORKER = 2
 """Maximum of jobs in flight per worker: one to run, and one so that the worker need not wait."""
 
 Job = TypeVar("Job")
@@ -60,10 +60,10 @@ class Executor(Protocol):
 
 
 @runtime_checkable
-class KeepsProcesses(Executor, Protocol):
+class PersistentExecutor(Executor, Protocol):
     """Protocol of an executor whose processes may outlive a map."""
 
-    def kept_processes(self, workers: int) -> AbstractContextManager[None]:
+    def keep_processes(self, workers: int) -> AbstractContextManager[None]:
         """Keep processes between the maps in this context, for jobs that need no accelerator.
 
         They start when the first map needs them. A process takes seconds to start and import its code, which
@@ -76,7 +76,7 @@ class KeepsProcesses(Executor, Protocol):
 
 
 @runtime_checkable
-class Cluster(Executor, Protocol):
+class ClusterExecutor(Executor, Protocol):
     """Protocol of an executor for other machines, to which a run connects before it reads anything."""
 
     def connect(self, address: str, workers: int) -> None:
@@ -95,18 +95,18 @@ class Cluster(Executor, Protocol):
 EXECUTORS: Registry[Executor] = Registry("sonde.executors", "executor", "executor", protocols=(Executor,))
 
 
-def kept_processes(name: str, workers: int) -> AbstractContextManager[None]:
+def keep_processes(name: str, workers: int) -> AbstractContextManager[None]:
     """Keep the processes of an executor between maps, see `PersistentExecutor`; others ignore it."""
     executor = EXECUTORS.load(name)
-    return executor.kept_processes(workers) if isinstance(executor, KeepsProcesses) else nullcontext()
+    return executor.keep_processes(workers) if isinstance(executor, PersistentExecutor) else nullcontext()
 
 
-def on_cluster(name: str) -> bool:
+def is_on_cluster(name: str) -> bool:
     """Return whether an executor may run jobs on other machines."""
-    return isinstance(EXECUTORS.load(name), Cluster)
+    return isinstance(EXECUTORS.load(name), ClusterExecutor)
 
 
-def reach(name: str, address: str, workers: int) -> None:
+def connect_executor(name: str, address: str, workers: int) -> None:
     """Connect an executor to its machines.
 
     Args:
@@ -119,7 +119,7 @@ def reach(name: str, address: str, workers: int) -> None:
         UsageError: Nothing answers at the address, or the executor takes none.
     """
     executor = EXECUTORS.load(name)
-    if isinstance(executor, Cluster):
+    if isinstance(executor, ClusterExecutor):
         executor.connect(address, workers)
     elif address:
         raise UsageError(
@@ -128,7 +128,7 @@ def reach(name: str, address: str, workers: int) -> None:
         )
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Count the CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -14,38 +14,38 @@ from multiprocessing import connection
 from threading import Thread
 from typing import TypeVar
 
-from sonde.base.child_process import safe_children
+from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import SondeError
-from sonde.executors import IN_FLIGHT
+from sonde.executors import JOBS_PER_WORKER
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def _begin(workers: int) -> None:
+def _start_worker(workers: int) -> None:
     """Initialise a worker: share the cores before a numerical library starts, and exit with the parent."""
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
         os.environ.setdefault(name, threads)
     # An idle worker does not notice that its parent was killed, and keeps its model in memory.
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=_exit_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
     os._exit(1)
 
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 """Interval of checks for dead workers while no result arrives."""
 
-_kept: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept", default=None)
+_persistent_pool: ContextVar[ProcessPoolExecutor | None] = ContextVar("kept", default=None)
 
 
 @contextmanager
-def _starts_processes(workers: int) -> Generator[None]:
+def _translate_start_errors(workers: int) -> Generator[None]:
     """Translate errors of starting processes in this context.
 
     Raises:
@@ -53,7 +53,7 @@ def _starts_processes(workers: int) -> Generator[None]:
         BrokenProcessPool: A worker died while another one was started, and closed the pipes.
     """
     try:
-        with safe_children():
+        with safe_path_environment():
             yield
     except OSError as error:
         # Errors of the system have a number; a pipe that the pool closed meanwhile ("handle is closed")
@@ -66,12 +66,12 @@ def _starts_processes(workers: int) -> Generator[None]:
         ) from error
 
 
-def _started(workers: int) -> ProcessPoolExecutor:
-    with _starts_processes(workers):
+def _start_pool(workers: int) -> ProcessPoolExecutor:
+    with _translate_start_errors(workers):
         return ProcessPoolExecutor(
             workers,
             mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
+            initializer=_start_worker,
             initargs=(workers,),
         )
 
@@ -83,63 +83,65 @@ class LocalExecutor:
         self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
         """Yield jobs with results, see `Executor.map`; a single job or worker runs in this process."""
-        left = iter(jobs)
-        first = list(islice(left, workers)) if workers > 1 else []
+        remaining = iter(jobs)
+        first = list(islice(remaining, workers)) if workers > 1 else []
         if len(first) <= 1:
-            for job in chain(first, left):
+            for job in chain(first, remaining):
                 yield job, function(job)
             return
-        kept = _kept.get()
-        pool = kept or _started(len(first))
-        flying: dict[Future[Result], Job] = {}
+        persistent_pool = _persistent_pool.get()
+        pool = persistent_pool or _start_pool(len(first))
+        futures: dict[Future[Result], Job] = {}
         try:
-            for job in chain(first, left):
+            for job in chain(first, remaining):
                 # Submitting a job may start a process.
-                with _starts_processes(workers):
-                    flying[pool.submit(function, job)] = job
-                if len(flying) == IN_FLIGHT * len(first):
-                    yield from _finished(pool, flying)
-            while flying:
-                yield from _finished(pool, flying)
+                with _translate_start_errors(workers):
+                    futures[pool.submit(function, job)] = job
+                if len(futures) == JOBS_PER_WORKER * len(first):
+                    yield from _yield_results(pool, futures)
+            while futures:
+                yield from _yield_results(pool, futures)
         except BrokenProcessPool as error:
             raise SondeError(
                 f"a worker process of {workers} died (out of memory?); finished parts are kept, "
                 "run the same command again, with fewer --workers if it repeats"
             ) from error
         finally:
-            if kept is None:
+            if persistent_pool is None:
                 pool.shutdown(wait=True, cancel_futures=True)
             else:
-                for future in flying:
+                for future in futures:
                     future.cancel()
 
     @contextmanager
-    def kept_processes(self, workers: int) -> Generator[None]:
+    def keep_processes(self, workers: int) -> Generator[None]:
         """Keep processes, see `PersistentExecutor.keep_processes`; a no-op for one worker or fewer."""
         if workers <= 1:
             yield
             return
-        pool = _started(workers)
-        token = _kept.set(pool)
+        pool = _start_pool(workers)
+        token = _persistent_pool.set(pool)
         try:
             yield
         finally:
-            _kept.reset(token)
+            _persistent_pool.reset(token)
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _finished(pool: ProcessPoolExecutor, flying: dict[Future[Result], Job]) -> Iterator[tuple[Job, Result]]:
+def _yield_results(
+    pool: ProcessPoolExecutor, futures: dict[Future[Result], Job]
+) -> Iterator[tuple[Job, Result]]:
     """Wait for at least one future; yield and remove all that are done."""
     done: set[Future[Result]] = set()
     while not done:
-        done, _ = wait(flying, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+        done, _ = wait(futures, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
         if not done:
-            _break_if_worker_died(pool)
+            _break_dead_pool(pool)
     for future in done:
-        yield flying.pop(future), future.result()
+        yield futures.pop(future), future.result()
 
 
-def _break_if_worker_died(pool: ProcessPoolExecutor) -> None:
+def _break_dead_pool(pool: ProcessPoolExecutor) -> None:
     """Stop a pool whose worker has died, so that its futures raise `BrokenProcessPool`.
 
     The pool notices by itself, unless the worker died while it sent a result: then the pool's thread waits

@@ -32,12 +32,12 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from sonde.base.error_log import append_native_error, log_path, send_native_errors_to_log
+from sonde.base.error_log import log_native_error, log_path, redirect_native_errors
 from sonde.base.errors import SondeError, StoreError, UsageError
-from sonde.base.plugins import handed_in
-from sonde.executors import cores
+from sonde.base.plugins import get_plugin_environment
+from sonde.executors import count_cores
 
-HERE = "local"
+LOCAL_ADDRESS = "local"
 """Ray's address for a new cluster on this machine."""
 
 
@@ -45,11 +45,11 @@ _OBJECT_STORE_BYTES = 100_000_000
 """Object store of a local cluster: jobs and results are small, tables are written to the folder."""
 
 
-_ANSWER_SECONDS = 10
+_CONNECT_SECONDS = 10
 """Time limit for the first answer of a cluster, in seconds."""
 
 
-_SETTINGS = {
+_ENVIRONMENT_DEFAULTS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_enable_metrics_collection": "0",
@@ -60,13 +60,13 @@ _SETTINGS = {
 """Defaults of environment variables that Ray reads on import."""
 
 
-def load() -> Any:
+def import_ray() -> Any:
     """Import and return Ray.
 
     Raises:
         UsageError: Ray is not installed.
     """
-    for name, value in _SETTINGS.items():
+    for name, value in _ENVIRONMENT_DEFAULTS.items():
         os.environ.setdefault(name, value)
     try:
         return importlib.import_module("ray")
@@ -74,18 +74,18 @@ def load() -> Any:
         raise UsageError("the executor 'ray' needs Ray: pip install 'sonde[ray]'") from error
 
 
-def start(ray: Any, workers: int) -> None:
+def start_cluster(ray: Any, workers: int) -> None:
     """Start a cluster on this machine, which ends with this process."""
-    _begin(
+    _initialise_ray(
         ray,
-        address=HERE,
-        num_cpus=max(cores(), workers),
+        address=LOCAL_ADDRESS,
+        num_cpus=max(count_cores(), workers),
         object_store_memory=_OBJECT_STORE_BYTES,
         include_dashboard=False,
     )
 
 
-def join(ray: Any, address: str) -> None:
+def join_cluster(ray: Any, address: str) -> None:
     """Join a running cluster, after a quick check of its address, since Ray itself waits for minutes.
 
     Raises:
@@ -94,10 +94,10 @@ def join(ray: Any, address: str) -> None:
     try:
         if ":" in address:
             host, _, port = address.rpartition("/")[2].rpartition(":")
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
             if "://" not in address:
-                _must_be_ray(address)
-        _begin(ray, address=address)
+                _check_ray_health(address)
+        _initialise_ray(ray, address=address)
     except (OSError, ImportError, ValueError, RuntimeError, subprocess.SubprocessError) as error:
         raise UsageError(
             f"no Ray cluster answers at {address!r}; start one with `ray start --head`, or leave out "
@@ -105,66 +105,66 @@ def join(ray: Any, address: str) -> None:
         ) from error
 
 
-def leave(ray: Any) -> None:
+def leave_cluster(ray: Any) -> None:
     """Leave a lost cluster in a thread, since Ray's shutdown may wait forever for an answer."""
     atexit.unregister(ray.shutdown)
-    leaving = threading.Thread(target=ray.shutdown, name="ray-shutdown", daemon=True)
-    leaving.start()
-    leaving.join(_ANSWER_SECONDS)
-    if leaving.is_alive():
+    thread = threading.Thread(target=ray.shutdown, name="ray-shutdown", daemon=True)
+    thread.start()
+    thread.join(_CONNECT_SECONDS)
+    if thread.is_alive():
         # The thread would crash while the interpreter shuts down.
-        atexit.register(_end_at_once)
+        atexit.register(_exit_immediately)
 
 
-def _end_at_once() -> None:
+def _exit_immediately() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(1)
 
 
-def _begin(ray: Any, **options: Any) -> None:
+def _initialise_ray(ray: Any, **options: Any) -> None:
     """Initialise Ray in this process, send its messages to the log and restore the signal handler."""
-    in_main = threading.current_thread() is threading.main_thread()
-    terminate = signal.getsignal(signal.SIGTERM)
-    send_native_errors_to_log()
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    previous_handler = signal.getsignal(signal.SIGTERM)
+    redirect_native_errors()
     try:
         ray.init(log_to_driver=False, logging_level="error", **options)
     finally:
-        if in_main:
-            signal.signal(signal.SIGTERM, terminate)
+        if is_main_thread:
+            signal.signal(signal.SIGTERM, previous_handler)
     logger = logging.getLogger("ray")
     for handler in list(logger.handlers):
         logger.removeHandler(handler)
-    logger.addHandler(_ToLog())
+    logger.addHandler(_LogHandler())
     # Ray prints messages of nodes ("(raylet) ...") to standard output, among the command's own lines.
     worker = sys.modules.get("ray._private.worker")
     if hasattr(worker, "print_to_stdstream"):
         vars(worker)["print_to_stdstream"] = _print_to_log
 
 
-class _ToLog(logging.Handler):
+class _LogHandler(logging.Handler):
     """Logging handler that appends Ray's messages to the log."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        append_native_error(f"ray: {self.format(record)}")
+        log_native_error(f"ray: {self.format(record)}")
 
 
-def _print_to_log(data: dict[str, Any], *_: Any, **_named: Any) -> None:
+def _print_to_log(data: dict[str, Any], *_: Any, **_options: Any) -> None:
     lines = "\n".join(str(line) for line in data.get("lines", ()))
-    append_native_error(f"ray ({data.get('pid')}): {lines}")
+    log_native_error(f"ray ({data.get('pid')}): {lines}")
 
 
-def _must_be_ray(address: str) -> None:
+def _check_ray_health(address: str) -> None:
     """Check that Ray listens at an address, by its health-check command: its client waits for minutes."""
     subprocess.run(
         [sys.executable, "-P", "-m", "ray.scripts.scripts", "health-check", "--address", address],
         check=True,
         capture_output=True,
-        timeout=_ANSWER_SECONDS,
+        timeout=_CONNECT_SECONDS,
     )
 
 
-_PAUSE_SECONDS = 3.0
+_HEARTBEAT_SECONDS = 3.0
 """Pause between two queries, in seconds."""
 
 
@@ -197,11 +197,11 @@ class Heartbeat:
     def __init__(self, ray: Any, address: str) -> None:
         self._ray, self._address = ray, address
         self._asked = threading.Condition()
-        self._begun = self._answered = 0
-        self._stopped = False
+        self._question_number = self._answer_number = 0
+        self._is_stopped = False
         self._nodes: list[dict[str, Any]] = []
         self._places: list[tuple[str, int]] = []
-        self._seen = 0
+        self._last_answer_number = 0
         self._silence, self._checked = 0.0, time.monotonic()
 
     def __enter__(self) -> Self:
@@ -211,15 +211,15 @@ class Heartbeat:
 
     def __exit__(self, *_: object) -> None:
         with self._asked:
-            self._stopped = True
+            self._is_stopped = True
             self._asked.notify_all()
 
     def answers(self) -> bool:
         """Return whether a query that starts now is answered in time."""
         with self._asked:
-            after = self._begun
+            question_number = self._question_number
             self._asked.notify_all()
-            return self._asked.wait_for(lambda: self._answered > after, timeout=ANSWER_SECONDS)
+            return self._asked.wait_for(lambda: self._answer_number > question_number, timeout=ANSWER_SECONDS)
 
     def nodes(self) -> list[dict[str, Any]]:
         """Return the current nodes of the cluster.
@@ -228,51 +228,51 @@ class Heartbeat:
             ClusterLostError: The head does not answer.
         """
         while not self.answers():
-            self.must_answer()
+            self.check_silence()
         return self._nodes
 
-    def must_answer(self) -> None:
+    def check_silence(self) -> None:
         """Check the time without an answer, counted over the calls of this method.
 
         Raises:
             ClusterLostError: The silence is too long.
         """
-        now = time.monotonic()
+        current_time = time.monotonic()
         # Time in which this process itself was stopped does not count as silence.
-        self._silence += min(now - self._checked, 2 * ANSWER_SECONDS)
-        self._checked = now
-        if self._answered != self._seen:
-            self._silence, self._seen = 0.0, self._answered
+        self._silence += min(current_time - self._checked, 2 * ANSWER_SECONDS)
+        self._checked = current_time
+        if self._answer_number != self._last_answer_number:
+            self._silence, self._last_answer_number = 0.0, self._answer_number
         if self._silence >= SILENCE_SECONDS:
             raise ClusterLostError(self._address)
 
     def _ask(self) -> None:
-        while not self._stopped:
+        while not self._is_stopped:
             with self._asked:
-                self._begun += 1
-                number = self._begun
-            if nodes := self._answer():
+                self._question_number += 1
+                number = self._question_number
+            if nodes := self._query_nodes():
                 with self._asked:
-                    self._nodes, self._answered = nodes, number
+                    self._nodes, self._answer_number = nodes, number
                     self._asked.notify_all()
             with self._asked:
-                if not self._stopped:
-                    self._asked.wait(_PAUSE_SECONDS)
+                if not self._is_stopped:
+                    self._asked.wait(_HEARTBEAT_SECONDS)
 
-    def _answer(self) -> list[dict[str, Any]]:
+    def _query_nodes(self) -> list[dict[str, Any]]:
         """Return all nodes if the head answers and the node of this process is alive, else none."""
         try:
-            for place in self._places:
-                socket.create_connection(place, timeout=ANSWER_SECONDS).close()
+            for address in self._places:
+                socket.create_connection(address, timeout=ANSWER_SECONDS).close()
             nodes = self._ray.nodes()
             context = self._ray.get_runtime_context()
-            here = next(one for one in nodes if one["NodeID"] == context.get_node_id())
-            if not here["Alive"]:
+            local_node = next(node for node in nodes if node["NodeID"] == context.get_node_id())
+            if not local_node["Alive"]:
                 return []
             host, _, port = context.gcs_address.rpartition(":")
             self._places = [
                 (host.strip("[]"), int(port)),
-                (here["NodeManagerAddress"], int(here["NodeManagerPort"])),
+                (local_node["NodeManagerAddress"], int(local_node["NodeManagerPort"])),
             ]
         except Exception:
             # Any error is no answer: a lost node shows in many ways.
@@ -280,7 +280,7 @@ class Heartbeat:
         return nodes
 
 
-def accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float:
+def find_accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float:
     """Return the share of an accelerator per actor; 0 if the models of the jobs run on the CPU.
 
     Raises:
@@ -289,15 +289,15 @@ def accelerator_share(ray: Any, jobs: Sequence[Any], workers: int) -> float:
     devices = {str(job.model.device) for job in jobs if hasattr(job, "model")} - {"cpu"}
     if not devices:
         return 0.0
-    if numbered := sorted(device for device in devices if ":" in device):
-        bare = numbered[0].partition(":")[0]
+    if with_number := sorted(device for device in devices if ":" in device):
+        kind = with_number[0].partition(":")[0]
         raise UsageError(
-            f"device {numbered[0]!r}: Ray gives each actor an accelerator of its own; name {bare!r}"
+            f"device {with_number[0]!r}: Ray gives each actor an accelerator of its own; name {kind!r}"
         )
-    return share_of(int(ray.cluster_resources().get("GPU", 0)), workers)
+    return compute_accelerator_share(int(ray.cluster_resources().get("GPU", 0)), workers)
 
 
-def share_of(accelerators: int, workers: int) -> float:
+def compute_accelerator_share(accelerators: int, workers: int) -> float:
     """Compute the share of an accelerator per worker; workers share one if there are too few.
 
     >>> compute_accelerator_share(4, 2), compute_accelerator_share(4, 8), compute_accelerator_share(1, 3)
@@ -318,7 +318,7 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-ATTEMPTS = 3
+MAXIMUM_ATTEMPTS = 3
 """Starts of a job after which the death of its actor counts as the job's fault."""
 
 
@@ -326,14 +326,14 @@ NODES_LOST = 10
 """Losses of nodes with the same job after which the job counts as their cause; fewer may be preemptions."""
 
 
-_COMPARED = (
+_COMPARED_PACKAGES = (
     "sonde", "torch", "transformers", "tokenizers", "tree-sitter", "polars", "numpy", "scipy", "scikit-learn",
 )  # fmt: skip
 """Prefixes of the names of packages whose version can change a score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class ActorNode:
     """Node of an actor.
 
     Attributes:
@@ -349,33 +349,40 @@ class Worker:
     """Actor that reports its node and versions, then runs jobs in one process."""
 
     def greet(
-        self, tokens: Mapping[str, str], handed_in: Mapping[str, str]
-    ) -> tuple[Placed, dict[str, str], list[str]]:
+        self, tokens: Mapping[str, str], environment: Mapping[str, str]
+    ) -> tuple[ActorNode, dict[str, str], list[str]]:
         """Return the actor's node, its versions and the paths of tokens that it could not read.
 
         Args:
             tokens: Expected contents by path.
             environment: Environment variables with the paths of users' extensions.
         """
-        os.environ.update(handed_in)
-        unseen = [path for path, token in tokens.items() if _read(path) != token]
-        node = load().get_runtime_context().get_node_id()
-        return Placed(name=os.uname().nodename, node=node), versions(), unseen
+        os.environ.update(environment)
+        missing_paths = [path for path, token in tokens.items() if _read_token(path) != token]
+        node = import_ray().get_runtime_context().get_node_id()
+        return ActorNode(name=os.uname().nodename, node=node), get_versions(), missing_paths
 
     def run(self, function: Callable[[Any], Any], job: Any) -> Any:
         """Run a job and return its result."""
         return function(job)
 
 
-_kept: ContextVar[list[Any] | None] = ContextVar("kept", default=None)
+_idle_actors: ContextVar[list[Any] | None] = ContextVar("kept", default=None)
 """Idle actors without an accelerator in a context of `keep_processes`, else None."""
 
 
 @cache
-def versions() -> dict[str, str]:
+def get_versions() -> dict[str, str]:
     """Return the versions of packages that can change a score, by name."""
-    found = {(one.name or "").lower().replace("_", "-"): one.version for one in distributions()}
-    return {name: found[name] for name in sorted(found) if name.startswith(_COMPARED)}
+    versions_by_name = {
+        (distribution.name or "").lower().replace("_", "-"): distribution.version
+        for distribution in distributions()
+    }
+    return {
+        name: versions_by_name[name]
+        for name in sorted(versions_by_name)
+        if name.startswith(_COMPARED_PACKAGES)
+    }
 
 
 class RayExecutor:
@@ -391,10 +398,10 @@ class RayExecutor:
             UsageError: Ray is not installed, there is no cluster at the address, or this process is
                 connected to another one.
         """
-        ray, wanted = load(), address or os.environ.get("RAY_ADDRESS", "") or HERE
+        ray, cluster = import_ray(), address or os.environ.get("RAY_ADDRESS", "") or LOCAL_ADDRESS
         if not ray.is_initialized():
-            start(ray, workers) if wanted == HERE else join(ray, wanted)
-            self._joined = wanted
+            start_cluster(ray, workers) if cluster == LOCAL_ADDRESS else join_cluster(ray, cluster)
+            self._joined = cluster
         elif address and self._joined not in ("", address):
             raise UsageError(
                 f"this process is connected to the Ray cluster {self._joined!r}; {address!r} needs another "
@@ -412,49 +419,49 @@ class RayExecutor:
             SondeError: A node has other versions, a job failed, its actors died repeatedly, or the cluster is
                 lost.
         """
-        left = iter(jobs)
-        first = list(islice(left, max(1, workers)))
+        remaining = iter(jobs)
+        first = list(islice(remaining, max(1, workers)))
         if not first:
             return
         self.connect("", workers)
         if self._joined:
             # The folder of a run is created after the connection, and the log with it.
-            send_native_errors_to_log()
-        ray = load()
-        kept = _kept.get()
+            redirect_native_errors()
+        ray = import_ray()
+        idle_actors = _idle_actors.get()
         try:
-            with _tokens(first) as tokens, Heartbeat(ray, self._joined) as heartbeat:
-                accelerators = accelerator_share(ray, first, workers)
-                idle = None if accelerators else kept
-                pool = _Pool(ray, function, chain(first, left), accelerators, tokens, heartbeat)
+            with _write_tokens(first) as tokens, Heartbeat(ray, self._joined) as heartbeat:
+                accelerators = find_accelerator_share(ray, first, workers)
+                reusable_actors = None if accelerators else idle_actors
+                pool = _ActorPool(ray, function, chain(first, remaining), accelerators, tokens, heartbeat)
                 try:
                     for _ in first:
-                        pool.hire(idle.pop() if idle else None)
+                        pool.hire(reusable_actors.pop() if reusable_actors else None)
                     yield from pool.results()
                 finally:
-                    pool.close(idle)
+                    pool.close(reusable_actors)
         except ClusterLostError:
-            if kept:
-                kept.clear()
+            if idle_actors:
+                idle_actors.clear()
             if self._joined:
-                leave(ray)
+                leave_cluster(ray)
             raise
 
     @contextmanager
-    def kept_processes(self, workers: int) -> Generator[None]:
+    def keep_processes(self, workers: int) -> Generator[None]:
         """Keep actors without an accelerator, see `PersistentExecutor.keep_processes`."""
-        kept: list[Any] = []
-        token = _kept.set(kept)
+        actors: list[Any] = []
+        token = _idle_actors.set(actors)
         try:
             yield
         finally:
-            _kept.reset(token)
-            if kept:
-                with Heartbeat(load(), self._joined) as heartbeat:
-                    _kill(load(), kept, heartbeat)
+            _idle_actors.reset(token)
+            if actors:
+                with Heartbeat(import_ray(), self._joined) as heartbeat:
+                    _kill_actors(import_ray(), actors, heartbeat)
 
 
-class _Task(NamedTuple):
+class _ActorTask(NamedTuple):
     """Task of an actor: a job with its number, or a greeting, optionally before a job."""
 
     actor: Any
@@ -462,7 +469,7 @@ class _Task(NamedTuple):
     greets: bool
 
 
-class _Pool:
+class _ActorPool:
     """Pool of actors with their tasks and the queue of jobs."""
 
     def __init__(
@@ -479,7 +486,7 @@ class _Pool:
         self._waiting: deque[tuple[int, Any]] = deque()
         self._deaths: Counter[tuple[int | None, bool]] = Counter()
         self._nodes: dict[Any, str] = {}
-        self._busy: dict[Any, _Task] = {}
+        self._busy: dict[Any, _ActorTask] = {}
         self._idle: list[Any] = []
         self._type = ray.remote(num_cpus=1, num_gpus=accelerators, max_restarts=0)(Worker)
 
@@ -487,22 +494,22 @@ class _Pool:
         """Add an actor, a new one by default, and assign it a job once it answers."""
         actor = self._type.remote() if actor is None else actor
         # Retried until the actor answers or is known to be dead.
-        asked = actor.greet.options(max_task_retries=-1).remote(self._tokens, handed_in())
-        self._busy[asked] = _Task(actor, job, greets=True)
+        greeting = actor.greet.options(max_task_retries=-1).remote(self._tokens, get_plugin_environment())
+        self._busy[greeting] = _ActorTask(actor, job, greets=True)
 
     def results(self) -> Iterator[tuple[Any, Any]]:
         """Yield each job with its result, in order of completion."""
         errors = self._ray.exceptions
-        while self._is_left():
-            with self._reaching():
-                finished, _ = self._ray.wait(list(self._busy), num_returns=1, timeout=ANSWER_SECONDS)
-            self._heartbeat.must_answer()
-            if not finished:
+        while self._has_jobs():
+            with self._translate_errors():
+                ready, _ = self._ray.wait(list(self._busy), num_returns=1, timeout=ANSWER_SECONDS)
+            self._heartbeat.check_silence()
+            if not ready:
                 continue
-            actor, job, greets = self._busy.pop(finished[0])
+            actor, job, greets = self._busy.pop(ready[0])
             try:
-                with self._reaching():
-                    answer = self._ray.get(finished[0])
+                with self._translate_errors():
+                    answer = self._ray.get(ready[0])
             except errors.RayTaskError as error:
                 self._idle.append(actor)
                 raise error.cause from None
@@ -511,39 +518,45 @@ class _Pool:
                 continue
             except errors.ObjectLostError as error:
                 # The node that stored a result was lost; the actor may be on another one.
-                self._bury(actor, job, error)
+                self._handle_death(actor, job, error)
                 self.hire(actor)
                 continue
-            except _deaths(errors) as error:
-                self._bury(actor, job, error)
+            except _get_death_errors(errors) as error:
+                self._handle_death(actor, job, error)
                 self.hire(self._idle.pop() if self._idle else None)
                 continue
             if greets:
-                self._welcome(actor, *answer)
-            if following := job if greets and job else self._next():
-                running = actor.run.remote(self._function, _anywhere(following[1]))
-                self._busy[running] = _Task(actor, following, greets=False)
+                self._admit(actor, *answer)
+            if next_job := job if greets and job else self._next_job():
+                reference = actor.run.remote(self._function, _with_absolute_root(next_job[1]))
+                self._busy[reference] = _ActorTask(actor, next_job, greets=False)
             else:
                 self._idle.append(actor)
             if job is not None and not greets:
                 yield job[1], answer
 
-    def _welcome(self, actor: Any, placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
-        _check(placed, theirs, unseen)
-        self._nodes[actor] = placed.node
+    def _admit(
+        self, actor: Any, node: ActorNode, node_versions: Mapping[str, str], missing_paths: Sequence[str]
+    ) -> None:
+        _check_node(node, node_versions, missing_paths)
+        self._nodes[actor] = node.node
         # In a long run many actors come and go; only deaths with none at work in between count.
         del self._deaths[None, False], self._deaths[None, True]
 
-    def close(self, kept: list[Any] | None) -> None:
+    def close(self, idle_actors: list[Any] | None) -> None:
         """Stop the actors; those without a job go to `idle_actors` if it is a list."""
-        free = self._idle + [one.actor for one in self._busy.values() if one.job is None]
-        if kept is not None:
-            kept.extend(free)
-        working = [one.actor for one in self._busy.values() if one.job]
-        _kill(self._ray, working if kept is not None else [*free, *working], self._heartbeat)
+        jobless_actors = self._idle + [task.actor for task in self._busy.values() if task.job is None]
+        if idle_actors is not None:
+            idle_actors.extend(jobless_actors)
+        busy_actors = [task.actor for task in self._busy.values() if task.job]
+        _kill_actors(
+            self._ray,
+            busy_actors if idle_actors is not None else [*jobless_actors, *busy_actors],
+            self._heartbeat,
+        )
 
     @contextmanager
-    def _reaching(self) -> Generator[None]:
+    def _translate_errors(self) -> Generator[None]:
         """Translate errors of Ray in this context.
 
         Raises:
@@ -554,90 +567,94 @@ class _Pool:
         try:
             yield
         except (OSError, errors.RayError) as error:
-            if isinstance(error, _losses(errors)):
+            if isinstance(error, _get_loss_errors(errors)):
                 raise
             self._heartbeat.nodes()
-            told = " ".join(str(error).split())[:300]
+            message = " ".join(str(error).split())[:300]
             raise SondeError(
-                f"Ray failed: {told}; finished parts are kept, run the same command again"
+                f"Ray failed: {message}; finished parts are kept, run the same command again"
             ) from error
 
-    def _is_left(self) -> bool:
+    def _has_jobs(self) -> bool:
         """Return whether a job has no result yet."""
-        if following := self._next():
-            self._waiting.appendleft(following)
-        return bool(self._waiting) or any(one.job is not None for one in self._busy.values())
+        if next_job := self._next_job():
+            self._waiting.appendleft(next_job)
+        return bool(self._waiting) or any(task.job is not None for task in self._busy.values())
 
-    def _next(self) -> tuple[int, Any] | None:
+    def _next_job(self) -> tuple[int, Any] | None:
         return self._waiting.popleft() if self._waiting else next(self._jobs, None)
 
-    def _bury(self, actor: Any, job: tuple[int, Any] | None, error: Exception) -> None:
+    def _handle_death(self, actor: Any, job: tuple[int, Any] | None, error: Exception) -> None:
         """Return the job of a dead actor to the queue.
 
         Raises:
             SondeError: The actors of the job died too often.
         """
-        where = self._nodes.pop(actor, None) or str(error)
-        with_node = any(not one["Alive"] and one["NodeID"] in where for one in self._heartbeat.nodes())
-        number = None if job is None else job[0]
-        self._deaths[number, with_node] += 1
-        if self._deaths[number, with_node] >= (most := NODES_LOST if with_node else ATTEMPTS):
-            which = "before its first job" if number is None else f"at job {number + 1}"
-            who = "the node of a Ray actor was lost" if with_node else "a Ray actor died"
+        location = self._nodes.pop(actor, None) or str(error)
+        is_node_lost = any(
+            not node["Alive"] and node["NodeID"] in location for node in self._heartbeat.nodes()
+        )
+        job_number = None if job is None else job[0]
+        self._deaths[job_number, is_node_lost] += 1
+        if self._deaths[job_number, is_node_lost] >= (
+            maximum := NODES_LOST if is_node_lost else MAXIMUM_ATTEMPTS
+        ):
+            moment = "before its first job" if job_number is None else f"at job {job_number + 1}"
+            subject = "the node of a Ray actor was lost" if is_node_lost else "a Ray actor died"
             memory = "its node ran low on memory" if "low on memory" in str(error) else "out of memory?"
             raise SondeError(
-                f"{who} {most} times {which} ({memory}); finished parts are kept, run "
+                f"{subject} {maximum} times {moment} ({memory}); finished parts are kept, run "
                 "the same command again, with fewer --workers if it repeats"
             ) from error
         if job is not None:
             self._waiting.appendleft(job)
 
 
-def _deaths(errors: Any) -> tuple[type[Exception], ...]:
+def _get_death_errors(errors: Any) -> tuple[type[Exception], ...]:
     """Return the errors that Ray raises if an actor has died."""
     return (errors.RayActorError, errors.OutOfMemoryError, errors.WorkerCrashedError)
 
 
-def _losses(errors: Any) -> tuple[type[Exception], ...]:
+def _get_loss_errors(errors: Any) -> tuple[type[Exception], ...]:
     """Return the errors that Ray raises if a job failed, or lost its actor or its result."""
-    return (errors.RayTaskError, errors.ObjectLostError, *_deaths(errors))
+    return (errors.RayTaskError, errors.ObjectLostError, *_get_death_errors(errors))
 
 
-def _kill(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
+def _kill_actors(ray: Any, actors: Iterable[Any], heartbeat: Heartbeat) -> None:
     """Stop actors, unless the cluster is lost: Ray would wait for an answer."""
     if heartbeat.answers():
         for actor in actors:
             ray.kill(actor)
 
 
-def _check(placed: Placed, theirs: Mapping[str, str], unseen: Sequence[str]) -> None:
+def _check_node(node: ActorNode, node_versions: Mapping[str, str], missing_paths: Sequence[str]) -> None:
     """Check that a node has the same versions and can access the folder of the run.
 
     Raises:
         StoreError: It cannot access the folder.
         SondeError: It has other versions.
     """
-    if unseen:
-        folder = Path(unseen[0]).parent
+    if missing_paths:
+        folder = Path(missing_paths[0]).parent
         raise StoreError(
-            f"the node {placed.name!r} does not see the folder {str(folder)!r} of the run; give -o a folder "
+            f"the node {node.name!r} does not see the folder {str(folder)!r} of the run; give -o a folder "
             "that every node mounts under the same path"
         )
-    ours = versions()
-    differing = [
-        f"{name} {theirs.get(name, 'absent')} (here {ours.get(name, 'absent')})"
-        for name in sorted({*ours, *theirs})
-        if ours.get(name) != theirs.get(name)
+    local_versions = get_versions()
+    differences = [
+        f"{name} {node_versions.get(name, 'absent')} (here {local_versions.get(name, 'absent')})"
+        for name in sorted({*local_versions, *node_versions})
+        if local_versions.get(name) != node_versions.get(name)
     ]
-    if differing:
+    if differences:
         raise SondeError(
-            f"the node {placed.name!r} has other versions: {', '.join(differing)}; install the same on every "
+            f"the node {node.name!r} has other versions: {', '.join(differences)}; install the same on every "
             "node"
         )
 
 
 @contextmanager
-def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
+def _write_tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
     """Write a file with a random token into the ``root`` folders of jobs, and remove it at the end."""
     roots = sorted({str(job.root) for job in jobs if getattr(job, "root", "")})
     tokens = {str(Path(root).absolute() / f".seen-{uuid.uuid4().hex}"): uuid.uuid4().hex for root in roots}
@@ -650,13 +667,13 @@ def _tokens(jobs: Sequence[Any]) -> Generator[dict[str, str]]:
             Path(path).unlink(missing_ok=True)
 
 
-def _anywhere(job: Any) -> Any:
+def _with_absolute_root(job: Any) -> Any:
     """Return the job with an absolute ``root``: actors have other working folders."""
     root = getattr(job, "root", "")
     return dataclasses.replace(job, root=str(Path(root).absolute())) if root else job
 
 
-def _read(path: str) -> str | None:
+def _read_token(path: str) -> str | None:
     try:
         return Path(path).read_text(encoding="ascii")
     except (OSError, ValueError):

@@ -10,26 +10,26 @@ from typing import Any, TypeVar, cast
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.options import Option, guessed
+from sonde.base.options import Option, parse_value
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection, read_lock
-from sonde.executors import cores
-from sonde.experiments.catalogue import experiment_file
+from sonde.executors import count_cores
+from sonde.experiments.catalogue import find_experiment_file
 from sonde.experiments.experiment import Execution, Experiment, load_experiment
-from sonde.languages import corpora_of
-from sonde.lenses import DEFAULT_LENS, LENSES, typed_options
+from sonde.languages import list_corpora
+from sonde.lenses import DEFAULT_LENS, LENSES, get_option_type
 from sonde.models import device_map_text, full_name
 from sonde.models.engine.model_names import NONE
 
 Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 
 
-def selection_of(given: Mapping[str, Any]) -> Selection:
+def build_selection(given: Mapping[str, Any]) -> Selection:
     """A selection with the options that were given; None stands for "not given"."""
-    return _laid_over(Selection(), given)
+    return _merge_fields(Selection(), given)
 
 
-def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
+def merge_overrides(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
     """An experiment with what was given in place of its own.
 
     Args:
@@ -43,15 +43,15 @@ def overridden(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
     start = base or Experiment()
     merged: dict[str, Any] = {
         **given,
-        "selection": _laid_over(start.selection, given),
-        "capture": _laid_over(start.capture, given),
+        "selection": _merge_fields(start.selection, given),
+        "capture": _merge_fields(start.capture, given),
     }
     if options := given.get("options"):
         merged["options"] = {
             lens: {**start.options.get(lens, {}), **options.get(lens, {})}
             for lens in {**start.options, **options}
         }
-    return _laid_over(start, merged)
+    return _merge_fields(start, merged)
 
 
 def with_full_names(experiment: Experiment) -> Experiment:
@@ -67,7 +67,7 @@ def with_full_names(experiment: Experiment) -> Experiment:
     return dataclasses.replace(experiment, models=tuple(names), adapter="", quantise=NONE)
 
 
-def _laid_over(base: Record, given: Mapping[str, Any]) -> Record:
+def _merge_fields(base: Record, given: Mapping[str, Any]) -> Record:
     """Plain data with the fields that were given, their lists as tuples."""
     values = {
         field.name: tuple(value) if isinstance(value, list) else value
@@ -77,10 +77,10 @@ def _laid_over(base: Record, given: Mapping[str, Any]) -> Record:
     return dataclasses.replace(base, **values)
 
 
-def written_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
+def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
     """Options that were written ``LENS.NAME=VALUE``, by lens and name, of the types that they have there.
 
-    >>> written_options(["surprisal.min_count=50"], ["surprisal"])
+    >>> parse_options(["surprisal.min_count=50"], ["surprisal"])
     {'surprisal': {'min_count': 50}}
 
     Args:
@@ -97,16 +97,16 @@ def written_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, di
         path, equals, value = text.partition("=")
         source, dot, name = path.rpartition(".")
         if not (equals and dot and source and name):
-            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {_example()}")
+            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {_example_option()}")
         lens = loaded.get(source)
-        read = typed_options(lens).written(name, value) if lens else guessed(value)
+        read = get_option_type(lens).written(name, value) if lens else parse_value(value)
         options.setdefault(lens.name if lens else source, {})[name] = read
     return options
 
 
-def _example() -> str:
+def _example_option() -> str:
     """An option that there is, as it is written."""
-    known = typed_options(LENSES.load(DEFAULT_LENS)).described()
+    known = get_option_type(LENSES.load(DEFAULT_LENS)).describe()
     one = next(one for one in known if one.values.kind is int and not one.scoring)
     return f"{DEFAULT_LENS}.{one.name}={one.default}"
 
@@ -175,7 +175,7 @@ def from_arguments(
     """What is measured and how, with the defaults that a run has; `sonde.run` says what each argument is.
 
     None stands for "not given"; where nothing is given of what is measured, or languages alone, it is the
-    demo. Languages without a corpus are read in the first of `sonde.languages.corpora_of`.
+    demo. Languages without a corpus are read in the first of `sonde.languages.list_corpora`.
 
     Raises:
         UsageError: A value of the wrong type, outside its range, or that contradicts another.
@@ -184,17 +184,17 @@ def from_arguments(
     if lock is not None and corpora is None:
         corpora = read_lock(Path(lock)).corpus
     given: dict[str, Any] = {
-        "models": several("models", models),
-        "lenses": several("lenses", lenses),
-        "tasks": several("tasks", tasks),
-        "corpora": several("corpora", corpora),
-        "quirks": several("quirks", quirks),
+        "models": as_tuple("models", models),
+        "lenses": as_tuple("lenses", lenses),
+        "tasks": as_tuple("tasks", tasks),
+        "corpora": as_tuple("corpora", corpora),
+        "quirks": as_tuple("quirks", quirks),
         "mode": mode,
         "adapter": None if adapter is None else os.fspath(adapter),
         "quantise": quantise,
         "include_seen": include_seen,
         "unit": unit,
-        "languages": several("languages", languages),
+        "languages": as_tuple("languages", languages),
         "limit": limit,
         "per_cluster": per_cluster,
         "cut_off": cut_off,
@@ -206,14 +206,14 @@ def from_arguments(
     }
     if experiment is not None and file is not None:
         raise UsageError("both an experiment and an experiment file are given; give one of them")
-    source, name = (None, None) if file is None else experiment_file(Path(file))
+    source, name = (None, None) if file is None else find_experiment_file(Path(file))
     if experiment is None and source is None:
         if not options and all(one is None for what, one in given.items() if what != "languages"):
             source, name = _DEMO, _DEMO.stem
-        given["corpora"] = given["corpora"] or _corpora_of(given["languages"] or ())
+        given["corpora"] = given["corpora"] or _default_corpora(given["languages"] or ())
     base = load_experiment(source) if source else experiment or Experiment()
-    given["options"] = _by_lens(options or {}, given["lenses"] or base.lenses)
-    wanted = with_full_names(overridden(base, given))
+    given["options"] = _group_options(options or {}, given["lenses"] or base.lenses)
+    wanted = with_full_names(merge_overrides(base, given))
     folder = default_output(wanted, name) if output is None else Path(output)
     if shard is not None and output is None:
         folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
@@ -230,7 +230,7 @@ def from_arguments(
     }
     execution = Execution(
         output=folder,
-        light_workers=cores() if workers is None else workers,
+        light_workers=count_cores() if workers is None else workers,
         lock=None if lock is None else Path(lock),
         trust_remote_code=trust_remote_code,
         **{name: value for name, value in where.items() if value is not None},
@@ -238,7 +238,7 @@ def from_arguments(
     return wanted, execution
 
 
-def several(what: str, names: Names | None) -> tuple[str, ...] | None:
+def as_tuple(what: str, names: Names | None) -> tuple[str, ...] | None:
     """One name or several as a tuple; None stays.
 
     Raises:
@@ -257,25 +257,25 @@ def several(what: str, names: Names | None) -> tuple[str, ...] | None:
     return given
 
 
-def _corpora_of(languages: Sequence[str]) -> tuple[str, ...] | None:
+def _default_corpora(languages: Sequence[str]) -> tuple[str, ...] | None:
     """A corpus of each language; None where no language says one."""
-    return tuple(dict.fromkeys(corpus for one in languages for corpus in corpora_of(one)[:1])) or None
+    return tuple(dict.fromkeys(corpus for one in languages for corpus in list_corpora(one)[:1])) or None
 
 
-def _by_lens(given: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
+def _group_options(given: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
     """Values by lens and name; several of one option become one text, as they are written in a file."""
     if isinstance(given, Mapping):
         return {
             lens: {
                 name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-                for name, value in _of_lens(lens, held).items()
+                for name, value in _check_lens_options(lens, held).items()
             }
             for lens, held in given.items()
         }
-    return written_options([given] if isinstance(given, str) else given, lenses)
+    return parse_options([given] if isinstance(given, str) else given, lenses)
 
 
-def _of_lens(lens: str, held: object) -> Mapping[str, Option]:
+def _check_lens_options(lens: str, held: object) -> Mapping[str, Option]:
     if not isinstance(held, Mapping):
         raise UsageError(f"options of lens {lens!r} = {held!r} are not values by name")
     return cast("Mapping[str, Option]", held)

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.base.options import Described, described_fields, named
-from sonde.base.plugins import offered, source_of
+from sonde.base.options import OptionDescription, describe_fields, describe_named_options
+from sonde.base.plugins import find_entry_points, find_source_file
 from sonde.base.registry import Header, Registry
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import CORPORA, Selection
 from sonde.executors import EXECUTORS
-from sonde.experiments.experiment import Execution, Experiment, as_json, load_experiment
+from sonde.experiments.experiment import Execution, Experiment, load_experiment, to_plain_data
 from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, LensDefaults
 from sonde.models import Checkpoint, describe_checkpoint, known_checkpoints, known_models
-from sonde.results.published import published_table
+from sonde.results.published import parse_published_table
 from sonde.tasks.engine.task import TASKS
 
 GROUP = "sonde.experiments.published"
@@ -27,24 +27,24 @@ GROUP = "sonde.experiments.published"
 
 def experiment_files() -> dict[str, Path]:
     """Experiment files that papers ship, by name as ``inspect/table2``."""
-    return _files("experiments")
+    return _find_files("experiments")
 
 
 def published_files() -> dict[str, Path]:
     """Tables that papers published, by name as ``inspect/table2``."""
-    return _files("published")
+    return _find_files("published")
 
 
-def _files(folder: str) -> dict[str, Path]:
+def _find_files(folder: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for paper, point in sorted(offered(GROUP).items()):
-        source = source_of(point)
+    for paper, point in sorted(find_entry_points(GROUP).items()):
+        source = find_source_file(point)
         for path in sorted((source.parent / folder).glob("*.toml")) if source else ():
             found[f"{paper}/{path.stem}"] = path
     return found
 
 
-def experiment_file(name: Path) -> tuple[Path, str]:
+def find_experiment_file(name: Path) -> tuple[Path, str]:
     """An experiment file by its path, else by the name that a paper ships it under.
 
     Args:
@@ -61,30 +61,30 @@ def experiment_file(name: Path) -> tuple[Path, str]:
         return name, name.stem
     shipped, wanted = experiment_files(), name.with_suffix("").as_posix()
     paper = wanted.partition("/")[0]
-    if paper not in offered(GROUP) or "/" not in wanted:
+    if paper not in find_entry_points(GROUP) or "/" not in wanted:
         return name, name.stem
     if wanted not in shipped:
-        wanted = next((one for one, path in shipped.items() if wanted in _replicates(path)), wanted)
+        wanted = next((one for one, path in shipped.items() if wanted in _list_replicates(path)), wanted)
     if wanted not in shipped:
         raise UnknownNameError("experiment", wanted, shipped, "see `sonde list experiments`")
     return shipped[wanted], wanted.replace("/", "-")
 
 
-def _replicates(path: Path) -> Sequence[str]:
+def _list_replicates(path: Path) -> Sequence[str]:
     return load_experiment(path).replicates
 
 
-def headers() -> tuple[Header, ...]:
+def experiment_headers() -> tuple[Header, ...]:
     """Name of each experiment file that a paper ships, with its first line of comment."""
-    return tuple(Header(name, _summary(path)) for name, path in experiment_files().items())
+    return tuple(Header(name, _first_comment(path)) for name, path in experiment_files().items())
 
 
-def _summary(path: Path) -> str:
+def _first_comment(path: Path) -> str:
     lines = (line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("# "))
     return next(lines, "").removeprefix("# ").rstrip(".")
 
 
-def replicated(experiment: Experiment) -> dict[str, Any]:
+def describe_replication(experiment: Experiment) -> dict[str, Any]:
     """The published tables that an experiment replicates and what the shipped file says, for ``run.json``.
 
     Raises:
@@ -98,33 +98,33 @@ def replicated(experiment: Experiment) -> dict[str, Any]:
     for name in experiment.replicates:
         if name not in known:
             raise UnknownNameError("published table", name, known)
-        tables[name] = _read(known[name])
-        published_table(name, tables[name])
-    return {"tables": tables, "file": _as_shipped(experiment)}
+        tables[name] = _read_experiment(known[name])
+        parse_published_table(name, tables[name])
+    return {"tables": tables, "file": _read_shipped_experiment(experiment)}
 
 
-def _as_shipped(experiment: Experiment) -> Mapping[str, Any]:
+def _read_shipped_experiment(experiment: Experiment) -> Mapping[str, Any]:
     """The first shipped experiment of the same tables; nothing where there is none."""
     for path in experiment_files().values():
         shipped = load_experiment(path)
         if shipped.replicates == experiment.replicates:
-            return as_json(shipped)
+            return to_plain_data(shipped)
     return {}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_experiment(path: Path) -> dict[str, Any]:
     try:
-        return _without_nan(tomllib.loads(path.read_text(encoding="utf-8")))
+        return _replace_nan(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise InputError(f"published table {str(path)!r}: {error}") from error
 
 
-def _without_nan(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     """Plain data with null for NaN, which JSON lacks."""
     if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
+        return {key: _replace_nan(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [_without_nan(one) for one in value]
+        return [_replace_nan(one) for one in value]
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -137,7 +137,7 @@ REGISTRIES: dict[str, Registry[object]] = {
 }
 
 
-def catalogue(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> tuple[Header, ...]:
+def list_headers(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> tuple[Header, ...]:
     """Headers of everything of one kind.
 
     Args:
@@ -150,14 +150,14 @@ def catalogue(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> t
     if what == "models":
         return known_models()
     if what == "experiments":
-        return headers()
+        return experiment_headers()
     registries = {**REGISTRIES, **(beside or {})}
     if what not in registries:
         raise UnknownNameError("kind", what, [*registries, "experiments", "models", "options"])
     return registries[what].headers()
 
 
-def checkpoints_for(lens: str | None = None) -> tuple[Checkpoint, ...]:
+def list_checkpoints(lens: str | None = None) -> tuple[Checkpoint, ...]:
     """The known checkpoints, by name and without reading any.
 
     Args:
@@ -169,7 +169,7 @@ def checkpoints_for(lens: str | None = None) -> tuple[Checkpoint, ...]:
     known = known_checkpoints()
     if lens is None:
         return known
-    refuses = LENSES.load(lens).refuses
+    refuses = LENSES.load(lens).unsupported_reason
     return tuple(one for one in known if refuses(describe_checkpoint(one)) is None)
 
 
@@ -177,17 +177,17 @@ RUN = "run"
 """What the options that belong to all lenses are called among the names of lenses."""
 
 
-def run_options() -> tuple[Described, ...]:
+def run_options() -> tuple[OptionDescription, ...]:
     """The options that belong to all lenses: of an experiment, its selection, capture and execution."""
     return (
-        *described_fields(Experiment),
-        *described_fields(Selection, "selection"),
-        *described_fields(CaptureOptions, "capture"),
-        *described_fields(Execution),
+        *describe_fields(Experiment),
+        *describe_fields(Selection, "selection"),
+        *describe_fields(CaptureOptions, "capture"),
+        *describe_fields(Execution),
     )
 
 
-def lens_options(source: str) -> tuple[Described, ...]:
+def lens_options(source: str) -> tuple[OptionDescription, ...]:
     """The options of a lens, which a name or a path names.
 
     Raises:
@@ -195,12 +195,15 @@ def lens_options(source: str) -> tuple[Described, ...]:
         InputError: A path that is no lens.
     """
     lens = LENSES.load(source)
-    typed = lens.typed_options.described() if isinstance(lens, LensDefaults) else ()
+    typed = lens.typed_options.describe() if isinstance(lens, LensDefaults) else ()
     known = {one.name for one in typed}
-    return (*typed, *named({name: line for name, line in lens.options.items() if name not in known}))
+    return (
+        *typed,
+        *describe_named_options({name: line for name, line in lens.options.items() if name not in known}),
+    )
 
 
-def all_options(of: str | None = None) -> Mapping[str, tuple[Described, ...]]:
+def all_options(of: str | None = None) -> Mapping[str, tuple[OptionDescription, ...]]:
     """The options of a run and of every lens, or of one of these alone.
 
     Args:

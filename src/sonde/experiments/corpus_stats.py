@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Item, SourceFile, check_corpus, read_files
+from sonde.corpora import Item, SkipCounter, SourceFile, check_corpus, read_files
 from sonde.corpora.engine.parallel import ONE, ItemChunk
-from sonde.corpora.engine.read import items_of
+from sonde.corpora.engine.read import extract_items
 from sonde.corpora.engine.staging import SPLITS
-from sonde.executors import kept_processes, reach
-from sonde.experiments.labels import around_files
+from sonde.executors import connect_executor, keep_processes
+from sonde.experiments.labels import read_repositories
 from sonde.languages import has_facet
-from sonde.tasks import Question, Spread, Task, label_items
+from sonde.tasks import LabelRequest, ParallelMap, Task, label_items
 from sonde.tasks.engine.bugs import BugTask
-from sonde.tasks.engine.sampling import DatasetRequest, Pool, count_tokens, edits_of
+from sonde.tasks.engine.sampling import DatasetRequest, Pool, count_tokens, get_edits
 from sonde.tasks.engine.task import TASKS
 
 BUG_TASKS = (
@@ -39,7 +39,7 @@ UNSPLIT = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class CorpusStats:
     """What a corpus holds.
 
     Attributes:
@@ -54,11 +54,11 @@ class Counts:
     licences: pl.DataFrame
     labels: pl.DataFrame
     refused: tuple[str, ...]
-    intake: Intake
+    intake: SkipCounter
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Tally:
     """One pass over the files, as far as it has come."""
 
     functions: list[Item] = field(default_factory=list[Item])
@@ -82,9 +82,9 @@ def count_corpus(
     languages: tuple[str, ...] = (),
     tasks: Sequence[str] = (),
     seed: int = 0,
-    spread: Spread = ONE,
+    spread: ParallelMap = ONE,
     address: str = "",
-) -> Counts:
+) -> CorpusStats:
     """Count files, functions, code tokens and licences of a corpus, and the labels of tasks.
 
     Args:
@@ -99,33 +99,33 @@ def count_corpus(
         UsageError: A task that labels no items.
         InputError: The corpus cannot be read, or holds no file.
     """
-    wanted = {name: _labelling(name) for name in tasks}
+    wanted = {name: _load_task(name) for name in tasks}
     check_corpus(corpus)
-    reach(spread.executor, address, spread.workers)
-    with kept_processes(spread.executor, spread.workers):
-        return _counted(corpus, languages, wanted, seed, spread)
+    connect_executor(spread.executor, address, spread.workers)
+    with keep_processes(spread.executor, spread.workers):
+        return _count_files(corpus, languages, wanted, seed, spread)
 
 
-def _counted(
-    corpus: str, languages: tuple[str, ...], wanted: Mapping[str, Task], seed: int, spread: Spread
-) -> Counts:
-    intake, seen = Intake(), _Seen()
+def _count_files(
+    corpus: str, languages: tuple[str, ...], wanted: Mapping[str, Task], seed: int, spread: ParallelMap
+) -> CorpusStats:
+    intake, seen = SkipCounter(), _Tally()
     files = read_files(corpus, languages, intake)
-    for file, (functions, tokens) in spread.of_files.over(_measure, None, files):
+    for file, (functions, tokens) in spread.of_files.map(_measure, None, files):
         seen.take(file, functions, tokens)
     if not seen.sums:
         raise InputError(f"corpus {corpus!r} holds no file of {', '.join(languages) or 'any language'}")
-    splits = _ordered({split for _, split in seen.sums})
+    splits = _sort_splits({split for _, split in seen.sums})
     refused: list[str] = []
     rows: list[dict[str, str | int]] = []
     for name, task in wanted.items():
         try:
-            found = _labels(name, corpus, seen.functions, seed, spread)
+            found = _count_labels(name, corpus, seen.functions, seed, spread)
         except UsageError as error:
             refused.append(str(error))
         else:
             rows += _label_rows(task.name, found, splits)
-    return Counts(
+    return CorpusStats(
         sizes=pl.DataFrame(_size_rows(seen, splits)),
         licences=pl.DataFrame(_licence_rows(seen, splits)),
         labels=pl.DataFrame(rows),
@@ -134,7 +134,7 @@ def _counted(
     )
 
 
-def _labelling(name: str) -> Task:
+def _load_task(name: str) -> Task:
     task = TASKS.load(name)
     if task.target in ("corpus", "relation"):
         raise UsageError(
@@ -146,13 +146,16 @@ def _labelling(name: str) -> Task:
 def _measure(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Item], int]]:
     """Functions and number of code tokens of some files; runs in any process."""
     return [
-        (list(items_of(file, "function", Intake())), count_tokens(file.text, edits_of(file.language)))
+        (
+            list(extract_items(file, "function", SkipCounter())),
+            count_tokens(file.text, get_edits(file.language)),
+        )
         for file in part.items
     ]
 
 
-def _labels(
-    name: str, corpus: str, functions: Sequence[Item], seed: int, spread: Spread
+def _count_labels(
+    name: str, corpus: str, functions: Sequence[Item], seed: int, spread: ParallelMap
 ) -> Counter[tuple[str, str]]:
     """Examples by split and label.
 
@@ -165,30 +168,34 @@ def _labels(
         items = [item for item in functions if item.language == language]
         asked = DatasetRequest(task, 0, seed, language, "corrected", frozenset(), {})
         if isinstance(task, BugTask):
-            found = _bugs(asked, items, spread)
+            found = _bug_examples(asked, items, spread)
         else:
-            found = _given(name, corpus, items, spread)
+            found = _provided_labels(name, corpus, items, spread)
         counts.update((item.split or UNSPLIT, label) for item, label in found)
     return counts
 
 
-def _bugs(asked: DatasetRequest, items: Sequence[Item], spread: Spread) -> Iterator[tuple[Item, str]]:
+def _bug_examples(
+    asked: DatasetRequest, items: Sequence[Item], spread: ParallelMap
+) -> Iterator[tuple[Item, str]]:
     """Both examples of each eligible function."""
-    task, edits = asked.task, edits_of(asked.language)
+    task, edits = asked.task, get_edits(asked.language)
     assert isinstance(task, BugTask)
     if not has_facet(asked.language, task.facet):
         raise UsageError(f"task {task.name!r}: no bugs are put into {asked.language} code")
     parsed = tuple(item for item in items if edits is None or edits.parses(item.text))
     sides = {item.cluster: item.split or UNSPLIT for item in parsed}
-    for item, variants in task.drawn(Pool(parsed, {}, {}), sides, asked, spread):
+    for item, variants in task.draw_examples(Pool(parsed, {}, {}), sides, asked, spread):
         for variant in variants:
             yield item, variant.label
 
 
-def _given(name: str, corpus: str, items: Sequence[Item], spread: Spread) -> Iterator[tuple[Item, str]]:
+def _provided_labels(
+    name: str, corpus: str, items: Sequence[Item], spread: ParallelMap
+) -> Iterator[tuple[Item, str]]:
     """The labels that the code has, of whole functions or of spans in them."""
-    around = around_files(TASKS.load(name), corpus, (items[0].language,), spread)
-    asked = Question(name, 0, "corrected", frozenset(), around)
+    around = read_repositories(TASKS.load(name), corpus, (items[0].language,), spread)
+    asked = LabelRequest(name, 0, "corrected", frozenset(), around)
     for item, table in label_items(asked, items, spread):
         for label in table["label"].drop_nulls():
             yield item, label
@@ -207,7 +214,7 @@ def _label_rows(
         yield {"task": task, "label": label, **{split: by_label[label][split] for split in splits}}
 
 
-def _size_rows(seen: _Seen, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
+def _size_rows(seen: _Tally, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
     for language in sorted({language for language, _ in seen.sums}):
         for split in splits:
             sums = seen.sums.get((language, split), Counter[str]())
@@ -222,12 +229,12 @@ def _size_rows(seen: _Seen, splits: Sequence[str]) -> Iterator[dict[str, str | i
             }
 
 
-def _licence_rows(seen: _Seen, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
+def _licence_rows(seen: _Tally, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
     for licence in sorted(seen.licences, key=lambda one: (-seen.licences[one].total(), one)):
         counts = seen.licences[licence]
         yield {"licence": licence or "unknown", **{split: counts[split] for split in splits}}
 
 
-def _ordered(splits: Iterable[str]) -> list[str]:
+def _sort_splits(splits: Iterable[str]) -> list[str]:
     """Splits as they are read: train before valid before test."""
     return sorted(splits, key=(*SPLITS, UNSPLIT).index)

@@ -18,10 +18,10 @@ from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.option_types import seconds_of
+from sonde.base.option_types import parse_duration
 from sonde.experiments.experiment import Execution, Experiment
 from sonde.experiments.timing import duration
-from sonde.store.checksums import must_be_intact, write_with_receipt
+from sonde.store.checksums import check_intact, write_with_receipt
 
 START, PAGE, OTHER = "start", "report", "other"
 """Stages beside those of a run: Python and imports until it begins; the page; whatever else there is."""
@@ -72,7 +72,7 @@ _LEAST_SHOWN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Amount:
+class InputAmount:
     """How much a run reads.
 
     Attributes:
@@ -103,7 +103,7 @@ class RunCost:
         forwards: Inputs that were forwarded, variants of a text counted each.
     """
 
-    amount: Amount
+    amount: InputAmount
     seconds: Mapping[str, float]
     processor: Mapping[str, float]
     memory: int
@@ -118,7 +118,7 @@ class RunCost:
         return sum(self.seconds.values())
 
     @property
-    def worked(self) -> float:
+    def processor_seconds(self) -> float:
         """Processor seconds of the whole command."""
         return sum(self.processor.values())
 
@@ -127,7 +127,7 @@ class RunCost:
         return sum(seconds for stage, seconds in self.seconds.items() if stage not in known)
 
 
-def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
+def extrapolate_cost(measured: Sequence[RunCost], amount: InputAmount) -> RunCost:
     """What a run of some size is expected to take.
 
     Processor time is what grows evenly; other work on the machine stretches it, and is taken to stretch each
@@ -143,55 +143,57 @@ def expected(measured: Sequence[RunCost], amount: Amount) -> RunCost:
     if large.amount.inputs < _FIRM_STEP * near.amount.inputs:
         near = small
 
-    def grown(of: Callable[[RunCost], float], by: Callable[[Amount], float], below: RunCost = small) -> float:
-        return _line((by(below.amount), of(below)), (by(large.amount), of(large)), by(amount))
+    def extrapolate(
+        of: Callable[[RunCost], float], by: Callable[[InputAmount], float], below: RunCost = small
+    ) -> float:
+        return _interpolate((by(below.amount), of(below)), (by(large.amount), of(large)), by(amount))
 
-    def inputs(of: Amount) -> int:
+    def inputs(of: InputAmount) -> int:
         return of.inputs
 
-    def characters(of: Amount) -> int:
+    def characters(of: InputAmount) -> int:
         return of.characters
 
-    def again(of: Amount) -> int:
+    def count_repeats(of: InputAmount) -> int:
         return of.again
 
-    def doublings(of: Amount) -> float:
+    def doublings(of: InputAmount) -> float:
         # A chart shows at most so many points, and a table so many rows.
         return math.log2(max(1, of.inputs))
 
     def of_stage(stage: str, of: Callable[[RunCost], Mapping[str, float]]) -> float:
         if stage in _WHATEVER_IS_READ:
             return statistics.fmean(of(one).get(stage, 0.0) for one in measured)
-        ways = {PAGE: doublings, AGAIN: again, **dict.fromkeys(_BY_CHARACTERS, characters)}
+        ways = {PAGE: doublings, AGAIN: count_repeats, **dict.fromkeys(_BY_CHARACTERS, characters)}
         by = ways.get(stage, inputs)
-        return grown(lambda one: of(one).get(stage, 0.0), by, near)
+        return extrapolate(lambda one: of(one).get(stage, 0.0), by, near)
 
     stages = dict.fromkeys([*small.seconds, *large.seconds])
     worked = {stage: of_stage(stage, lambda one: one.processor) for stage in stages}
     seconds = {
         stage: worked[stage] * stretch
-        if (stretch := _stretched(measured, stage))
+        if (stretch := _stretch_factor(measured, stage))
         else of_stage(stage, lambda one: one.seconds)
         for stage in stages
     }
     device = None
     if large.device_memory is not None:
         device = round(
-            grown(lambda one: _beyond_noise(one.device_memory or 0, small.device_memory or 0), inputs)
+            extrapolate(lambda one: _beyond_noise(one.device_memory or 0, small.device_memory or 0), inputs)
         )
     return RunCost(
         amount=amount,
         seconds=seconds,
         processor=worked,
-        memory=round(grown(lambda one: _beyond_noise(one.memory, small.memory), inputs)),
-        disk=round(grown(lambda one: one.disk, inputs)),
-        page=round(grown(lambda one: one.page, doublings)),
-        forwards=round(grown(lambda one: one.forwards, lambda of: of.inputs + of.again)),
+        memory=round(extrapolate(lambda one: _beyond_noise(one.memory, small.memory), inputs)),
+        disk=round(extrapolate(lambda one: one.disk, inputs)),
+        page=round(extrapolate(lambda one: one.page, doublings)),
+        forwards=round(extrapolate(lambda one: one.forwards, lambda of: of.inputs + of.again)),
         device_memory=device,
     )
 
 
-def _stretched(measured: Sequence[RunCost], stage: str) -> float:
+def _stretch_factor(measured: Sequence[RunCost], stage: str) -> float:
     """Seconds that pass for each that a processor works; 0 where none does."""
     worked = sum(one.processor.get(stage, 0.0) for one in measured)
     return sum(one.seconds.get(stage, 0.0) for one in measured) / worked if worked > 0 else 0.0
@@ -202,14 +204,14 @@ def _beyond_noise(held: int, before: int) -> float:
     return before + max(0.0, held - before - _SAME_MEMORY * before)
 
 
-def _line(small: tuple[float, float], large: tuple[float, float], at: float) -> float:
+def _interpolate(small: tuple[float, float], large: tuple[float, float], at: float) -> float:
     """The value of the line through two points; more never takes less."""
     slope = max(0.0, (large[1] - small[1]) / (large[0] - small[0])) if large[0] > small[0] else 0.0
     return max(0.0, large[1] + slope * (at - large[0]))
 
 
 @dataclass(frozen=True, slots=True)
-class WarmUp:
+class TrialCosts:
     """Warm-ups that were done, and what else they told.
 
     Attributes:
@@ -224,14 +226,14 @@ class WarmUp:
         return sum(one.total for one in self.measured)
 
 
-def warm_up(
+def measure_trials(
     measure: Callable[[int], RunCost],
     wanted: int,
     allowance: float,
     *,
     first: int = FEWEST,
     most: float = float("inf"),
-) -> WarmUp:
+) -> TrialCosts:
     """Measure a run on a few items, and on more as long as that is worth its time.
 
     The first two are measured in any case, so that a line goes through them.
@@ -246,13 +248,13 @@ def warm_up(
     Raises:
         SondeError: Not even the run itself can be carried out.
     """
-    done = WarmUp((_first(measure, min(first, wanted), wanted),))
-    while (limit := _next(done, wanted, allowance)) and done.seconds < most:
-        done = WarmUp((*done.measured, measure(limit)))
+    done = TrialCosts((_first_trial(measure, min(first, wanted), wanted),))
+    while (limit := _next_limit(done, wanted, allowance)) and done.seconds < most:
+        done = TrialCosts((*done.measured, measure(limit)))
     return done
 
 
-def _first(measure: Callable[[int], RunCost], limit: int, wanted: int) -> RunCost:
+def _first_trial(measure: Callable[[int], RunCost], limit: int, wanted: int) -> RunCost:
     """The smallest run that there can be: a data set needs some examples of every class."""
     while True:
         try:
@@ -263,7 +265,7 @@ def _first(measure: Callable[[int], RunCost], limit: int, wanted: int) -> RunCos
             limit = min(_A_SHARE * limit, wanted)
 
 
-def _next(done: WarmUp, wanted: int, allowance: float) -> int:
+def _next_limit(done: TrialCosts, wanted: int, allowance: float) -> int:
     """The limit of the next warm-up; 0 where the run is known well enough, or time is up."""
     measured, last = done.measured, done.measured[-1]
     limit = last.amount.limit
@@ -280,25 +282,25 @@ def _next(done: WarmUp, wanted: int, allowance: float) -> int:
         least = _FIRM_STEP if _FIRM_STEP * worked <= allowance else _LEAST_STEP
         return min(wanted, round(max(least * limit, min(most, _STEP * limit, limit * room))))
     room = allowance - done.seconds
-    fits = largest(
-        lambda one: expected(measured, _times(last.amount, one)).total <= room,
+    fits = find_largest(
+        lambda one: extrapolate_cost(measured, _scale_amount(last.amount, one)).total <= room,
         limit,
         min(most, _STEP * _STEP * limit),
     )
     return fits if fits >= _LEAST_STEP * limit else 0
 
 
-def _times(amount: Amount, limit: int) -> Amount:
+def _scale_amount(amount: InputAmount, limit: int) -> InputAmount:
     """As much as another limit gives, if all items are alike."""
     factor = limit / amount.limit
     more = (amount.inputs, amount.characters, amount.again)
-    return Amount(limit, *(round(factor * number) for number in more))
+    return InputAmount(limit, *(round(factor * number) for number in more))
 
 
-def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
+def find_largest(fits: Callable[[int], bool], least: int, most: int) -> int:
     """The largest number that fits, where all smaller ones do as well; 0 where not even the least does.
 
-    >>> largest(lambda number: number**2 <= 1_000, 1, 100)
+    >>> find_largest(lambda number: number**2 <= 1_000, 1, 100)
     31
     """
     if not fits(least):
@@ -309,14 +311,14 @@ def largest(fits: Callable[[int], bool], least: int, most: int) -> int:
     return least
 
 
-def rounded(cost: RunCost) -> dict[str, object]:
+def round_cost(cost: RunCost) -> dict[str, object]:
     """A cost as plain data, without digits that nobody believes."""
     return {
         **dataclasses.asdict(cost.amount),
         "seconds": round(cost.total, 1),
-        "by_stage": _seconds(cost.seconds),
-        "processor_seconds": round(cost.worked, 1),
-        "processor_by_stage": _seconds(cost.processor),
+        "by_stage": _round_seconds(cost.seconds),
+        "processor_seconds": round(cost.processor_seconds, 1),
+        "processor_by_stage": _round_seconds(cost.processor),
         "memory_bytes": cost.memory,
         "device_memory_bytes": cost.device_memory,
         "disk_bytes": cost.disk + cost.page,
@@ -324,7 +326,7 @@ def rounded(cost: RunCost) -> dict[str, object]:
     }
 
 
-def _seconds(by_stage: Mapping[str, float]) -> dict[str, float]:
+def _round_seconds(by_stage: Mapping[str, float]) -> dict[str, float]:
     return {stage: round(seconds, 1) for stage, seconds in by_stage.items() if seconds >= _LEAST_SHOWN}
 
 
@@ -332,7 +334,7 @@ FILE = "budget.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
+class BudgetedSample:
     """The sample that a time allows.
 
     Attributes:
@@ -358,7 +360,7 @@ class Chosen:
         """What is taken, for a person.
 
         >>> chosen = dict(budget="2h", limit=812, of=5_000, unit="functions", experiment="")
-        >>> Chosen(**chosen, expected_seconds=6_900, warm_up_seconds=60).sentence
+        >>> BudgetedSample(**chosen, expected_seconds=6_900, warm_up_seconds=60).sentence
         '--budget 2h: 812 of 5,000 functions, expected to take 1.9 h after a warm-up of 60 s'
         """
         taken = f"all {self.of:,}" if self.limit >= self.of else f"{self.limit:,} of {self.of:,}"
@@ -368,7 +370,7 @@ class Chosen:
         )
 
 
-def refuse_what_has_no_sample(experiment: Experiment, execution: Execution) -> None:
+def check_sampling_possible(experiment: Experiment, execution: Execution) -> None:
     """Refuse a budget for runs whose sample is fixed otherwise.
 
     Raises:
@@ -386,16 +388,16 @@ def refuse_what_has_no_sample(experiment: Experiment, execution: Execution) -> N
         )
 
 
-def choose(
+def choose_sample(
     measured: Sequence[RunCost],
-    amount: Callable[[int], Amount],
+    amount: Callable[[int], InputAmount],
     wanted: int,
     *,
     execution: Execution,
     passed: float,
     experiment: Experiment,
     unit: str,
-) -> Chosen:
+) -> BudgetedSample:
     """The largest sample whose expected time fits into what is left of a budget.
 
     Args:
@@ -410,43 +412,43 @@ def choose(
     Raises:
         UsageError: No sample fits; says what the smallest would take.
     """
-    left = seconds_of(execution.budget, "--budget") - passed
+    left = parse_duration(execution.budget, "--budget") - passed
 
     def takes(limit: int) -> float:
         # Warm-ups began with a process of their own; this one has begun.
-        return expected(measured, amount(limit)).left()
+        return extrapolate_cost(measured, amount(limit)).left()
 
     least = measured[0].amount.limit
-    limit = largest(lambda one: takes(one) <= left, least, max(least, wanted))
+    limit = find_largest(lambda one: takes(one) <= left, least, max(least, wanted))
     if not limit:
         needed = measured[0].total + passed
         raise UsageError(
             f"--budget {execution.budget}: no sample fits; the smallest, {least:,} {unit}, takes "
             f"{duration(measured[0].total)} here and finding that out took {duration(passed)}; give "
-            f"{_whole(needed)} or more, or --limit {least}"
+            f"{_format_budget(needed)} or more, or --limit {least}"
         )
-    return Chosen(
+    return BudgetedSample(
         budget=execution.budget,
         limit=limit,
         of=max(wanted, limit),
         unit=unit,
         expected_seconds=round(takes(limit), 1),
         warm_up_seconds=round(passed, 1),
-        experiment=of_any_sample(experiment),
+        experiment=experiment_key(experiment),
     )
 
 
-def _whole(seconds: float) -> str:
+def _format_budget(seconds: float) -> str:
     """A budget that is certainly enough, as it is written."""
     return f"{-(-seconds * 1.2 // 60):.0f}m" if seconds > 50 else f"{-(-seconds * 1.2 // 1):.0f}s"
 
 
-def of_any_sample(experiment: Experiment) -> str:
+def experiment_key(experiment: Experiment) -> str:
     """Fingerprint of an experiment."""
     return fingerprint("budget", experiment)
 
 
-def chosen_before(folder: Path, experiment: Experiment, execution: Execution) -> Chosen | None:
+def load_sample(folder: Path, experiment: Experiment, execution: Execution) -> BudgetedSample | None:
     """The sample that an earlier call of the same command chose; None where there was none.
 
     However fast the machine is now: other items would begin another run.
@@ -462,29 +464,29 @@ def chosen_before(folder: Path, experiment: Experiment, execution: Execution) ->
     path = folder / FILE
     if not path.is_file():
         return None
-    must_be_intact(folder, FILE)
+    check_intact(folder, FILE)
     try:
-        held = Chosen(**json.loads(path.read_text(encoding="utf-8")))
+        held = BudgetedSample(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise StoreError(
             f"{path}: cannot be read ({error}); remove it to have a sample chosen anew"
         ) from error
-    same = seconds_of(held.budget, FILE) == seconds_of(execution.budget, "--budget")
-    return held if same and held.experiment == of_any_sample(experiment) else None
+    same = parse_duration(held.budget, FILE) == parse_duration(execution.budget, "--budget")
+    return held if same and held.experiment == experiment_key(experiment) else None
 
 
-def remember(folder: Path, chosen: Chosen) -> None:
+def save_sample(folder: Path, chosen: BudgetedSample) -> None:
     """Write a choice into the folder of its run, before the run begins."""
     write_with_receipt(folder, FILE, json.dumps(dataclasses.asdict(chosen), indent=2) + "\n")
 
 
-def taking(experiment: Experiment, chosen: Chosen) -> Experiment:
+def with_limit(experiment: Experiment, chosen: BudgetedSample) -> Experiment:
     """The experiment on the sample that was chosen."""
     selection = dataclasses.replace(experiment.selection, limit=chosen.limit)
     return dataclasses.replace(experiment, selection=selection)
 
 
-def told(chosen: Chosen) -> dict[str, Any]:
+def sample_to_dict(chosen: BudgetedSample) -> dict[str, Any]:
     """What ``run.json`` says of it."""
     held = dataclasses.asdict(chosen)
     del held["experiment"]

@@ -14,23 +14,23 @@ from sonde.base.fingerprint import fingerprint
 from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
-    Intake,
     Item,
     NearDuplicateIndex,
     Selection,
+    SkipCounter,
     duplicate_tokens,
     read_files,
     select,
 )
-from sonde.experiments.experiment import LensChoice, settings_of
-from sonde.experiments.labels import around_of, read_labels
+from sonde.experiments.experiment import LensChoice, get_lens_settings
+from sonde.experiments.labels import find_repositories, read_labels
 from sonde.experiments.plan import Group
-from sonde.experiments.progress import Refused, Session
-from sonde.experiments.sampling import DROPPED, dropped_account
+from sonde.experiments.progress import Session, SkippedTask
+from sonde.experiments.sampling import DROPPED, describe_dropped_items
 from sonde.experiments.timing import duration
-from sonde.languages import version_of
+from sonde.languages import get_language_version
 from sonde.lenses import LENSES
-from sonde.lenses.engine.item_tables import items_frame, items_from
+from sonde.lenses.engine.item_tables import frame_to_items, items_to_frame
 from sonde.models import bundled_names, seen_items
 from sonde.results.schema import scan_files
 from sonde.store.cache import PartStore
@@ -42,28 +42,28 @@ from sonde.tasks import (
     TRANSFORM_VERSION,
     Dataset,
     DrawingTask,
+    LabelRequest,
+    ParallelMap,
     Picks,
     PoolTransform,
-    Question,
     Repository,
-    Spread,
     Task,
     build,
     build_pairs,
-    drawn_from,
+    check_cluster_count,
+    collect_labelled_spans,
     effective_clusters,
-    first_drawn,
-    gather_picks,
-    is_picked,
-    lack_of_clusters,
-    more_clusters,
+    labels_existing_code,
     needs_imports,
+    plan_first_items,
+    select_source_items,
+    suggest_more_clusters,
     transform_dataset,
 )
 from sonde.tasks.engine.examples import example_table
-from sonde.tasks.engine.sampling import edits_of
+from sonde.tasks.engine.sampling import get_edits
 from sonde.tasks.engine.task import TASKS
-from sonde.tasks.engine.user_labels import example_of
+from sonde.tasks.engine.user_labels import make_example
 
 OPTION = "external_test"
 """Option of a lens that names the corpus."""
@@ -113,7 +113,7 @@ def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
     return ExternalTest(str(corpus), chosen.items, chosen.corpus_hash)
 
 
-def with_external(made: Dataset, pool: Sequence[Item], external: ExternalTest, language: str) -> Dataset:
+def add_external_test(made: Dataset, pool: Sequence[Item], external: ExternalTest, language: str) -> Dataset:
     """A data set with the second test set beside its own.
 
     Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
@@ -125,14 +125,14 @@ def with_external(made: Dataset, pool: Sequence[Item], external: ExternalTest, l
         external: The external test set.
         language: Public name of the language.
     """
-    added = _examples(made, external, language)
+    added = _external_examples(made, external, language)
     if added.is_empty():
         return made
     index = NearDuplicateIndex()
     for item in external.items:
         index.add(item.item_id, duplicate_tokens(item.text))
     texts = {item.item_id: item.text for item in (*pool, *made.inputs)}
-    near = _near(made.examples, texts, index)
+    near = _find_near_duplicates(made.examples, texts, index)
     kept = made.examples.filter(~pl.col("source_id").is_in(pl.Series(near, dtype=pl.String).implode()))
     about = {
         "corpus": external.corpus,
@@ -142,10 +142,10 @@ def with_external(made: Dataset, pool: Sequence[Item], external: ExternalTest, l
     return dataclasses.replace(made, examples=pl.concat([kept, added]), report={**made.report, OPTION: about})
 
 
-def _examples(made: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
-    edits = edits_of(language)
+def _external_examples(made: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
+    edits = get_edits(language)
     rows = [
-        example_of(item, given, edits)
+        make_example(item, given, edits)
         for item in external.items
         for given in item.given
         if given.task.lower() == made.task and given.split in _TAKEN
@@ -156,7 +156,9 @@ def _examples(made: Dataset, external: ExternalTest, language: str) -> pl.DataFr
     return table.with_columns(example_id=names, split=pl.lit(SPLIT))
 
 
-def _near(examples: pl.DataFrame, texts: Mapping[str, str], index: NearDuplicateIndex) -> list[str]:
+def _find_near_duplicates(
+    examples: pl.DataFrame, texts: Mapping[str, str], index: NearDuplicateIndex
+) -> list[str]:
     """Sources of train and valid that nearly repeat an item of the index."""
     asked = examples.filter(pl.col("split") != "test").select("source_id", "item_id").unique()
     return sorted(
@@ -181,7 +183,7 @@ _LIMITED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class DataSets:
+class LensDatasets:
     """What a lens is shown.
 
     Attributes:
@@ -193,7 +195,7 @@ class DataSets:
 
     inputs: tuple[Item, ...]
     keys: Mapping[str, str]
-    refused: tuple[Refused, ...]
+    refused: tuple[SkippedTask, ...]
     reports: Mapping[str, Any]
 
     @property
@@ -207,7 +209,7 @@ class DataSets:
         return fingerprint("drawn", list(self.keys.values()))
 
 
-def pool_selection(selection: Selection) -> Selection:
+def select_pool(selection: Selection) -> Selection:
     """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats.
 
     Of a transform too: the examples are those of the code as it was written, each in other words.
@@ -215,29 +217,29 @@ def pool_selection(selection: Selection) -> Selection:
     return dataclasses.replace(selection, limit=None, per_cluster=0, near_duplicates=False, transform="none")
 
 
-def pool_first(session: Session, lenses: Sequence[LensChoice]) -> FirstItems | None:
+def find_pool_limit(session: Session, lenses: Sequence[LensChoice]) -> FirstItems | None:
     """How many items of a table with labels are enough for the lenses; None where they need all."""
     experiment = session.experiment
     if experiment.selection.transform != "none" or any(
         lens.paired or dict(lens.options).get(OPTION) for lens in lenses
     ):
         return None
-    return first_drawn(
+    return plan_first_items(
         [task for lens in lenses for task in lens.tasks],
         size=experiment.selection.limit or DEFAULT_SIZE,
         seed=experiment.seed,
-        keep=(lambda items: items) if experiment.include_seen else unseen,
+        keep=(lambda items: items) if experiment.include_seen else exclude_training_items,
     )
 
 
-def unseen(items: Sequence[Item]) -> list[Item]:
+def exclude_training_items(items: Sequence[Item]) -> list[Item]:
     """The items that no bundled model was trained on; which models run changes no data set."""
     ids = [item.original or item.item_id for item in items]
     seen = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
     return [item for item, name in zip(items, ids, strict=True) if name not in seen]
 
 
-def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> DataSets:
+def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> LensDatasets:
     """Build the data sets of a lens, those excepted that are there already.
 
     Any number of processes gives the same data sets.
@@ -256,7 +258,7 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
     size = selection.limit or DEFAULT_SIZE
     spread = dataclasses.replace(session.spread, worth=_WORTH_A_PROCESS)
     keys: dict[str, str] = {}
-    refused: list[Refused] = []
+    refused: list[SkippedTask] = []
     reports: dict[str, Any] = {}
     external = read_external(lens, group.language)
     found: dict[str, Item] = {item.item_id: item for item in pool}
@@ -267,7 +269,7 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
     transform = None
     if selection.transform != "none":
         transform = PoolTransform(selection.transform, group.language, selection.seed, pool)
-    drawing = _Drawing(lens, group, pool, pool_key, size, store, spread, external, transform)
+    drawing = _DatasetBuilder(lens, group, pool, pool_key, size, store, spread, external, transform)
     picks = drawing.picks(progress)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
@@ -275,39 +277,43 @@ def draw(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item])
             try:
                 made = drawing.data_set(name, picks.pop(name, NO_PICKS))
             except (InputError, UsageError) as error:
-                refused.append(Refused(lens.name, public, group.language, str(error)))
+                refused.append(SkippedTask(lens.name, public, group.language, str(error)))
                 progress.note(f"left out: {error}")
             else:
                 keys[public] = made.key
-                reports[public] = {**made.report, **_weighed(lens, public, group, store)}
+                reports[public] = {**made.report, **_count_effective_clusters(lens, public, group, store)}
                 if copies := made.report.get(COPIES):
                     progress.note(f"{public}: {copies['said']}")
                 if told := made.report.get("transform"):
-                    progress.note(transform_account(public, told))
+                    progress.note(describe_transform(public, told))
                 found |= {item.item_id: item for item in made.derived}
                 used |= {item: found[item] for item in made.shown}
             advance()
     if not keys:
-        raise _nothing(refused)
+        raise _no_dataset_error(refused)
     if unparsed := max(report.get("dropped", {}).get(DROPPED, 0) for report in reports.values()):
-        progress.note(dropped_account(group.corpus, group.language, unparsed))
+        progress.note(describe_dropped_items(group.corpus, group.language, unparsed))
     worth = {task: one["effective_clusters"] for task, one in reports.items() if "effective_clusters" in one}
     limited = any(reports[task]["size"] >= _LIMITED * size for task in worth)
-    remedies = more_clusters(group.corpus, group.language, limited=limited)
-    if lack := lack_of_clusters(worth, remedies, "tasks"):
+    remedies = suggest_more_clusters(group.corpus, group.language, limited=limited)
+    if lack := check_cluster_count(worth, remedies, "tasks"):
         progress.note(f"{lens.name} on {group.corpus} in {group.language}: {lack}")
     order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
-    return DataSets(tuple(order), keys, tuple(refused), reports)
+    return LensDatasets(tuple(order), keys, tuple(refused), reports)
 
 
-def _weighed(lens: LensChoice, task: str, group: Group, store: PartStore) -> dict[str, float]:
+def _count_effective_clusters(
+    lens: LensChoice, task: str, group: Group, store: PartStore
+) -> dict[str, float]:
     """How many clusters the tested examples are worth; nothing where they come in none."""
-    tested = LENSES.load(lens.source).tested(read_labels(store, task, group, lens.labels), settings_of(lens))
+    tested = LENSES.load(lens.source).select_test_rows(
+        read_labels(store, task, group, lens.labels), get_lens_settings(lens)
+    )
     return {} if tested.is_empty() else {"effective_clusters": round(effective_clusters(tested), 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class _DataSet:
+class _StoredDataset:
     """A stored data set: what it shows of the pool and beside it."""
 
     key: str
@@ -317,7 +323,7 @@ class _DataSet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawing:
+class _DatasetBuilder:
     """What the data sets of a lens have in common; see `draw`."""
 
     lens: LensChoice
@@ -326,16 +332,16 @@ class _Drawing:
     pool_key: str
     size: int
     store: PartStore
-    spread: Spread
+    spread: ParallelMap
     external: ExternalTest | None
     transform: PoolTransform | None
 
     def key(self, name: str) -> str:
         """Fingerprint of everything that can change the data set of a task."""
         lens = self.lens
-        language = version_of(self.group.language)
+        language = get_language_version(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
-        rules = (version, language, lens.mode, lens.quirks, lens.observing.options)
+        rules = (version, language, lens.mode, lens.quirks, lens.observation_lens.options)
         beside_it = [self.external.key] if self.external else []
         if self.transform is not None:
             beside_it += [TRANSFORM_VERSION, self.transform.name]
@@ -356,7 +362,7 @@ class _Drawing:
         relative = label_path(TASKS.public(name), self.group.prefix, self.lens.labels)
         return relative, f"{relative.removesuffix('.parquet')}.inputs.parquet"
 
-    def is_stored(self, name: str) -> bool:
+    def has_dataset(self, name: str) -> bool:
         """Whether the data set of a task is there already."""
         return all(self.store.notes(path, self.key(name)) is not None for path in self.paths(name))
 
@@ -364,14 +370,18 @@ class _Drawing:
         """The labelled places of the functions, for all tasks whose data sets are still to be built."""
         if self.lens.paired:
             return {}
-        missing = [name for name in self.lens.tasks if not self.is_stored(name)]
+        missing = [name for name in self.lens.tasks if not self.has_dataset(name)]
         tasks = {name: TASKS.load(name) for name in missing}
-        alone = {name: task for name, task in tasks.items() if is_picked(task)}
+        alone = {name: task for name, task in tasks.items() if labels_existing_code(task)}
         if not alone:
             return {}
         with progress.stage(f"labelling {self.group.language}"):
-            return gather_picks(
-                {name: self.around(task) for name, task in alone.items() if not task.needs_repository},
+            return collect_labelled_spans(
+                {
+                    name: self.find_repositories(task)
+                    for name, task in alone.items()
+                    if not task.needs_repository
+                },
                 self.pool,
                 seed=self.lens.seed,
                 language=self.group.language,
@@ -384,36 +394,40 @@ class _Drawing:
                 ),
             )
 
-    def around(self, task: Task) -> dict[str, Repository]:
+    def find_repositories(self, task: Task) -> dict[str, Repository]:
         """What a task may know of the files around the functions that its data set is drawn from."""
         if not needs_imports(task):
-            return around_of(task, self.group, self.spread)
-        items = drawn_from(task, self.pool, self.lens.seed, self.group.language, self.spread)
-        return around_of(task, self.group, self.spread, items)
+            return find_repositories(task, self.group, self.spread)
+        items = select_source_items(task, self.pool, self.lens.seed, self.group.language, self.spread)
+        return find_repositories(task, self.group, self.spread, items)
 
-    def data_set(self, name: str, picks: Picks) -> _DataSet:
+    def data_set(self, name: str, picks: Picks) -> _StoredDataset:
         """The data set of a task, from the store or built."""
         key, (relative, beside) = self.key(name), self.paths(name)
-        if not self.is_stored(name):
+        if not self.has_dataset(name):
             made = self._build(name, picks)
             if self.external:
-                made = with_external(made, self.pool, self.external, self.group.language)
+                made = add_external_test(made, self.pool, self.external, self.group.language)
             if self.transform is not None and not self.lens.paired:
-                made = transform_dataset(made, self.pool, self.transform, self._question(name), self.spread)
-            self.store.put(beside, key, items_frame([(self.group.corpus, made.inputs)]), {})
+                made = transform_dataset(
+                    made, self.pool, self.transform, self._label_request(name), self.spread
+                )
+            self.store.put(beside, key, items_to_frame([(self.group.corpus, made.inputs)]), {})
             self.store.put(relative, key, made.examples, {"report": dict(made.report)})
         examples = scan_files(self.store.path(relative)).select("item_id").collect()
         notes = self.store.notes(relative, key) or {}
-        return _DataSet(
+        return _StoredDataset(
             key,
             tuple(examples["item_id"].unique(maintain_order=True)),
-            tuple(items_from(scan_files(self.store.path(beside)).collect())),
+            tuple(frame_to_items(scan_files(self.store.path(beside)).collect())),
             notes.get("report", {}),
         )
 
-    def _question(self, name: str) -> Question:
+    def _label_request(self, name: str) -> LabelRequest:
         lens = self.lens
-        return Question(name, lens.seed, lens.mode, frozenset(lens.quirks), self.around(TASKS.load(name)))
+        return LabelRequest(
+            name, lens.seed, lens.mode, frozenset(lens.quirks), self.find_repositories(TASKS.load(name))
+        )
 
     def _build(self, name: str, picks: Picks) -> Dataset:
         lens, group, task = self.lens, self.group, TASKS.load(name)
@@ -430,7 +444,7 @@ class _Drawing:
                 transform=self.transform,
             )
         if isinstance(task, DrawingTask):
-            files = read_files(group.corpus, (group.language,), Intake())
+            files = read_files(group.corpus, (group.language,), SkipCounter())
             return task.draw(
                 files,
                 size=self.size,
@@ -452,16 +466,16 @@ class _Drawing:
             language=group.language,
             mode=lens.mode,
             quirks=frozenset(lens.quirks),
-            repositories=self.around(task),
+            repositories=self.find_repositories(task),
             spread=self.spread,
             picks=picks,
         )
 
 
-def transform_account(task: str, told: Mapping[str, int]) -> str:
+def describe_transform(task: str, told: Mapping[str, int]) -> str:
     """How many examples a transform leaves, and why it leaves the others out.
 
-    >>> transform_account("idn", {"kept": 1632, "nothing to change by rename": 368})
+    >>> describe_transform("idn", {"kept": 1632, "nothing to change by rename": 368})
     'idn: 1,632 of 2,000 examples transformed; left out: 368 nothing to change by rename'
     """
     left = ", ".join(f"{count:,} {reason}" for reason, count in told.items() if reason != "kept")
@@ -469,5 +483,5 @@ def transform_account(task: str, told: Mapping[str, int]) -> str:
     return f"{shown}; left out: {left}" if left else shown
 
 
-def _nothing(refused: Sequence[Refused]) -> SondeError:
+def _no_dataset_error(refused: Sequence[SkippedTask]) -> SondeError:
     return InputError(f"lens {refused[-1].lens!r} has no data set to read: {refused[-1].reason}")

@@ -11,10 +11,10 @@ from typing import Annotated, Any, cast
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT
-from sonde.base.option_types import AnyDevice, Count, OneOf, seconds_of
+from sonde.base.option_types import AnyDevice, Count, OneOf, parse_duration
 from sonde.base.options import Option
 from sonde.base.toml import read_toml
-from sonde.base.validation import Help, check_fields, from_table
+from sonde.base.validation import Help, build_record, check_fields
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS, LensSettings
@@ -169,7 +169,7 @@ class Execution:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.budget:
-            seconds_of(self.budget, "--budget")
+            parse_duration(self.budget, "--budget")
 
 
 def load_experiment(path: Path) -> Experiment:
@@ -180,13 +180,13 @@ def load_experiment(path: Path) -> Experiment:
         UnknownNameError: A key that no experiment has; the nearest is named.
         UsageError: A value of the wrong type, or an empty list.
     """
-    return experiment_of(read_toml(path, "experiment"), str(path))
+    return parse_experiment(read_toml(path, "experiment"), str(path))
 
 
 _TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}
 
 
-def experiment_of(table: Mapping[str, Any], where: str) -> Experiment:
+def parse_experiment(table: Mapping[str, Any], where: str) -> Experiment:
     """An experiment from plain data; what is null, as JSON may have it, is not given.
 
     Args:
@@ -197,25 +197,25 @@ def experiment_of(table: Mapping[str, Any], where: str) -> Experiment:
         UnknownNameError: A key that no experiment has; the nearest is named.
         UsageError: A value of the wrong type.
     """
-    table = _given(table)
+    table = _drop_nulls(table)
     try:
         tables = {
-            name: from_table(kind, table[name], name) for name, kind in _TABLES.items() if name in table
+            name: build_record(kind, table[name], name) for name, kind in _TABLES.items() if name in table
         }
-        return from_table(Experiment, {**table, **tables}, "experiment")
+        return build_record(Experiment, {**table, **tables}, "experiment")
     except UsageError as error:
         raise error.located(where) from None
 
 
-def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: _given(cast("Mapping[str, Any]", value)) if isinstance(value, dict) else value
+        name: _drop_nulls(cast("Mapping[str, Any]", value)) if isinstance(value, dict) else value
         for name, value in table.items()
         if value is not None
     }
 
 
-def as_json(experiment: Experiment) -> dict[str, Any]:
+def to_plain_data(experiment: Experiment) -> dict[str, Any]:
     """An experiment as ``run.json`` holds it."""
     return json.loads(json.dumps(dataclasses.asdict(experiment), default=list))
 
@@ -263,13 +263,13 @@ class LensChoice:
         return f"{self.name}.{self.stage}" if self.stage else self.name
 
     @property
-    def observing(self) -> LensChoice:
+    def observation_lens(self) -> LensChoice:
         """The lens as far as observations depend on it: other numbers of the same states forward nothing."""
         kept = tuple((name, value) for name, value in self.options if name not in self.scoring)
         return dataclasses.replace(self, options=kept, scoring=(), labels="")
 
 
-def settings_of(lens: LensChoice, root: str = "") -> LensSettings:
+def get_lens_settings(lens: LensChoice, root: str = "") -> LensSettings:
     """A lens's settings as its methods take them.
 
     Args:

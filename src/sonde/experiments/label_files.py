@@ -10,36 +10,45 @@ from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import write_atomic
-from sonde.base.progress import Progress, Silent
-from sonde.corpora import FirstItems, Intake, Item, Selection, check_corpora, read_files, read_items, select
+from sonde.base.progress import NullProgress, Progress
+from sonde.corpora import (
+    FirstItems,
+    Item,
+    Selection,
+    SkipCounter,
+    check_corpora,
+    read_files,
+    read_items,
+    select,
+)
 from sonde.corpora.engine.parallel import ItemChunk
-from sonde.executors import kept_processes, reach
-from sonde.experiments.datasets import DEFAULT_SIZE, pool_selection
-from sonde.experiments.formats import FORMATS, FileFormat, Labelled
-from sonde.experiments.formats.sonde import json_lines, label_rows
-from sonde.experiments.labels import around_files
+from sonde.executors import connect_executor, keep_processes
+from sonde.experiments.datasets import DEFAULT_SIZE, select_pool
+from sonde.experiments.formats import FORMATS, FileFormat, LabelledItem
+from sonde.experiments.formats.sonde import build_label_rows, to_json_lines
+from sonde.experiments.labels import read_repositories
 from sonde.experiments.sampling import (
     DROPPED,
-    account,
-    dropped_account,
-    unparsed_account,
-    unparsed_items,
-    unused_account,
+    describe_dropped_items,
+    describe_parse_errors,
+    describe_selection,
+    describe_unused_files,
+    find_parse_errors,
 )
-from sonde.languages import reasons_without
+from sonde.languages import get_unsupported_tasks
 from sonde.tasks import (
     AccountingTask,
     CorpusTask,
-    Question,
+    LabelRequest,
+    ParallelMap,
     RowTask,
-    Spread,
     Task,
-    ablations_of,
     build,
-    first_drawn,
+    get_ablations,
+    get_languages,
+    get_quirks,
     label_items,
-    languages_of,
-    quirks_of,
+    plan_first_items,
 )
 from sonde.tasks.engine.task import TASKS
 
@@ -48,7 +57,7 @@ TASK_HERE = "{task}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelling:
+class LabelOptions:
     """What to write.
 
     Attributes:
@@ -77,13 +86,13 @@ class Labelling:
     executor: str = "local"
     address: str = ""
     workers: int = 1
-    progress: Progress = field(default_factory=Silent)
+    progress: Progress = field(default_factory=NullProgress)
     told: set[str] = field(default_factory=set[str], compare=False, repr=False)
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> ParallelMap:
         """How items are spread over the processes."""
-        return Spread(executor=self.executor, workers=self.workers)
+        return ParallelMap(executor=self.executor, workers=self.workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +108,7 @@ class Labels:
 
     task: Task | CorpusTask
     form: FileFormat
-    entries: tuple[Labelled, ...] = ()
+    entries: tuple[LabelledItem, ...] = ()
     collected: tuple[Mapping[str, Any], ...] = ()
 
     def __len__(self) -> int:
@@ -109,20 +118,20 @@ class Labels:
         """The labels as sonde's own format writes them, one a line."""
         if isinstance(self.task, CorpusTask):
             return list(self.collected)
-        return list(label_rows(self.task, self.entries))
+        return list(build_label_rows(self.task, self.entries))
 
     def write(self, output: Path) -> None:
         """Write one file in the format that was asked for."""
         task = self.task
         lines = (
-            json_lines(self.collected)
+            to_json_lines(self.collected)
             if isinstance(task, CorpusTask)
             else self.form.write(task, self.entries)
         )
         write_atomic(output, lines)
 
 
-def label(wanted: Labelling) -> Labels:
+def label_corpora(wanted: LabelOptions) -> Labels:
     """Label corpora.
 
     Raises:
@@ -130,11 +139,11 @@ def label(wanted: Labelling) -> Labels:
         UsageError: The format does not hold labels of this task, or no cluster answers.
         InputError: A class has too few examples for a data set, or there is nothing to label.
     """
-    (labels,) = label_each(wanted, (wanted.task,))
+    (labels,) = label_tasks(wanted, (wanted.task,))
     return labels
 
 
-def label_each(wanted: Labelling, names: Sequence[str]) -> Iterator[Labels]:
+def label_tasks(wanted: LabelOptions, names: Sequence[str]) -> Iterator[Labels]:
     """Label corpora for several tasks, which are read once; raises as `label`.
 
     Args:
@@ -144,31 +153,33 @@ def label_each(wanted: Labelling, names: Sequence[str]) -> Iterator[Labels]:
     form, tasks = FORMATS.load(wanted.form), [TASKS.load(name) for name in names]
     for task in tasks:
         if not isinstance(task, CorpusTask):
-            _check(task, form, wanted)
+            _check_options(task, form, wanted)
     check_corpora(wanted.corpora)
-    reach(wanted.executor, wanted.address, wanted.workers)
-    read = _Read(wanted, names)
-    with kept_processes(wanted.executor, wanted.workers):
+    connect_executor(wanted.executor, wanted.address, wanted.workers)
+    read = _CorpusReader(wanted, names)
+    with keep_processes(wanted.executor, wanted.workers):
         for name, task in zip(names, tasks, strict=True):
             asked = replace(wanted, task=name)
             if isinstance(task, CorpusTask):
-                rows = (row for corpus in wanted.corpora for row in _collected(task, corpus, asked, read))
+                rows = (row for corpus in wanted.corpora for row in _collect_rows(task, corpus, asked, read))
                 labels = Labels(task, form, collected=tuple(rows))
             else:
-                entries = (one for corpus in wanted.corpora for one in _entries(task, corpus, asked, read))
+                entries = (
+                    one for corpus in wanted.corpora for one in _label_entries(task, corpus, asked, read)
+                )
                 labels = Labels(task, form, entries=tuple(entries))
             if not len(labels):
-                raise InputError(_nothing(task.name, asked))
+                raise InputError(_no_labels_message(task.name, asked))
             yield labels
 
 
-def _nothing(task: str, wanted: Labelling) -> str:
+def _no_labels_message(task: str, wanted: LabelOptions) -> str:
     corpora = ", ".join(map(repr, wanted.corpora))
     languages = f" in {' or '.join(wanted.selection.languages)}" if wanted.selection.languages else ""
     return f"nothing to label: corpus {corpora} holds no {wanted.selection.unit}{languages} for task {task!r}"
 
 
-def write_label_files(wanted: Labelling, names: Sequence[str], output: str) -> list[dict[str, Any]]:
+def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
     """Label corpora and write a file a task; raises as `label`.
 
     Args:
@@ -187,13 +198,13 @@ def write_label_files(wanted: Labelling, names: Sequence[str], output: str) -> l
             f"labels/{TASK_HERE}.jsonl, and name each task once"
         )
     found: list[dict[str, Any]] = []
-    for file, labels in zip(files, label_each(wanted, names), strict=True):
+    for file, labels in zip(files, label_tasks(wanted, names), strict=True):
         labels.write(file)
         found.append({"rows": len(labels), "file": file})
     return found
 
 
-class _Read:
+class _CorpusReader:
     """What of the corpora is read for all tasks.
 
     Args:
@@ -201,7 +212,7 @@ class _Read:
         names: The tasks; where there is one, nothing needs to be kept.
     """
 
-    def __init__(self, wanted: Labelling, names: Sequence[str]) -> None:
+    def __init__(self, wanted: LabelOptions, names: Sequence[str]) -> None:
         self._wanted, self._names = wanted, names
         self._pools: dict[str, Sequence[Item]] = {}
         self._items: dict[str, Sequence[Item]] = {}
@@ -210,46 +221,48 @@ class _Read:
         """The functions that data sets are drawn from."""
         if corpus not in self._pools:
             chosen = self._wanted.selection
-            first = first_drawn(self._names, size=chosen.limit or DEFAULT_SIZE, seed=chosen.seed)
-            self._pools[corpus] = _selected(corpus, self._wanted, pool_selection(chosen), first)
+            first = plan_first_items(self._names, size=chosen.limit or DEFAULT_SIZE, seed=chosen.seed)
+            self._pools[corpus] = _select_items(corpus, self._wanted, select_pool(chosen), first)
         return self._pools[corpus]
 
     def items(self, corpus: str) -> Iterable[Item]:
         """The items chosen; raw, every item in the corpus's order, or the first of each language."""
         if len(self._names) == 1:
-            return _items(corpus, self._wanted)
+            return _select_or_read(corpus, self._wanted)
         if corpus not in self._items:
-            self._items[corpus] = tuple(_items(corpus, self._wanted))
+            self._items[corpus] = tuple(_select_or_read(corpus, self._wanted))
         return self._items[corpus]
 
 
-def _check(task: Task, form: FileFormat, wanted: Labelling) -> None:
+def _check_options(task: Task, form: FileFormat, wanted: LabelOptions) -> None:
     if form.tasks and task.name not in form.tasks:
         raise UsageError(
             f"format {wanted.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
             "leave --format out for JSON lines"
         )
-    known = quirks_of(task) | ablations_of(task)
+    known = get_quirks(task) | get_ablations(task)
     for quirk in wanted.quirks:
         if quirk not in known:
             raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known)
 
 
-def _collected(task: CorpusTask, corpus: str, wanted: Labelling, read: _Read) -> Iterable[Mapping[str, Any]]:
+def _collect_rows(
+    task: CorpusTask, corpus: str, wanted: LabelOptions, read: _CorpusReader
+) -> Iterable[Mapping[str, Any]]:
     if isinstance(task, RowTask):
-        answers = wanted.spread.over(_rows, (wanted.task, wanted.mode), read.items(corpus))
+        answers = wanted.spread.map(_label_chunk, (wanted.task, wanted.mode), read.items(corpus))
         return (row for _, row in answers)
-    intake = Intake()
+    intake = SkipCounter()
     files = read_files(corpus, wanted.selection.languages, intake)
     if isinstance(task, AccountingTask):
-        rows, told = task.collect_told(files, mode=wanted.mode)
+        rows, told = task.collect_with_notes(files, mode=wanted.mode)
     else:
         rows, told = [*task.collect(files, mode=wanted.mode)], ()
-    _note(wanted, unused_account(corpus, intake), *(f"{corpus}: {line}" for line in told))
+    _note(wanted, describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in told))
     return rows
 
 
-def _rows(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
+def _label_chunk(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
     """The rows of some items; runs in any process."""
     name, mode = part.rule
     task = TASKS.load(name)
@@ -257,45 +270,47 @@ def _rows(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
     return [task.row(item, mode=mode) for item in part.items]
 
 
-def _entries(task: Task, corpus: str, wanted: Labelling, read: _Read) -> Iterable[Labelled]:
+def _label_entries(
+    task: Task, corpus: str, wanted: LabelOptions, read: _CorpusReader
+) -> Iterable[LabelledItem]:
     if wanted.raw or FORMATS.load(wanted.form).whole or task.target == "relation":
-        return _labelled(task, corpus, read.items(corpus), wanted)
-    return _data_sets(corpus, wanted, read.pool(corpus))
+        return _label_items(task, corpus, read.items(corpus), wanted)
+    return _dataset_entries(corpus, wanted, read.pool(corpus))
 
 
-def _items(corpus: str, wanted: Labelling) -> Iterable[Item]:
+def _select_or_read(corpus: str, wanted: LabelOptions) -> Iterable[Item]:
     selection = wanted.selection
     if not wanted.raw:
-        return _selected(corpus, wanted, selection)
+        return _select_items(corpus, wanted, selection)
     return _raw_items(corpus, wanted)
 
 
-def _raw_items(corpus: str, wanted: Labelling) -> Iterator[Item]:
-    selection, intake = wanted.selection, Intake()
+def _raw_items(corpus: str, wanted: LabelOptions) -> Iterator[Item]:
+    selection, intake = wanted.selection, SkipCounter()
     items = read_items(
         corpus, intake, unit=selection.unit, languages=selection.languages, spread=wanted.spread
     )
-    yield from items if selection.limit is None else _first(items, selection.limit)
-    _note(wanted, unused_account(corpus, intake))
+    yield from items if selection.limit is None else _take_first(items, selection.limit)
+    _note(wanted, describe_unused_files(corpus, intake))
 
 
-def _note(wanted: Labelling, *lines: str) -> None:
+def _note(wanted: LabelOptions, *lines: str) -> None:
     for line in filter(None, lines):
         if line not in wanted.told:
             wanted.told.add(line)
             wanted.progress.note(line)
 
 
-def _selected(
-    corpus: str, wanted: Labelling, selection: Selection, first: FirstItems | None = None
+def _select_items(
+    corpus: str, wanted: LabelOptions, selection: Selection, first: FirstItems | None = None
 ) -> Sequence[Item]:
     with wanted.progress.stage(f"reading {corpus}") as advance:
         chosen = select(corpus, selection, spread=wanted.spread, first=first, advance=advance)
-    _note(wanted, account(chosen), unused_account(corpus, chosen.intake, chosen.left_out))
+    _note(wanted, describe_selection(chosen), describe_unused_files(corpus, chosen.intake, chosen.left_out))
     return chosen.items
 
 
-def _first(items: Iterable[Item], limit: int) -> Iterator[Item]:
+def _take_first(items: Iterable[Item], limit: int) -> Iterator[Item]:
     taken: Counter[str] = Counter()
     for item in items:
         taken[item.language] += 1
@@ -303,25 +318,27 @@ def _first(items: Iterable[Item], limit: int) -> Iterator[Item]:
             yield item
 
 
-def _labelled(task: Task, corpus: str, items: Iterable[Item], wanted: Labelling) -> Iterator[Labelled]:
-    able, known = languages_of(task), list[Item]()
+def _label_items(
+    task: Task, corpus: str, items: Iterable[Item], wanted: LabelOptions
+) -> Iterator[LabelledItem]:
+    able, known = get_languages(task), list[Item]()
     for item in items:
         if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
-            reason = reasons_without(item.language).get(task.name)
+            reason = get_unsupported_tasks(item.language).get(task.name)
             raise UsageError(
                 f"task {task.name!r} cannot label {item.language!r} ({item.path})"
                 f"{f': {reason}' if reason else ''}; it knows {', '.join(able)}"
             )
         known.append(item)
-    unparsed = unparsed_items(known, wanted.spread)
-    _note(wanted, unparsed_account(corpus, unparsed, len(known), wanted.selection.unit))
-    around = around_files(task, corpus, wanted.selection.languages, wanted.spread)
-    asked = Question(wanted.task, 0, wanted.mode, wanted.quirks, around)
+    unparsed = find_parse_errors(known, wanted.spread)
+    _note(wanted, describe_parse_errors(corpus, unparsed, len(known), wanted.selection.unit))
+    around = read_repositories(task, corpus, wanted.selection.languages, wanted.spread)
+    asked = LabelRequest(wanted.task, 0, wanted.mode, wanted.quirks, around)
     for item, table in label_items(asked, known, wanted.spread):
-        yield Labelled(item, tuple(table.iter_rows(named=True)))
+        yield LabelledItem(item, tuple(table.iter_rows(named=True)))
 
 
-def _data_sets(corpus: str, wanted: Labelling, pool: Sequence[Item]) -> Iterator[Labelled]:
+def _dataset_entries(corpus: str, wanted: LabelOptions, pool: Sequence[Item]) -> Iterator[LabelledItem]:
     """The examples of one data set a language, in its order."""
     for language in sorted({item.language for item in pool}):
         made = build(
@@ -332,20 +349,20 @@ def _data_sets(corpus: str, wanted: Labelling, pool: Sequence[Item]) -> Iterator
             language=language,
             mode=wanted.mode,
             quirks=wanted.quirks,
-            repositories=around_files(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
+            repositories=read_repositories(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
             spread=wanted.spread,
         )
-        _note(wanted, *_told(corpus, language, TASKS.public(wanted.task), made.report))
+        _note(wanted, *_describe_omissions(corpus, language, TASKS.public(wanted.task), made.report))
         items = {item.item_id: item for item in (*pool, *made.inputs)}
         for row in made.examples.iter_rows(named=True):
-            yield Labelled(items[row["item_id"]], (row,), row["split"])
+            yield LabelledItem(items[row["item_id"]], (row,), row["split"])
 
 
-def _told(corpus: str, language: str, task: str, report: Mapping[str, Any]) -> Iterator[str]:
+def _describe_omissions(corpus: str, language: str, task: str, report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a data set left out of the functions that it was drawn from."""
     dropped = {reason: count for reason, count in report.get("dropped", {}).items() if count}
     if unparsed := dropped.pop(DROPPED, 0):
-        yield dropped_account(corpus, language, unparsed)
+        yield describe_dropped_items(corpus, language, unparsed)
     if dropped:
         listed = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
         yield f"{task} in {language}: drawn from {report['pool']:,} functions; left out: {listed}"

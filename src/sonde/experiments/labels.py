@@ -9,18 +9,18 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.base.progress import Advance
-from sonde.corpora import Intake, Item, kept_definitions, kept_imports, read_files
+from sonde.corpora import Item, SkipCounter, cached_definitions, cached_imports, read_files
 from sonde.experiments.plan import Group
-from sonde.languages import version_of
+from sonde.languages import get_language_version
 from sonde.results.schema import scan_files
 from sonde.store.cache import PartStore
 from sonde.store.run_folder import label_path
 from sonde.tasks import (
-    Question,
+    LabelRequest,
+    ParallelMap,
     Repository,
-    Spread,
     Task,
-    importing,
+    index_imports,
     label_items,
     needs_imports,
     repositories,
@@ -28,12 +28,12 @@ from sonde.tasks import (
 from sonde.tasks.engine.task import TASKS
 
 
-def label_rule(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
+def label_key(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
     """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
     task = TASKS.load(task_name)
     version = task.version + TASKS.source_hash(task_name)
     around = group.corpus_hash if task.needs_repository or needs_imports(task) else ""
-    rules = version_of(group.language)
+    rules = get_language_version(group.language)
     return fingerprint("labels", task_name, version, rules, around, mode, quirks)
 
 
@@ -79,7 +79,7 @@ def write_labels(
     mode: str,
     quirks: tuple[str, ...],
     advance: Advance,
-    spread: Spread,
+    spread: ParallelMap,
     of: str = "",
 ) -> str:
     """Label a group's items for a task, unless that is done.
@@ -97,21 +97,21 @@ def write_labels(
     Returns:
         The rule of the labels, see `label_rule`.
     """
-    rule = label_rule(name, group, mode, quirks)
+    rule = label_key(name, group, mode, quirks)
     relative = label_path(TASKS.public(name), group.prefix, of)
     key = fingerprint(rule, [item.item_id for item in group.items])
     if store.notes(relative, key) is None:
-        around = around_of(TASKS.load(name), group, spread)
-        asked = Question(name, 0, mode, frozenset(quirks), around)
+        around = find_repositories(TASKS.load(name), group, spread)
+        asked = LabelRequest(name, 0, mode, frozenset(quirks), around)
         tables = label_items(asked, group.items, spread)
         named = (frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables)
-        store.put_together(relative, key, named, {})
+        store.put_tables(relative, key, named, {})
     advance()
     return rule
 
 
-def around_of(
-    task: Task, group: Group, spread: Spread, items: Sequence[Item] | None = None
+def find_repositories(
+    task: Task, group: Group, spread: ParallelMap, items: Sequence[Item] | None = None
 ) -> dict[str, Repository]:
     """What a task may know of the files around a group's items, gathered once for all tasks that ask.
 
@@ -122,51 +122,53 @@ def around_of(
         items: Those of the items that are read; None for all. Only their files are read for imports.
     """
     if task.needs_repository:
-        return _repositories(group.corpus, group.language, group.corpus_hash, spread)
+        return _cached_definitions(group.corpus, group.language, group.corpus_hash, spread)
     if needs_imports(task):
         paths = frozenset(item.path for item in (group.items if items is None else items))
-        return _imports(group.corpus, group.language, group.corpus_hash, paths, spread)
+        return _cached_imports(group.corpus, group.language, group.corpus_hash, paths, spread)
     return {}
 
 
-def forget_files_around() -> None:
+def clear_repositories() -> None:
     """Let go of what is known of the files around items, once all of a run are labelled."""
-    _repositories.cache_clear()
-    _imports.cache_clear()
+    _cached_definitions.cache_clear()
+    _cached_imports.cache_clear()
 
 
 @functools.lru_cache(maxsize=1)
-def _repositories(corpus: str, language: str, corpus_hash: str, spread: Spread) -> dict[str, Repository]:
-    return definitions_around(corpus, (language,), spread)
-
-
-@functools.lru_cache(maxsize=1)
-def _imports(
-    corpus: str, language: str, corpus_hash: str, paths: frozenset[str], spread: Spread
+def _cached_definitions(
+    corpus: str, language: str, corpus_hash: str, spread: ParallelMap
 ) -> dict[str, Repository]:
-    return imports_around(corpus, (language,), spread, paths)
+    return read_definitions(corpus, (language,), spread)
 
 
-def around_files(
-    task: Task, corpus: str, languages: tuple[str, ...], spread: Spread
+@functools.lru_cache(maxsize=1)
+def _cached_imports(
+    corpus: str, language: str, corpus_hash: str, paths: frozenset[str], spread: ParallelMap
+) -> dict[str, Repository]:
+    return read_imports(corpus, (language,), spread, paths)
+
+
+def read_repositories(
+    task: Task, corpus: str, languages: tuple[str, ...], spread: ParallelMap
 ) -> dict[str, Repository]:
     """What a task may know of all files of a corpus in some languages."""
     if task.needs_repository:
-        return definitions_around(corpus, languages, spread)
-    return imports_around(corpus, languages, spread) if needs_imports(task) else {}
+        return read_definitions(corpus, languages, spread)
+    return read_imports(corpus, languages, spread) if needs_imports(task) else {}
 
 
-def definitions_around(corpus: str, languages: tuple[str, ...], spread: Spread) -> dict[str, Repository]:
+def read_definitions(corpus: str, languages: tuple[str, ...], spread: ParallelMap) -> dict[str, Repository]:
     """What the files of a corpus define."""
-    with kept_definitions(corpus) as known:
-        return repositories(read_files(corpus, languages, Intake()), spread, known=known)
+    with cached_definitions(corpus) as known:
+        return repositories(read_files(corpus, languages, SkipCounter()), spread, known=known)
 
 
-def imports_around(
-    corpus: str, languages: tuple[str, ...], spread: Spread, paths: Set[str] | None = None
+def read_imports(
+    corpus: str, languages: tuple[str, ...], spread: ParallelMap, paths: Set[str] | None = None
 ) -> dict[str, Repository]:
     """What the files of a corpus import, or those of some paths."""
-    files = read_files(corpus, languages, Intake())
+    files = read_files(corpus, languages, SkipCounter())
     wanted = (file for file in files if paths is None or file.path in paths)
-    with kept_imports(corpus) as known:
-        return importing(wanted, spread=spread, known=known)
+    with cached_imports(corpus) as known:
+        return index_imports(wanted, spread=spread, known=known)

@@ -8,13 +8,20 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.progress import Progress, Silent
-from sonde.experiments.experiment import Execution, Experiment, experiment_of
+from sonde.base.progress import NullProgress, Progress
+from sonde.experiments.experiment import Execution, Experiment, parse_experiment
 from sonde.experiments.progress import Outcome
 from sonde.experiments.run import run
-from sonde.experiments.shards import FILE, Written, missing, of_parts, read_shard, shard_of
-from sonde.store.checksums import copy_signed
-from sonde.store.lock import held
+from sonde.experiments.shards import (
+    FILE,
+    ShardRecord,
+    count_missing_tables,
+    parse_shard,
+    read_shard_record,
+    tables_key,
+)
+from sonde.store.checksums import copy_files_with_receipts
+from sonde.store.lock import lock_folder
 from sonde.store.run_folder import RunDirectory
 
 
@@ -39,11 +46,11 @@ def merge(
     """
     if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
         raise UsageError(f"folder {str(twice)!r} is given twice; name each shard once")
-    shares = {folder: read_shard(folder) for folder in folders}
-    _check_together(shares)
+    shares = {folder: read_shard_record(folder) for folder in folders}
+    _check_compatible(shares)
     _check_complete(shares)
     first = next(iter(shares.values()))
-    experiment = _experiment(first)
+    experiment = _read_experiment(first)
     execution = Execution(
         output=output,
         workers=workers,
@@ -52,16 +59,16 @@ def merge(
         merges=first.plan,
         **{name: value for name, value in first.execution.items() if name != "lock"},
     )
-    progress = progress or Silent()
-    with held(output), progress.stage("merging", len(shares)) as advance:
+    progress = progress or NullProgress()
+    with lock_folder(output), progress.stage("merging", len(shares)) as advance:
         for folder in shares:
-            copy_signed(folder, output, but=(FILE,))
-            _copy_trained(RunDirectory(folder).trained, RunDirectory(output).trained)
+            copy_files_with_receipts(folder, output, exclude=(FILE,))
+            _copy_trained_models(RunDirectory(folder).trained, RunDirectory(output).trained)
             advance()
     return run(experiment, execution, progress)
 
 
-def _copy_trained(source: Path, target: Path) -> None:
+def _copy_trained_models(source: Path, target: Path) -> None:
     """Copy trained models, which have no receipts and belong to one share each."""
     try:
         if source.is_dir():
@@ -70,12 +77,12 @@ def _copy_trained(source: Path, target: Path) -> None:
         raise StoreError(f"cannot copy {source} to {target}: {error}; free space and merge again") from error
 
 
-def _check_together(shares: Mapping[Path, Written]) -> None:
+def _check_compatible(shares: Mapping[Path, ShardRecord]) -> None:
     first, one = next(iter(shares.items()))
     for folder, other in shares.items():
         for what, mine, theirs in (
             ("other arguments", one.experiment, other.experiment),
-            ("another number of shards", shard_of(one.shard).of, shard_of(other.shard).of),
+            ("another number of shards", parse_shard(one.shard).of, parse_shard(other.shard).of),
             ("other inputs, models or versions", one.plan, other.plan),
         ):
             if mine != theirs:
@@ -85,7 +92,7 @@ def _check_together(shares: Mapping[Path, Written]) -> None:
         if other.shard in found:
             raise UsageError(f"shard {other.shard} is given twice: {found[other.shard]} and {folder}")
         found[other.shard] = folder
-    of = shard_of(one.shard).of
+    of = parse_shard(one.shard).of
     if absent := [name for number in range(1, of + 1) if (name := f"{number}/{of}") not in found]:
         more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
         raise InputError(
@@ -93,20 +100,20 @@ def _check_together(shares: Mapping[Path, Written]) -> None:
         )
 
 
-def _check_complete(shares: Mapping[Path, Written]) -> None:
+def _check_complete(shares: Mapping[Path, ShardRecord]) -> None:
     for folder, one in shares.items():
-        if lost := missing(folder, one):
+        if lost := count_missing_tables(folder, one):
             raise InputError(
                 f"{folder}: {lost} of the {len(one.parts)} tables of shard {one.shard} are missing or "
                 "damaged; run it again, it computes nothing else"
             )
-    together = of_parts((relative, key) for one in shares.values() for relative, key in one.parts)
+    together = tables_key((relative, key) for one in shares.values() for relative, key in one.parts)
     if together != next(iter(shares.values())).plan:
         raise InputError("the shards together do not hold what was planned; run each again, then merge")
 
 
-def _experiment(written: Written) -> Experiment:
-    experiment = experiment_of(written.arguments, FILE)
+def _read_experiment(written: ShardRecord) -> Experiment:
+    experiment = parse_experiment(written.arguments, FILE)
     if fingerprint(experiment) != written.experiment:
         raise InputError(
             f"{FILE} was written by another version of sonde; merge with the one that ran the shards"

@@ -19,26 +19,26 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from sonde.alignment import surfaces
-from sonde.base.child_process import safe_children
+from sonde.alignment import get_surfaces
+from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
 from sonde.base.progress import Progress
-from sonde.capture.preparing import prepare, prepare_with
-from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, begun
+from sonde.capture.preparing import prepare, prepare_items
+from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, with_bos
 from sonde.corpora import Item
-from sonde.executors import EXECUTORS, on_cluster
+from sonde.executors import EXECUTORS, is_on_cluster
 from sonde.executors.local import LocalExecutor
-from sonde.experiments.experiment import LensChoice, settings_of
-from sonde.experiments.plan import JobPool, ObserveJob, Part, TrainJob, on_this_process, pools
+from sonde.experiments.experiment import LensChoice, get_lens_settings
+from sonde.experiments.plan import JobBatch, ObserveJob, Part, TrainJob, assign_device, batch_jobs
 from sonde.experiments.progress import Session
-from sonde.experiments.timing import Forecast, measured_first, observing, worth_trying
-from sonde.lenses import Captured, reading_lens
+from sonde.experiments.timing import Forecast, group_trial_jobs, observation_work, put_trials_first
+from sonde.lenses import CapturedItem, load_reading_lens
 from sonde.lenses.engine.item_tables import read_inputs, scan_inputs
 from sonde.lenses.engine.lens import ServerOptions
-from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer, stored
-from sonde.models.engine.external import serving
-from sonde.models.engine.files import behind_a_server, takes_texts
+from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer, point_to_folder
+from sonde.models.engine.external import get_server
+from sonde.models.engine.files import takes_texts, uses_server
 from sonde.results.schema import scan_files
 from sonde.store.cache import PartStore, TableCache
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
@@ -50,25 +50,25 @@ _AHEAD = 2
 _Key = tuple[str, str, str, tuple[str, ...]]
 
 
-def items_of(job: ObserveJob) -> list[Item]:
+def read_job_items(job: ObserveJob) -> list[Item]:
     """The items of a job, in its order."""
     return read_inputs(RunDirectory(Path(job.root)), job.corpus, job.language, job.item_ids)
 
 
 def prepare_job(job: ObserveJob) -> list[Prepared]:
     """Prepare a job's items; nothing of the model but its tokenizer is read."""
-    return prepare_with(load_tokenizer(job.model), items_of(job))
+    return prepare_items(load_tokenizer(job.model), read_job_items(job))
 
 
-def prepared_of(loaded: LoadedModel, pool: JobPool) -> list[list[Prepared]]:
+def get_prepared_items(loaded: LoadedModel, pool: JobBatch) -> list[list[Prepared]]:
     """What a pool's jobs read, prepared ahead if it was."""
     ahead = _ahead.get()
     if ahead is not None and pool in ahead:
         return ahead.take(pool)
-    return [prepare_with(loaded.tokenizer, items_of(job)) for job in pool.jobs]
+    return [prepare_items(loaded.tokenizer, read_job_items(job)) for job in pool.jobs]
 
 
-class Ahead:
+class Prefetcher:
     """Prepares pools in other processes, in their order.
 
     Args:
@@ -76,39 +76,39 @@ class Ahead:
         workers: How many processes.
     """
 
-    def __init__(self, pools: Sequence[JobPool], workers: int) -> None:
+    def __init__(self, pools: Sequence[JobBatch], workers: int) -> None:
         self._waiting = list(pools)
         self._keys: dict[ModelSpec, str] = {}
         # What several models read is kept until the last of them has.
         self._uses = Counter(self._key(job) for pool in pools for job in pool.jobs)
         self._futures: dict[_Key, Future[list[Prepared]]] = {}
-        with safe_children():
+        with safe_path_environment():
             self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
-    def __contains__(self, pool: JobPool) -> bool:
+    def __contains__(self, pool: JobBatch) -> bool:
         """Whether a pool is yet to be taken."""
         return pool in self._waiting
 
-    def take(self, pool: JobPool) -> list[list[Prepared]]:
+    def take(self, pool: JobBatch) -> list[list[Prepared]]:
         """What a pool's jobs read; the next pools are begun."""
         at = self._waiting.index(pool)
         for coming in self._waiting[at : at + 1 + _AHEAD]:
             self._begin(coming)
         self._waiting.remove(pool)
-        return list(self._taken(pool))
+        return list(self._collect(pool))
 
     def close(self) -> None:
         """End the processes."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _begin(self, pool: JobPool) -> None:
-        with safe_children():
+    def _begin(self, pool: JobBatch) -> None:
+        with safe_path_environment():
             for job in pool.jobs:
                 key = self._key(job)
                 if key not in self._futures:
                     self._futures[key] = self._pool.submit(prepare_job, job)
 
-    def _taken(self, pool: JobPool) -> Iterator[list[Prepared]]:
+    def _collect(self, pool: JobBatch) -> Iterator[list[Prepared]]:
         for job in pool.jobs:
             key = self._key(job)
             self._uses[key] -= 1
@@ -122,11 +122,11 @@ class Ahead:
         return self._keys[job.model], job.corpus, job.language, job.item_ids
 
 
-_ahead: ContextVar[Ahead | None] = ContextVar("ahead", default=None)
+_ahead: ContextVar[Prefetcher | None] = ContextVar("ahead", default=None)
 
 
 @contextmanager
-def preparing_ahead(pools: Sequence[JobPool], workers: int) -> Generator[None]:
+def prefetch(pools: Sequence[JobBatch], workers: int) -> Generator[None]:
     """Within it, pools of several jobs are prepared by other processes.
 
     Args:
@@ -137,7 +137,7 @@ def preparing_ahead(pools: Sequence[JobPool], workers: int) -> Generator[None]:
     if workers < 1 or not pools:
         yield
         return
-    ahead = Ahead(pools, workers)
+    ahead = Prefetcher(pools, workers)
     token = _ahead.set(ahead)
     try:
         yield
@@ -177,7 +177,7 @@ class JobReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialTime:
     """What a few inputs took.
 
     Attributes:
@@ -193,14 +193,14 @@ _loaded: dict[ModelSpec, LoadedModel] = {}
 """The one model that this process holds."""
 
 
-def _model(spec: ModelSpec) -> LoadedModel:
+def _load_model(spec: ModelSpec) -> LoadedModel:
     """A model, loaded where it is not held; the one before it is let go first, since both may not fit."""
     if spec not in _loaded:
         if _loaded:
             _loaded.clear()
-            _vocabulary.cache_clear()
+            _list_surfaces.cache_clear()
             _free_memory()
-        _loaded[spec] = load_model(on_this_process(spec))
+        _loaded[spec] = load_model(assign_device(spec))
     return _loaded[spec]
 
 
@@ -214,10 +214,10 @@ def _free_memory() -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _vocabulary(spec: ModelSpec) -> tuple[str, ...]:
-    loaded = _model(spec)
+def _list_surfaces(spec: ModelSpec) -> tuple[str, ...]:
+    loaded = _load_model(spec)
     # A model may score more ids than its tokenizer holds: vocabularies are padded to round numbers.
-    return surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    return get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
 
 
 def observe_job(job: ObserveJob) -> JobReport:
@@ -227,11 +227,11 @@ def observe_job(job: ObserveJob) -> JobReport:
         SondeError: The model cannot be loaded or gave something that must not be scored.
         StoreError: A table could not be written.
     """
-    (report,) = observe_pool(JobPool(root=job.root, model=job.model, jobs=(job,)))
+    (report,) = observe_batch(JobBatch(root=job.root, model=job.model, jobs=(job,)))
     return report
 
 
-def observe_pool(pool: JobPool) -> list[JobReport]:
+def observe_batch(pool: JobBatch) -> list[JobReport]:
     """Observe the items of some jobs and write one table a lens and job.
 
     Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
@@ -249,7 +249,7 @@ def observe_pool(pool: JobPool) -> list[JobReport]:
     )
     store = PartStore(Path(pool.root))
     # A server does not say which weights it runs: what it said to another run may be of others.
-    cache = TableCache.off() if behind_a_server(pool.model) else TableCache.of_environment()
+    cache = TableCache.without_cache() if uses_server(pool.model) else TableCache.from_environment()
     asked = [
         [part for part in job.parts if store.notes(part.relative, part.key) is None] for job in pool.jobs
     ]
@@ -260,14 +260,14 @@ def observe_pool(pool: JobPool) -> list[JobReport]:
     pace = 0.0
     if any(missing):
         if not takes_texts(pool.model):
-            _model(pool.model)
+            _load_model(pool.model)
         begin = time.monotonic()
-        observed = _handed_pool if takes_texts(pool.model) else _observed
+        observed = _observe_externally if takes_texts(pool.model) else _observe_tables
         # Written beside what comes next, since neither needs the other.
         with ThreadPoolExecutor(1) as writer:
             written: list[Future[None]] = []
             for at, tables in observed(pool, missing):
-                written.append(writer.submit(_write, store, cache, missing[at], tables))
+                written.append(writer.submit(_write_parts, store, cache, missing[at], tables))
                 told[at] = len(pool.jobs[at].item_ids)
             for one in written:
                 one.result()
@@ -284,7 +284,7 @@ def observe_pool(pool: JobPool) -> list[JobReport]:
     ]
 
 
-def _write(store: PartStore, cache: TableCache, parts: Sequence[Part], tables: _Tables) -> None:
+def _write_parts(store: PartStore, cache: TableCache, parts: Sequence[Part], tables: _Tables) -> None:
     frames, notes = tables
     for part in parts:
         store.put(part.relative, part.key, pl.concat(frames[part.lens.name]), notes)
@@ -295,19 +295,19 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 """The tables of each lens, some items each, and the notes on them."""
 
 
-def _handed_pool(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     for at, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
         if parts:
-            yield at, (_served if behind_a_server(pool.model) else _encoded)(job, parts)
+            yield at, (_observe_by_server if uses_server(pool.model) else _observe_by_encoder)(job, parts)
 
 
-def _observed(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+def _observe_tables(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
     """The tables of each job that lacks some."""
     # Imported here, so that what is refused before anything is read does not wait for torch.
-    from sonde.capture.attention_backend import how_read
+    from sonde.capture.attention_backend import describe_backend
 
-    loaded = _model(pool.model)
-    prepared = prepared_of(loaded, pool)
+    loaded = _load_model(pool.model)
+    prepared = get_prepared_items(loaded, pool)
     left = [at for at, parts in enumerate(missing) if parts]
     lenses = {part.lens for parts in missing for part in parts}
     together = dataclasses.replace(
@@ -317,64 +317,71 @@ def _observed(pool: JobPool, missing: Sequence[Sequence[Part]]) -> Iterator[tupl
         parts=tuple(part for part in pool.jobs[0].parts if part.lens in lenses),
     )
     held = {item for at, job in enumerate(pool.jobs) if at not in left for item in job.item_ids}
-    found = _tables(loaded, together, [*itertools.chain(*prepared)], [pool.jobs[at] for at in left], held)
+    found = _build_tables(
+        loaded, together, [*itertools.chain(*prepared)], [pool.jobs[at] for at in left], held
+    )
     for at, (frames, forwards, unread) in zip(left, found, strict=True):
-        reading = {**how_read(loaded), **({"unread": unread} if unread else {})}
-        yield at, (frames, {"coverage": _coverage(prepared[at]), "forwards": forwards, "reading": reading})
+        reading = {**describe_backend(loaded), **({"unread": unread} if unread else {})}
+        yield (
+            at,
+            (frames, {"coverage": _sum_coverage(prepared[at]), "forwards": forwards, "reading": reading}),
+        )
 
 
-def _served(job: ObserveJob, parts: Sequence[Part]) -> tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]:
+def _observe_by_server(
+    job: ObserveJob, parts: Sequence[Part]
+) -> tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]:
     """The tables of each lens and the notes on them, where a server reads the texts.
 
     Raises:
         UsageError: A lens asks for more than scores of the text alone.
     """
-    from sonde.capture.server import score_served
+    from sonde.capture.server import score_by_server
 
     frames: dict[str, list[pl.DataFrame]] = {}
     notes: dict[str, Any] = {}
-    items = items_of(job)
-    labels, passes = asked_of(job, parts, [])
+    items = read_job_items(job)
+    labels, passes = build_requests(job, parts, [])
     for part in parts:
-        lens, settings = reading_lens(part.lens.source), settings_of(part.lens)
-        server = serving(job.model.name, ServerOptions.among(dict(part.lens.options)).server)
-        told = score_served(server, items, _scores_alone(part.lens.name, passes[part.lens.name]))
-        captured = [Captured(prepared, (capture,)) for prepared, capture in told.captured]
+        lens, settings = load_reading_lens(part.lens.source), get_lens_settings(part.lens)
+        server = get_server(job.model.name, ServerOptions.among(dict(part.lens.options)).server)
+        told = score_by_server(server, items, _count_alternatives(part.lens.name, passes[part.lens.name]))
+        captured = [CapturedItem(prepared, (capture,)) for prepared, capture in told.captured]
         frames[part.lens.name] = [
             lens.observe(few, labels[part.lens.name], settings, told.surfaces)
-            for few in list(_batched(iter(captured), ITEMS_A_TABLE)) or [[]]
+            for few in list(_batch_rows(iter(captured), ITEMS_A_TABLE)) or [[]]
         ]
         forwards = {"texts sent to a server": len(items)}
         if told.declined:
             forwards["texts that it declined"] = len(told.declined)
         notes = {
-            "coverage": _coverage([one.prepared for one in captured]),
+            "coverage": _sum_coverage([one.prepared for one in captured]),
             "forwards": forwards,
             "reading": {"scores": told.way, "declined": sorted(set(told.declined.values()))[:3]},
         }
     return frames, notes
 
 
-def _encoded(job: ObserveJob, parts: Sequence[Part]) -> _Tables:
+def _observe_by_encoder(job: ObserveJob, parts: Sequence[Part]) -> _Tables:
     """The tables of each lens and the notes on them, where an encoder from outside reads the texts.
 
     Raises:
         SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
     """
-    from sonde.capture.server import read_encoded
+    from sonde.capture.server import encode_items
 
     frames: dict[str, list[pl.DataFrame]] = {}
-    items = items_of(job)
-    labels, passes = asked_of(job, parts, [])
+    items = read_job_items(job)
+    labels, passes = build_requests(job, parts, [])
     for part in parts:
-        lens, name = reading_lens(part.lens.source), part.lens.name
-        read = read_encoded(job.model, items, passes[name], name)
-        captured = [Captured(prepared, (capture,)) for prepared, capture in read]
-        frames[name] = [lens.observe(captured, labels[name], settings_of(part.lens), ())]
+        lens, name = load_reading_lens(part.lens.source), part.lens.name
+        read = encode_items(job.model, items, passes[name], name)
+        captured = [CapturedItem(prepared, (capture,)) for prepared, capture in read]
+        frames[name] = [lens.observe(captured, labels[name], get_lens_settings(part.lens), ())]
     return frames, {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
 
 
-def try_job(job: ObserveJob) -> Tried:
+def time_job(job: ObserveJob) -> TrialTime:
     """Observe some of a job's inputs and keep nothing, to know how long the others will take.
 
     One input is read first and tells how many there is time for; its own time does not count, since what is
@@ -386,25 +393,25 @@ def try_job(job: ObserveJob) -> Tried:
     Raises:
         SondeError: As for `observe_job`.
     """
-    loaded, items = _model(job.model), items_of(job)
-    first = _seconds(loaded, job, items[len(items) // 2 :][:1])
+    loaded, items = _load_model(job.model), read_job_items(job)
+    first = _time_items(loaded, job, items[len(items) // 2 :][:1])
     number = min(len(items), max(_FEWEST, int(_TRIAL_SECONDS / max(first, 1e-6))))
     some = [items[(2 * place + 1) * len(items) // (2 * number)] for place in range(number)]
-    return Tried(number, _seconds(loaded, job, some))
+    return TrialTime(number, _time_items(loaded, job, some))
 
 
-def _seconds(loaded: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
+def _time_items(loaded: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
     begin = time.monotonic()
-    for _ in _tables(loaded, job, prepare(loaded, items), [_of(job, items)], frozenset()):
+    for _ in _build_tables(loaded, job, prepare(loaded, items), [_restrict_job(job, items)], frozenset()):
         pass
     return time.monotonic() - begin
 
 
-def _of(job: ObserveJob, items: Sequence[Item]) -> ObserveJob:
+def _restrict_job(job: ObserveJob, items: Sequence[Item]) -> ObserveJob:
     return dataclasses.replace(job, item_ids=tuple(item.item_id for item in items))
 
 
-def _tables(
+def _build_tables(
     loaded: LoadedModel,
     together: ObserveJob,
     prepared: Sequence[Prepared],
@@ -426,14 +433,14 @@ def _tables(
 
     parts = together.parts
     how = dataclasses.replace(parts[0].lens.capture.settings, token_budget=together.batch_tokens)
-    _, passes = asked_of(together, parts, prepared)
+    _, passes = build_requests(together, parts, prepared)
     observed = observe_lenses(loaded, prepared, passes, settings=how, held=held)
     for job in jobs:
-        labels = {part.lens.name: _labels(job, part.lens) for part in parts}
+        labels = {part.lens.name: _read_labels(job, part.lens) for part in parts}
         frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
         forwards: Counter[str] = Counter()
         unread: dict[str, None] = {}
-        for block in _batched(itertools.islice(observed, len(job.item_ids)), ITEMS_A_TABLE):
+        for block in _batch_rows(itertools.islice(observed, len(job.item_ids)), ITEMS_A_TABLE):
             for one in block:
                 forwards.update(run=one.inputs, shared=one.shared)
                 if one.halved:
@@ -444,15 +451,18 @@ def _tables(
             few = [one for one in block if not one.unread]
             for part in parts:
                 name = part.lens.name
-                captured = [Captured(one.prepared, one.captures[name]) for one in few]
-                table = reading_lens(part.lens.source).observe(
-                    captured, labels[name], settings_of(part.lens, job.root), _vocabulary(together.model)
+                captured = [CapturedItem(one.prepared, one.captures[name]) for one in few]
+                table = load_reading_lens(part.lens.source).observe(
+                    captured,
+                    labels[name],
+                    get_lens_settings(part.lens, job.root),
+                    _list_surfaces(together.model),
                 )
                 frames[name].append(table)
         yield frames, dict(forwards), [*unread][:3]
 
 
-def _scores_alone(lens: str, passes: Sequence[Pass]) -> int:
+def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
     """How many alternatives a lens wants beside scores of the text as it is: a server gives nothing else."""
     match passes:
         case [Pass(variant=Plain(cut=False, padded=False), requests=(TokenScores(top_k=top_k),))]:
@@ -464,14 +474,16 @@ def _scores_alone(lens: str, passes: Sequence[Pass]) -> int:
             )
 
 
-def asked_of(
+def build_requests(
     job: ObserveJob, parts: Sequence[Part], prepared: Sequence[Prepared]
 ) -> tuple[Mapping[str, Mapping[str, pl.DataFrame]], Mapping[str, Sequence[Pass]]]:
     """The labels that each lens joins, by task, and the passes that it asks for."""
-    labels = {part.lens.name: _labels(job, part.lens) for part in parts}
+    labels = {part.lens.name: _read_labels(job, part.lens) for part in parts}
     passes = {
-        lens.name: begun(
-            reading_lens(lens.source).passes(prepared, labels[lens.name], settings_of(lens, job.root)),
+        lens.name: with_bos(
+            load_reading_lens(lens.source).input_requests(
+                prepared, labels[lens.name], get_lens_settings(lens, job.root)
+            ),
             lens.capture.bos,
         )
         for lens in (part.lens for part in parts)
@@ -479,19 +491,19 @@ def asked_of(
     return labels, passes
 
 
-def _batched(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
+def _batch_rows(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
     while few := list(itertools.islice(rows, size)):
         yield few
 
 
-def _coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
+def _sum_coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     for one in prepared:
         counts.update(dataclasses.asdict(one.alignment.coverage))
     return dict(counts)
 
 
-def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
+def _read_labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     """The label rows of a job's items, by task."""
     # A series, since a list of Python's own is looked through anew for every row.
     prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
@@ -500,13 +512,13 @@ def _labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}
 
 
-Handed = TypeVar("Handed", JobPool, TrainJob)
+Handed = TypeVar("Handed", JobBatch, TrainJob)
 
 
 Result = TypeVar("Result")
 
 
-def carried_out(
+def run_jobs(
     session: Session, function: Callable[[Handed], Result], jobs: Sequence[Handed]
 ) -> Iterator[tuple[Handed, Result]]:
     """Each job with its result, in whatever order they finish.
@@ -525,9 +537,9 @@ def carried_out(
     """
     execution = session.execution
     sent = {job: job for job in jobs}
-    if on_cluster(execution.executor):
+    if is_on_cluster(execution.executor):
         folder = session.outcome.directory.models.absolute()
-        models = {spec: stored(spec, folder) for spec in {job.model for job in jobs}}
+        models = {spec: point_to_folder(spec, folder) for spec in {job.model for job in jobs}}
         sent = {dataclasses.replace(job, model=models[job.model]): job for job in jobs}
     executor = EXECUTORS.load(execution.executor)
     for job, result in executor.map(function, list(sent), workers=execution.workers):
@@ -538,7 +550,7 @@ TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-def observe(session: Session, jobs: Sequence[ObserveJob], timed: str = "observe") -> None:
+def observe_jobs(session: Session, jobs: Sequence[ObserveJob], timed: str = "observe") -> None:
     """Carry all observations out, and say before those of each model how long they will take.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
@@ -547,41 +559,41 @@ def observe(session: Session, jobs: Sequence[ObserveJob], timed: str = "observe"
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
-    together = {job: pool for pool in pools(jobs) for job in pool.jobs}
-    jobs = measured_first(jobs, observing)
-    forecast = Forecast("observing", "input", [observing(job) for job in jobs], execution.workers)
-    left = [job for job in jobs if not is_there(job)]
+    together = {job: pool for pool in batch_jobs(jobs) for job in pool.jobs}
+    jobs = put_trials_first(jobs, observation_work)
+    forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
+    left = [job for job in jobs if not has_tables(job)]
     for job in frozenset(jobs).difference(left):
-        forecast.done(observing(job), None)
-    for line in sorted({half_precision(job.model) for job in left}):
-        _say([line], progress)
-    alone = execution.workers <= 1 and not on_cluster(execution.executor)
+        forecast.done(observation_work(job), None)
+    for line in sorted({half_precision_note(job.model) for job in left}):
+        _note_lines([line], progress)
+    alone = execution.workers <= 1 and not is_on_cluster(execution.executor)
     if not alone:
-        _say(forecast.planned(), progress)
+        _note_lines(forecast.describe_plan(), progress)
     coming = list(dict.fromkeys(together[job] for job in jobs if job in left))
     with (
-        outcome.timed(timed),
-        preparing_ahead(coming, execution.light_workers - 1 if alone else 0),
+        outcome.measure_stage(timed),
+        prefetch(coming, execution.light_workers - 1 if alone else 0),
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
-        for some in _by_subject(jobs) if alone else [jobs]:
+        for some in _group_by_subject(jobs) if alone else [jobs]:
             # What is sent to a server costs tokens, and its first job tells as much.
             if alone and not takes_texts(some[0].model):
-                _say([_tried(some, frozenset(left), forecast)], progress)
-            for job, observed in _carried_out(session, list(dict.fromkeys(together[job] for job in some))):
+                _note_lines([_time_kinds(some, frozenset(left), forecast)], progress)
+            for job, observed in _run_batches(session, list(dict.fromkeys(together[job] for job in some))):
                 if observed.computed:
                     outcome.observed += len(job.item_ids)
-                    _say([forecast.done(observing(job), observed.seconds)], progress)
+                    _note_lines([forecast.done(observation_work(job), observed.seconds)], progress)
                 else:
                     outcome.reused += len(job.item_ids)
                     outcome.cached += len(job.item_ids) if observed.cached else 0
                 outcome.damaged += observed.damaged
                 advance(len(job.item_ids))
-    TableCache.of_environment().trim()
+    TableCache.from_environment().trim()
 
 
-def half_precision(model: ModelSpec) -> str:
+def half_precision_note(model: ModelSpec) -> str:
     """What to expect of a model in half precision; empty where it is read in another."""
     if model.dtype not in ("float16", "bfloat16"):
         return ""
@@ -591,43 +603,43 @@ def half_precision(model: ModelSpec) -> str:
     )
 
 
-def _carried_out(session: Session, some: Sequence[JobPool]) -> Iterator[tuple[ObserveJob, JobReport]]:
+def _run_batches(session: Session, some: Sequence[JobBatch]) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Each job with its report; a server gets its requests from this process, which counts what they cost."""
     served = [pool for pool in some if takes_texts(pool.model)]
     here = [pool for pool in some if pool not in served]
     for pool, reports in itertools.chain(
-        carried_out(session, observe_pool, here), LocalExecutor().map(observe_pool, served, workers=1)
+        run_jobs(session, observe_batch, here), LocalExecutor().map(observe_batch, served, workers=1)
     ):
         yield from zip(pool.jobs, reports, strict=True)
 
 
-def _say(lines: Iterable[str], progress: Progress) -> None:
+def _note_lines(lines: Iterable[str], progress: Progress) -> None:
     for line in lines:
         if line:
             progress.note(line)
 
 
-def is_there(job: ObserveJob | TrainJob) -> bool:
+def has_tables(job: ObserveJob | TrainJob) -> bool:
     """Whether a job's tables lie in the folder; whether they are whole is seen when it is their turn."""
     return all((Path(job.root) / part.relative).exists() for part in job.parts)
 
 
-def _by_subject(jobs: Sequence[ObserveJob]) -> list[list[ObserveJob]]:
+def _group_by_subject(jobs: Sequence[ObserveJob]) -> list[list[ObserveJob]]:
     found: dict[str, list[ObserveJob]] = {}
     for job in jobs:
-        found.setdefault(observing(job).subject, []).append(job)
+        found.setdefault(observation_work(job).subject, []).append(job)
     return list(found.values())
 
 
-def _tried(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecast: Forecast) -> str:
+def _time_kinds(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecast: Forecast) -> str:
     """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
-    for alike in worth_trying([job for job in jobs if job in left], observing):
-        tried = try_job(dataclasses.replace(alike[0], item_ids=_spread_by_length(alike)))
-        forecast.tried(observing(alike[0]), tried.inputs, tried.seconds)
-    return forecast.begun(observing(jobs[0]).subject)
+    for alike in group_trial_jobs([job for job in jobs if job in left], observation_work):
+        tried = time_job(dataclasses.replace(alike[0], item_ids=_sample_by_length(alike)))
+        forecast.add_trial(observation_work(alike[0]), tried.inputs, tried.seconds)
+    return forecast.start(observation_work(jobs[0]).subject)
 
 
-def _spread_by_length(jobs: Sequence[ObserveJob]) -> tuple[str, ...]:
+def _sample_by_length(jobs: Sequence[ObserveJob]) -> tuple[str, ...]:
     """Inputs of some jobs, evenly over their lengths: a long one takes many times what a short one does."""
     first, names = jobs[0], [name for job in jobs for name in job.item_ids]
     held = scan_inputs(RunDirectory(Path(first.root)), first.corpus, first.language)

@@ -16,7 +16,7 @@ from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
 from sonde.experiments.experiment import LensChoice
 from sonde.lenses import Control, Method
-from sonde.models import ModelSpec, describe
+from sonde.models import ModelSpec, describe_model
 from sonde.models.engine.files import takes_texts
 from sonde.store.run_folder import RunDirectory, group_prefix
 
@@ -27,7 +27,7 @@ CHARACTERS_A_JOB = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelChoice:
+class ResolvedModel:
     """A model of a run, resolved.
 
     Attributes:
@@ -117,7 +117,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LensInput:
     """One lens over one group: what every model of the run is shown.
 
     Attributes:
@@ -144,8 +144,8 @@ class Reading:
 class ScoringJob:
     """What is scored together: a model's tables for a reading, and those of its random-weights controls."""
 
-    model: ModelChoice
-    reading: Reading
+    model: ResolvedModel
+    reading: LensInput
     parts: tuple[Part, ...]
     controls: tuple[tuple[Control, tuple[Part, ...]], ...]
 
@@ -167,12 +167,12 @@ class Plan:
     answers: tuple[ScoringJob, ...]
 
 
-def identity(item: Item) -> str:
+def input_key(item: Item) -> str:
     """What a model is shown of an item, as a key: its id, and what it reads before it."""
     return f"{item.item_id} {fingerprint('before', item.context)}" if item.context else item.item_id
 
 
-def chunks(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
+def cut_chunks(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
     """Cut items into jobs, in order, by count and characters; the first chunks do not depend on the rest."""
     chunk: list[Item] = []
     characters = 0
@@ -186,10 +186,10 @@ def chunks(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
         yield tuple(chunk)
 
 
-def plan(
+def build_plan(
     run: RunDirectory,
-    models: Sequence[ModelChoice],
-    readings: Sequence[Reading],
+    models: Sequence[ResolvedModel],
+    readings: Sequence[LensInput],
     components: Mapping[str, str],
 ) -> Plan:
     """All jobs of a run or of a later stage of it.
@@ -210,13 +210,21 @@ def plan(
         reads = [one for one in readings if one.models is None or model.name in one.models]
         for reading in (reading for reading in reads if reading.methods):
             first = next(one for one in models if reading.models is None or one.name in reading.models)
-            methods = [_training(run, model, first, reading, one, components) for one in reading.methods]
+            methods = [_training_job(run, model, first, reading, one, components) for one in reading.methods]
             trainings |= {job.part.key: job for job in methods}
-            answers.append(ScoringJob(model=model, reading=reading, parts=_parts(methods), controls=()))
+            answers.append(
+                ScoringJob(model=model, reading=reading, parts=_select_parts(methods), controls=())
+            )
         mine = [one for one in reads if not one.methods]
-        own = _jobs(run, model, mine, components)
+        own = _observe_jobs(run, model, mine, components)
         controls = [
-            (one, reading, _jobs(run, _untrained(model, one), [_shared(reading, one)], components))
+            (
+                one,
+                reading,
+                _observe_jobs(
+                    run, _with_random_weights(model, one), [_control_input(reading, one)], components
+                ),
+            )
             for reading in mine
             for one in reading.controls
             # Of a model that is handed texts no weights are here to be drawn anew.
@@ -227,17 +235,19 @@ def plan(
         for _, _, of_control in sorted(controls, key=lambda entry: entry[0].seed):
             jobs += of_control
         for reading in mine:
-            beside = tuple((control, _parts(more)) for control, other, more in controls if other is reading)
-            if parts := _parts(own, reading):
+            beside = tuple(
+                (control, _select_parts(more)) for control, other, more in controls if other is reading
+            )
+            if parts := _select_parts(own, reading):
                 answers.append(ScoringJob(model=model, reading=reading, parts=parts, controls=beside))
     return Plan(jobs=tuple(jobs), trainings=tuple(trainings.values()), answers=tuple(answers))
 
 
-def _training(
+def _training_job(
     run: RunDirectory,
-    model: ModelChoice,
-    first: ModelChoice,
-    reading: Reading,
+    model: ResolvedModel,
+    first: ResolvedModel,
+    reading: LensInput,
     method: Method,
     components: Mapping[str, str],
 ) -> TrainJob:
@@ -246,7 +256,7 @@ def _training(
     Its key knows its own task alone, so that one more task leaves what is trained as it is.
     """
     of, basis = (model, (model.revision, model.spec)) if method.needs_model else (first, ())
-    alone = dataclasses.replace(reading.lens.observing, tasks=(method.task,))
+    alone = dataclasses.replace(reading.lens.observation_lens, tasks=(method.task,))
     known = components[reading.group.language]
     key = fingerprint("arm", basis, alone, reading.methods[method], method, known)
     folder = run.observations(reading.lens.folder, of.name)
@@ -261,16 +271,16 @@ def _training(
     )
 
 
-def _jobs(
-    run: RunDirectory, model: ModelChoice, readings: Sequence[Reading], components: Mapping[str, str]
+def _observe_jobs(
+    run: RunDirectory, model: ResolvedModel, readings: Sequence[LensInput], components: Mapping[str, str]
 ) -> list[ObserveJob]:
     jobs: list[ObserveJob] = []
     for prefix, group in {reading.group.prefix: reading.group for reading in readings}.items():
         mine = [reading for reading in readings if reading.group.prefix == prefix]
-        for together, items in _by_readers(mine, model.seen):
-            for chunk in chunks(items):
-                shown = tuple(identity(item) for item in chunk)
-                parts = tuple(_part(run, model, reading, shown, components) for reading in together)
+        for together, items in _group_by_inputs(mine, model.seen):
+            for chunk in cut_chunks(items):
+                shown = tuple(input_key(item) for item in chunk)
+                parts = tuple(_build_part(run, model, reading, shown, components) for reading in together)
                 jobs.append(
                     ObserveJob(
                         root=str(run.root),
@@ -284,9 +294,9 @@ def _jobs(
     return jobs
 
 
-def _by_readers(
-    readings: Sequence[Reading], seen: frozenset[str]
-) -> list[tuple[tuple[Reading, ...], list[Item]]]:
+def _group_by_inputs(
+    readings: Sequence[LensInput], seen: frozenset[str]
+) -> list[tuple[tuple[LensInput, ...], list[Item]]]:
     """Inputs by the readings that hold them, in the order of the first reading that does."""
     inputs = {item.item_id: item for reading in readings for item in reading.inputs}
     held = [{item.item_id for item in reading.inputs} for reading in readings]
@@ -298,7 +308,7 @@ def _by_readers(
     return [(tuple(readings[index] for index in readers), items) for readers, items in together.items()]
 
 
-def _untrained(model: ModelChoice, control: Control) -> ModelChoice:
+def _with_random_weights(model: ResolvedModel, control: Control) -> ResolvedModel:
     return dataclasses.replace(
         model,
         name=f"{model.name}+reinitialised-{control.seed}",
@@ -307,7 +317,7 @@ def _untrained(model: ModelChoice, control: Control) -> ModelChoice:
     )
 
 
-def _shared(reading: Reading, control: Control) -> Reading:
+def _control_input(reading: LensInput, control: Control) -> LensInput:
     named = None if control.items is None else frozenset(control.items)
     share = tuple(
         item
@@ -317,7 +327,9 @@ def _shared(reading: Reading, control: Control) -> Reading:
     return dataclasses.replace(reading, inputs=share)
 
 
-def _parts(jobs: Sequence[ObserveJob | TrainJob], reading: Reading | None = None) -> tuple[Part, ...]:
+def _select_parts(
+    jobs: Sequence[ObserveJob | TrainJob], reading: LensInput | None = None
+) -> tuple[Part, ...]:
     """The parts of some jobs, or those of one reading among them."""
     if reading is None:
         return tuple(part for job in jobs for part in job.parts)
@@ -330,15 +342,15 @@ def _parts(jobs: Sequence[ObserveJob | TrainJob], reading: Reading | None = None
     )
 
 
-def _part(
+def _build_part(
     run: RunDirectory,
-    model: ModelChoice,
-    reading: Reading,
+    model: ResolvedModel,
+    reading: LensInput,
     shown: tuple[str, ...],
     components: Mapping[str, str],
 ) -> Part:
     inputs = (shown, reading.labels, components[reading.group.language])
-    key = fingerprint("part", model.revision, model.spec, reading.lens.observing, inputs)
+    key = fingerprint("part", model.revision, model.spec, reading.lens.observation_lens, inputs)
     folder = run.observations(reading.lens.folder, model.name)
     return Part(lens=reading.lens, relative=f"{folder}/{reading.group.prefix}-{key[:16]}.parquet", key=key)
 
@@ -353,7 +365,7 @@ what its inputs gave is held until the pool is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPool:
+class JobBatch:
     """Jobs of one model, group and set of lenses that are forwarded together; each writes its own tables.
 
     Attributes:
@@ -367,7 +379,7 @@ class JobPool:
     jobs: tuple[ObserveJob, ...]
 
 
-def pools(jobs: Sequence[ObserveJob]) -> list[JobPool]:
+def batch_jobs(jobs: Sequence[ObserveJob]) -> list[JobBatch]:
     """All jobs in pools, in the order of their first jobs.
 
     Args:
@@ -377,26 +389,26 @@ def pools(jobs: Sequence[ObserveJob]) -> list[JobPool]:
     for job in jobs:
         lenses = tuple(part.lens for part in job.parts)
         alike.setdefault((job.model, job.corpus, job.language, lenses), []).append(job)
-    found: list[JobPool] = []
+    found: list[JobBatch] = []
     for same in alike.values():
-        most = _most(same[0].model)
+        most = _jobs_per_batch(same[0].model)
         number = -(-len(same) // most)
         # Evenly, since a pool of a few jobs has little to choose from.
         ends = [len(same) * at // number for at in range(number + 1)]
         for begin, end in itertools.pairwise(ends):
-            found.append(JobPool(root=same[0].root, model=same[0].model, jobs=tuple(same[begin:end])))
+            found.append(JobBatch(root=same[0].root, model=same[0].model, jobs=tuple(same[begin:end])))
     return found
 
 
-def _most(model: ModelSpec) -> int:
+def _jobs_per_batch(model: ModelSpec) -> int:
     """How many jobs are read together."""
     if model.device == "cpu" or takes_texts(model):
         return 1
-    size = describe(model)
+    size = describe_model(model)
     return max(2, min(_MOST_JOBS, _STATES // max(1, size.layers * size.d_model)))
 
 
-def on_this_process(model: ModelSpec) -> ModelSpec:
+def assign_device(model: ModelSpec) -> ModelSpec:
     """The model on the device of this process: those that an executor starts in a row take turns."""
     import torch
 

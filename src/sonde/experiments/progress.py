@@ -14,14 +14,14 @@ import polars as pl
 
 from sonde.base.progress import Progress
 from sonde.experiments.experiment import Execution, Experiment
-from sonde.experiments.plan import ObserveJob, Reading, TrainJob
+from sonde.experiments.plan import LensInput, ObserveJob, TrainJob
 from sonde.lenses import LENSES
-from sonde.results.headlines import findings, sentence
+from sonde.results.headlines import describe_headline, find_headlines
 from sonde.results.scores import read_scores
-from sonde.results.text_format import plain_words
+from sonde.results.text_format import format_name
 from sonde.store.cache import PartStore
 from sonde.store.run_folder import RunDirectory
-from sonde.tasks import Spread
+from sonde.tasks import ParallelMap
 
 
 def processor_time() -> float:
@@ -31,7 +31,7 @@ def processor_time() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class SkippedTask:
     """A task that gave no data set, or a model that a lens cannot read, and why; the others go on."""
 
     lens: str
@@ -64,7 +64,7 @@ class Outcome:
     """
 
     directory: RunDirectory
-    readings: tuple[Reading, ...] = ()
+    readings: tuple[LensInput, ...] = ()
     jobs: tuple[ObserveJob, ...] = ()
     trainings: tuple[TrainJob, ...] = ()
     trained: int = 0
@@ -74,13 +74,13 @@ class Outcome:
     scores_key: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     processor: dict[str, float] = field(default_factory=dict)
-    refused: list[Refused] = field(default_factory=list[Refused])
+    refused: list[SkippedTask] = field(default_factory=list[SkippedTask])
     data_sets: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     damaged: list[str] = field(default_factory=list[str])
     files: list[str] = field(default_factory=list[str])
 
     @contextmanager
-    def timed(self, stage: str) -> Generator[None]:
+    def measure_stage(self, stage: str) -> Generator[None]:
         """Measure a stage."""
         begin, used = time.monotonic(), processor_time()
         yield
@@ -107,7 +107,7 @@ class Session:
     store: PartStore
 
     @classmethod
-    def of(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Session:
+    def create(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Session:
         """A run that has done nothing yet."""
         outcome, store = Outcome(RunDirectory(execution.output)), PartStore(execution.output)
         return cls(
@@ -115,26 +115,26 @@ class Session:
         )
 
     @property
-    def spread(self) -> Spread:
+    def spread(self) -> ParallelMap:
         """Where labels are made: wherever the jobs of the run are done."""
-        return Spread(executor=self.execution.executor, workers=self.execution.light_workers)
+        return ParallelMap(executor=self.execution.executor, workers=self.execution.light_workers)
 
 
-def headline(scores: Path) -> Iterator[str]:
+def headline_lines(scores: Path) -> Iterator[str]:
     """Lines for a person from ``scores.parquet``, lens by lens; nothing where there are no scores."""
     table = read_scores(scores)
     for name in table["lens"].unique(maintain_order=True):
         rows = table.filter(pl.col("lens") == name)
         # A lens that a user handed in from a file is not in the folder; its numbers are in the table.
         own = list(LENSES.load(name).headline(rows)) if name in LENSES.names() else []
-        yield from own or _from_scores(name, rows)
+        yield from own or _finding_lines(name, rows)
 
 
-def _from_scores(lens: str, rows: pl.DataFrame) -> Iterator[str]:
+def _finding_lines(lens: str, rows: pl.DataFrame) -> Iterator[str]:
     """What every lens can say; nothing where it has no number."""
-    found = findings(rows)
+    found = find_headlines(rows)
     if found:
         yield ""
-        yield f"{plain_words(lens)}:"
+        yield f"{format_name(lens)}:"
     for finding in found:
-        yield f"  {sentence(finding)}"
+        yield f"  {describe_headline(finding)}"

@@ -16,36 +16,44 @@ from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option
 from sonde.capture.settings import VERSION as CAPTURE_VERSION
 from sonde.capture.settings import CaptureOptions
-from sonde.corpora import Intake, brought_tasks, check_corpora, check_corpus, read_files
-from sonde.executors import reach
-from sonde.experiments.catalogue import replicated
-from sonde.experiments.experiment import Execution, Experiment, LensChoice, settings_of
-from sonde.experiments.plan import ModelChoice, Reading
-from sonde.experiments.progress import Refused
-from sonde.experiments.provenance import computing_versions
-from sonde.experiments.shards import read_shard, shard_of
+from sonde.corpora import SkipCounter, check_corpora, check_corpus, read_files, tasks_from_corpora
+from sonde.executors import connect_executor
+from sonde.experiments.catalogue import describe_replication
+from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
+from sonde.experiments.plan import LensInput, ResolvedModel
+from sonde.experiments.progress import SkippedTask
+from sonde.experiments.provenance import list_computing_versions
+from sonde.experiments.shards import parse_shard, read_shard_record
 from sonde.languages import LANGUAGES
-from sonde.lenses import LENSES, Lens, PairingLens, ReadingLens, TrainingLens, pairs_asked, typed_options
-from sonde.lenses.engine.lens import tasks_behind
+from sonde.lenses import (
+    LENSES,
+    Lens,
+    PairingLens,
+    ReadingLens,
+    TrainingLens,
+    get_option_type,
+    get_paired_tasks,
+)
+from sonde.lenses.engine.lens import get_quirk_tasks
 from sonde.models import (
     Capabilities,
     ModelSpec,
-    describe,
-    pin,
+    describe_model,
+    is_trainable,
+    parse_spec,
+    pin_revision,
+    resolve_auto,
     resolve_revision,
     seen_items,
-    settle,
-    spec_of,
-    trainable,
 )
 from sonde.models.engine.files import adapter_location, takes_texts
-from sonde.models.engine.locate import locate
+from sonde.models.engine.locate import locate_model
 from sonde.store.run_folder import slug
-from sonde.tasks import ablations_of, quirks_of
+from sonde.tasks import get_ablations, get_quirks
 from sonde.tasks.engine.task import TASKS
 
 
-def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
+def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     """The lenses of an experiment with their quirks.
 
     Raises:
@@ -53,14 +61,15 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     """
     lenses = [LENSES.load(name) for name in experiment.lenses]
     _check_tasks(experiment.tasks, lenses)
-    labelling = [lens for lens in lenses if "item" in lens.takes]
-    brought = brought_tasks(experiment.corpora) if labelling and not experiment.tasks else ()
-    _check_taken(brought, labelling)
+    labelling = [lens for lens in lenses if "item" in lens.targets]
+    brought = tasks_from_corpora(experiment.corpora) if labelling and not experiment.tasks else ()
+    _check_accepted_tasks(brought, labelling)
     tasks = {
-        lens.name: _tasks(experiment.tasks or (brought if lens in labelling else ()), lens) for lens in lenses
+        lens.name: _resolve_tasks(experiment.tasks or (brought if lens in labelling else ()), lens)
+        for lens in lenses
     }
-    quirks = {lens.name: _quirks(lens, tasks[lens.name]) for lens in lenses}
-    ablations = {lens.name: _ablations(tasks[lens.name]) for lens in lenses}
+    quirks = {lens.name: _resolve_quirks(lens, tasks[lens.name]) for lens in lenses}
+    ablations = {lens.name: _list_ablations(tasks[lens.name]) for lens in lenses}
     known = frozenset[str]().union(*quirks.values(), *ablations.values())
     for quirk in experiment.quirks:
         if quirk not in known:
@@ -78,14 +87,14 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
         named = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
-        pairs = pairs_asked(lens, experiment.options.get(lens.name, {}))
+        pairs = get_paired_tasks(lens, experiment.options.get(lens.name, {}))
         on = quirks[lens.name] | named if experiment.mode == "paper" else named
         choices.append(
             LensChoice(
                 name=lens.name,
                 source=source if source.endswith(".py") else lens.name,
                 version=lens.version + LENSES.source_hash(source),
-                tasks=pairs or tuple(dict.fromkeys((*tasks[lens.name], *tasks_behind(lens.name, on)))),
+                tasks=pairs or tuple(dict.fromkeys((*tasks[lens.name], *get_quirk_tasks(lens.name, on)))),
                 mode=experiment.mode,
                 quirks=tuple(sorted(on)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
@@ -95,10 +104,10 @@ def lens_choices(experiment: Experiment) -> tuple[LensChoice, ...]:
                 paired=bool(pairs),
             )
         )
-    return _with_labels_apart(choices)
+    return _separate_label_tables(choices)
 
 
-def _with_labels_apart(choices: Sequence[LensChoice]) -> tuple[LensChoice, ...]:
+def _separate_label_tables(choices: Sequence[LensChoice]) -> tuple[LensChoice, ...]:
     """The lenses, each with tables of labels of its own where one before it asks a task otherwise.
 
     Labels of all tokens of the items, a balanced data set of the same task, and its minimal pairs are three
@@ -107,8 +116,14 @@ def _with_labels_apart(choices: Sequence[LensChoice]) -> tuple[LensChoice, ...]:
     held: dict[str, tuple[Any, ...]] = {}
     found: list[LensChoice] = []
     for choice in choices:
-        drawn = draws(choice)
-        asked = (drawn, choice.paired, choice.mode, choice.quirks, choice.observing.options if drawn else ())
+        drawn = uses_datasets(choice)
+        asked = (
+            drawn,
+            choice.paired,
+            choice.mode,
+            choice.quirks,
+            choice.observation_lens.options if drawn else (),
+        )
         tasks = [TASKS.public(task) for task in choice.tasks]
         if any(held.get(task, asked) != asked for task in tasks):
             choice = dataclasses.replace(choice, labels=slug(choice.name).replace(".", "_"))
@@ -118,12 +133,12 @@ def _with_labels_apart(choices: Sequence[LensChoice]) -> tuple[LensChoice, ...]:
     return tuple(found)
 
 
-def draws(lens: LensChoice) -> bool:
+def uses_datasets(lens: LensChoice) -> bool:
     """Whether data sets are drawn for a lens from a pool of functions; else it reads the items."""
-    return lens.paired or LENSES.load(lens.source).draws
+    return lens.paired or LENSES.load(lens.source).uses_datasets
 
 
-def settled_options(
+def resolve_options(
     lenses: Sequence[LensChoice], models: Mapping[str, Mapping[str, Capabilities]]
 ) -> tuple[LensChoice, ...]:
     """The lenses with the options that they settle on for the models that each reads.
@@ -135,7 +150,7 @@ def settled_options(
     for choice in lenses:
         lens = LENSES.load(choice.source)
         if isinstance(lens, ReadingLens):
-            options = lens.options_for(models[choice.name], dict(choice.options))
+            options = lens.resolve_options(models[choice.name], dict(choice.options))
             choice = dataclasses.replace(choice, options=tuple(sorted(options.items())))
         _read_options(lens, choice)
         settled.append(choice)
@@ -148,7 +163,7 @@ def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
         if option not in lens.options:
             raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
-    typed = typed_options(lens)
+    typed = get_option_type(lens)
     if typed.names() >= given.keys():
         typed.read(given)
 
@@ -156,44 +171,46 @@ def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
 def _read_options(lens: Lens, choice: LensChoice) -> None:
     """Have a lens read its options for its errors alone, before a corpus is read for them in vain."""
     if isinstance(lens, ReadingLens):
-        lens.controls(settings_of(choice))
+        lens.controls(get_lens_settings(choice))
     elif isinstance(lens, TrainingLens):
-        lens.methods(choice.tasks, settings_of(choice))
+        lens.methods(choice.tasks, get_lens_settings(choice))
 
 
-def _tasks(asked: Sequence[str], lens: Lens) -> tuple[str, ...]:
+def _resolve_tasks(asked: Sequence[str], lens: Lens) -> tuple[str, ...]:
     """The tasks of a lens: those that the user or a corpus names and it takes, else its own."""
-    if not (asked and lens.takes):
+    if not (asked and lens.targets):
         return tuple(lens.tasks)
     named = {task: TASKS.load(task) for task in asked}
     mine = [
-        task if task.endswith(".py") else one.name for task, one in named.items() if one.target in lens.takes
+        task if task.endswith(".py") else one.name
+        for task, one in named.items()
+        if one.target in lens.targets
     ]
     return tuple(dict.fromkeys(mine))
 
 
-def _quirks(lens: Lens, tasks: Sequence[str]) -> frozenset[str]:
+def _resolve_quirks(lens: Lens, tasks: Sequence[str]) -> frozenset[str]:
     """The quirks of a lens and of the tasks that it asks."""
-    return frozenset(lens.quirks).union(*(quirks_of(TASKS.load(task)) for task in tasks))
+    return frozenset(lens.quirks).union(*(get_quirks(TASKS.load(task)) for task in tasks))
 
 
-def _ablations(tasks: Sequence[str]) -> frozenset[str]:
+def _list_ablations(tasks: Sequence[str]) -> frozenset[str]:
     """What a user may switch on beside the quirks, and no mode does."""
-    return frozenset[str]().union(*(ablations_of(TASKS.load(task)) for task in tasks))
+    return frozenset[str]().union(*(get_ablations(TASKS.load(task)) for task in tasks))
 
 
 def _check_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
     for name in asked:
         task = TASKS.load(name)
-        if not any(task.target in lens.takes or task.name in lens.tasks for lens in lenses):
-            takes = "; ".join(_taken(lens, name) for lens in lenses)
+        if not any(task.target in lens.targets or task.name in lens.tasks for lens in lenses):
+            takes = "; ".join(_accepted_task(lens, name) for lens in lenses)
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
             )
-    _check_taken(asked, lenses)
+    _check_accepted_tasks(asked, lenses)
 
 
-def _taken(lens: Lens, name: str) -> str:
+def _accepted_task(lens: Lens, name: str) -> str:
     """What a lens takes in place of a task that it does not take as it is."""
     option = "pairs"
     if isinstance(lens, PairingLens) and option in lens.options:
@@ -203,27 +220,27 @@ def _taken(lens: Lens, name: str) -> str:
                     f"{lens.name!r} reads its minimal pairs, originals with their mutants, if asked to: "
                     f"--option {lens.name}.{option}={name} in place of -t {name}"
                 )
-    return f"{lens.name!r} takes tasks about {', '.join(sorted(lens.takes)) or 'nothing but its own'}"
+    return f"{lens.name!r} takes tasks about {', '.join(sorted(lens.targets)) or 'nothing but its own'}"
 
 
-def _check_taken(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
+def _check_accepted_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
     """Refuse a lens that takes tasks, and none of those that the user or a corpus names."""
     for lens in lenses:
-        if asked and lens.takes and not _tasks(asked, lens):
+        if asked and lens.targets and not _resolve_tasks(asked, lens):
             named = ", ".join(asked)
             raise UsageError(
-                f"lens {lens.name!r} takes tasks about {', '.join(sorted(lens.takes))}, and none of those "
+                f"lens {lens.name!r} takes tasks about {', '.join(sorted(lens.targets))}, and none of those "
                 f"named ({named}) is; name one, or leave out the lens"
             )
 
 
-def model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
+def resolve_model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
     """What is loaded for each model name; the same name twice is an error."""
     if len(set(experiment.models)) < len(experiment.models):
         twice = next(name for name in experiment.models if experiment.models.count(name) > 1)
         raise UsageError(f"model {twice!r} is named twice; name each model once")
     return tuple(
-        spec_of(
+        parse_spec(
             name,
             device=execution.device,
             dtype=execution.dtype,
@@ -234,30 +251,30 @@ def model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec
     )
 
 
-def model_choices(
-    experiment: Experiment, execution: Execution, readings: Sequence[Reading], read: Set[str]
-) -> tuple[ModelChoice, ...]:
+def resolve_models(
+    experiment: Experiment, execution: Execution, readings: Sequence[LensInput], read: Set[str]
+) -> tuple[ResolvedModel, ...]:
     """The models that are read, with what they resolved to and what they have seen of the inputs."""
     known = {item.item_id: item.original for reading in readings for item in reading.inputs}
     # Who has read a function knows it in other words too.
     ids = sorted({*known, *filter(None, known.values())})
     attention = any(LENSES.load(name).reads_attention for name in experiment.lenses)
-    choices: list[ModelChoice] = []
-    for name, spec in zip(experiment.models, model_specs(experiment, execution), strict=True):
+    choices: list[ResolvedModel] = []
+    for name, spec in zip(experiment.models, resolve_model_specs(experiment, execution), strict=True):
         if name not in read:
             continue
         seen = frozenset[str]()
         for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
             found = seen_items(trained, ids)
             seen |= {item for item, original in known.items() if found & {item, original}}
-        revision, settled = resolve_revision(spec), settle(spec, attention=attention)
-        choices.append(ModelChoice(name=name, spec=pin(settled), revision=revision, seen=seen))
+        revision, settled = resolve_revision(spec), resolve_auto(spec, attention=attention)
+        choices.append(ResolvedModel(name=name, spec=pin_revision(settled), revision=revision, seen=seen))
     return tuple(choices)
 
 
-def components(language: str) -> str:
+def components_key(language: str) -> str:
     """Fingerprint of the versions of everything below the lenses that can change an observation."""
-    return fingerprint("components", CAPTURE_VERSION, ALIGNMENT_VERSION, computing_versions(language))
+    return fingerprint("components", CAPTURE_VERSION, ALIGNMENT_VERSION, list_computing_versions(language))
 
 
 def check_shard(text: str, folder: Path) -> None:
@@ -266,9 +283,9 @@ def check_shard(text: str, folder: Path) -> None:
     Raises:
         UsageError: It is one of both.
     """
-    wanted = shard_of(text)
+    wanted = parse_shard(text)
     try:
-        held = read_shard(folder).shard
+        held = read_shard_record(folder).shard
     except (InputError, StoreError):
         # There is none, or it is written anew by the run that begins now.
         return
@@ -294,10 +311,10 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
     """
     if execution.shard:
         check_shard(execution.shard, execution.output)
-    replicated(experiment)
+    describe_replication(experiment)
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
-    specs = model_specs(experiment, execution)
+    specs = resolve_model_specs(experiment, execution)
     if execution.device_map and execution.device != "auto":
         raise UsageError(
             f"--device-map says where each part of a model lies, --device {execution.device} that all lie "
@@ -305,27 +322,27 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
         )
     for spec in specs:
         if not takes_texts(spec):
-            locate(spec)
+            locate_model(spec)
         if spec.adapter:
             adapter_location(spec)
     check_corpora(experiment.corpora)
     for lens in lenses:
-        _check_named(lens)
+        _check_option_corpora(lens)
     if execution.lock is not None and len(experiment.corpora) != 1:
         raise UsageError(f"--lock fixes the items of one corpus, but {len(experiment.corpora)} are named")
-    reach(execution.executor, execution.address, execution.workers)
+    connect_executor(execution.executor, execution.address, execution.workers)
     if len(experiment.corpora) > 1:
         # One corpus says by itself at once that it cannot be read; a second one only when the first has been.
         for corpus in experiment.corpora:
-            next(read_files(corpus, experiment.selection.languages, Intake()), None)
+            next(read_files(corpus, experiment.selection.languages, SkipCounter()), None)
     if execution.device not in _ANYWHERE:
         for spec in specs:
-            settle(spec)
+            resolve_auto(spec)
 
 
-def _check_named(lens: LensChoice) -> None:
+def _check_option_corpora(lens: LensChoice) -> None:
     """Refuse corpora and files that options name and that there are not."""
-    typed, options = typed_options(LENSES.load(lens.source)), dict(lens.options)
+    typed, options = get_option_type(LENSES.load(lens.source)), dict(lens.options)
     for name in typed.names("corpus_name") & options.keys():
         if options[name]:
             check_corpus(str(options[name]))
@@ -335,7 +352,7 @@ def _check_named(lens: LensChoice) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Readable:
+class Compatibility:
     """Which lens reads which models.
 
     Attributes:
@@ -344,7 +361,7 @@ class Readable:
     """
 
     by_lens: Mapping[str, Mapping[str, Capabilities]]
-    left_out: tuple[Refused, ...]
+    left_out: tuple[SkippedTask, ...]
 
     @property
     def models(self) -> frozenset[str]:
@@ -352,33 +369,35 @@ class Readable:
         return frozenset[str]().union(*self.by_lens.values())
 
 
-def readable(lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution) -> Readable:
+def check_compatibility(
+    lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution
+) -> Compatibility:
     """Say from configurations alone which models each lens can read, those of this run together.
 
     Raises:
         UsageError: A lens can read none of them; says why and which it could.
     """
-    specs = dict(zip(experiment.models, model_specs(experiment, execution), strict=True))
-    models = {name: describe(spec) for name, spec in specs.items()}
+    specs = dict(zip(experiment.models, resolve_model_specs(experiment, execution), strict=True))
+    models = {name: describe_model(spec) for name, spec in specs.items()}
     by_lens: dict[str, Mapping[str, Capabilities]] = {}
-    left_out: list[Refused] = []
+    left_out: list[SkippedTask] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
-        found = {name: _refusal(lens, one, specs[name]) for name, one in models.items()}
+        found = {name: _unsupported_reason(lens, one, specs[name]) for name, one in models.items()}
         reasons = {name: reason for name, reason in found.items() if reason}
         able = {name: one for name, one in models.items() if name not in reasons}
         if isinstance(lens, ReadingLens):
-            reasons |= lens.leaves_out(able, dict(choice.options))
+            reasons |= lens.excluded_models(able, dict(choice.options))
         able = {name: one for name, one in models.items() if name not in reasons}
         if not able:
             name, reason = next(iter(reasons.items()))
             raise UsageError(f"model {name!r}: {reason}")
         by_lens[choice.name] = able
-        left_out += [Refused(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
-    return Readable(by_lens, tuple(left_out))
+        left_out += [SkippedTask(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
+    return Compatibility(by_lens, tuple(left_out))
 
 
-def _refusal(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | None:
+def _unsupported_reason(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | None:
     if capabilities.kind == "endpoint":
         able = [one.name for one in LENSES.headers() if "endpoint" in one.needs]
         if lens.name not in able:
@@ -393,9 +412,9 @@ def _refusal(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | N
                 f"an encoder gives a vector a text, and lens {lens.name!r} reads more; "
                 f"use the lens {' or '.join(able)}"
             )
-    if isinstance(lens, TrainingLens) and not trainable(spec):
+    if isinstance(lens, TrainingLens) and not is_trainable(spec):
         return (
             f"lens {lens.name!r} trains all weights of a model; neither weights of fewer bits nor those "
             "under a device map can be trained; leave out --quantise and --device-map"
         )
-    return lens.refuses(capabilities)
+    return lens.unsupported_reason(capabilities)

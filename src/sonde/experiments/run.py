@@ -8,47 +8,47 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sonde.base.child_process import safe_children
+from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import InputError, SondeError, StoreError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.progress import Progress, Silent
-from sonde.comparison.compare import compare, compared_before, default_output, write_comparison
+from sonde.base.progress import NullProgress, Progress
+from sonde.comparison.compare import compare, default_output, load_compared_key, write_comparison
 from sonde.corpora import ItemSet
-from sonde.experiments.catalogue import replicated
+from sonde.experiments.catalogue import describe_replication
 from sonde.experiments.cost import AGAIN
-from sonde.experiments.experiment import Execution, Experiment, LensChoice, as_json
-from sonde.experiments.inputs import follow_ups, planned, read_by_models, settled
-from sonde.experiments.observe import observe
-from sonde.experiments.plan import ModelChoice, ObserveJob, Reading, TrainJob
+from sonde.experiments.experiment import Execution, Experiment, LensChoice, to_plain_data
+from sonde.experiments.inputs import next_stage_inputs, plan_stage, resolve_experiment, resolve_inputs
+from sonde.experiments.observe import observe_jobs
+from sonde.experiments.plan import LensInput, ObserveJob, ResolvedModel, TrainJob
 from sonde.experiments.progress import Outcome, Session
-from sonde.experiments.provenance import hardware, versions
-from sonde.experiments.resolve import Readable
+from sonde.experiments.provenance import describe_hardware, list_versions
+from sonde.experiments.resolve import Compatibility
 from sonde.experiments.score import score_all, write_scores
-from sonde.experiments.shards import check_merged, observe_share
-from sonde.experiments.train import train
+from sonde.experiments.shards import check_merged_plan, observe_shard
+from sonde.experiments.train import train_jobs
 from sonde.lenses import LENSES
-from sonde.models import describe, describe_special
+from sonde.models import describe_model, describe_special
 from sonde.results.scores import Score
-from sonde.store.cache import CACHED, PartStore
-from sonde.store.lock import held
+from sonde.store.cache import CACHED_NOTE, PartStore
+from sonde.store.lock import lock_folder
 from sonde.store.run_folder import slug
 
 
-def summarise(
+def build_run_json(
     session: Session,
     sets: Sequence[ItemSet],
-    models: Sequence[ModelChoice],
+    models: Sequence[ResolvedModel],
     lenses: Sequence[LensChoice],
-    readings: Sequence[Reading],
+    readings: Sequence[LensInput],
 ) -> dict[str, Any]:
     """The content of ``run.json`` apart from timings."""
     experiment, execution, outcome = session.experiment, session.execution, session.outcome
-    coverage, forwards = _counts(models, outcome.jobs, outcome.trainings, session.store)
-    reading = _readings(models, outcome.jobs, session.store)
+    coverage, forwards = _sum_notes(models, outcome.jobs, outcome.trainings, session.store)
+    reading = _precision_by_model(models, outcome.jobs, session.store)
     return {
         "name": execution.output.name,
         "fingerprint": fingerprint(experiment),
-        "arguments": as_json(experiment),
+        "arguments": to_plain_data(experiment),
         "execution": {
             "executor": execution.executor,
             "workers": execution.workers,
@@ -58,11 +58,11 @@ def summarise(
             "trust_remote_code": execution.trust_remote_code,
         },
         **({"budget": dict(execution.chosen)} if execution.chosen else {}),
-        **({"published": published} if (published := replicated(experiment)) else {}),
-        "models": [{**_model(model, sets), "reading": reading[model.name]} for model in models],
+        **({"published": published} if (published := describe_replication(experiment)) else {}),
+        "models": [{**_model_entry(model, sets), "reading": reading[model.name]} for model in models],
         "lenses": [dataclasses.asdict(lens) for lens in lenses],
         "corpus": [
-            _corpus(chosen, language, readings)
+            _corpus_entry(chosen, language, readings)
             for chosen in sets
             for language in sorted(
                 {reading.group.language for reading in readings if reading.group.corpus == chosen.corpus}
@@ -71,8 +71,8 @@ def summarise(
         "mode": experiment.mode,
         "quirks": sorted({quirk for lens in lenses for quirk in lens.quirks}),
         "seed": experiment.seed,
-        "versions": versions(),
-        "hardware": hardware(),
+        "versions": list_versions(),
+        "hardware": describe_hardware(),
         "alignment": coverage,
         "forwards": forwards,
         "refused": [dataclasses.asdict(refused) for refused in outcome.refused],
@@ -81,7 +81,7 @@ def summarise(
     }
 
 
-def _corpus(chosen: ItemSet, language: str, readings: Sequence[Reading]) -> dict[str, Any]:
+def _corpus_entry(chosen: ItemSet, language: str, readings: Sequence[LensInput]) -> dict[str, Any]:
     items = [item for item in chosen.items if item.language == language]
     # Where all that is shown was derived from files, as prompts are, the clusters are theirs.
     items = items or [
@@ -104,7 +104,7 @@ def _corpus(chosen: ItemSet, language: str, readings: Sequence[Reading]) -> dict
     }
 
 
-def _model(model: ModelChoice, sets: Sequence[ItemSet]) -> dict[str, Any]:
+def _model_entry(model: ResolvedModel, sets: Sequence[ItemSet]) -> dict[str, Any]:
     total = sum(len(chosen.items) for chosen in sets)
     return {
         "name": model.name,
@@ -112,15 +112,15 @@ def _model(model: ModelChoice, sets: Sequence[ItemSet]) -> dict[str, Any]:
         "revision": model.revision,
         "device": model.spec.device,
         "dtype": model.spec.dtype,
-        **dataclasses.asdict(describe(model.spec)),
+        **dataclasses.asdict(describe_model(model.spec)),
         "special": dataclasses.asdict(describe_special(model.spec)),
         "seen": len(model.seen),
         "items": total - len(model.seen),
     }
 
 
-def _counts(
-    models: Sequence[ModelChoice],
+def _sum_notes(
+    models: Sequence[ResolvedModel],
     jobs: Sequence[ObserveJob],
     trainings: Sequence[TrainJob],
     store: PartStore,
@@ -135,7 +135,9 @@ def _counts(
         if job.model in names and not job.parts[0].lens.stage:
             coverage[names[job.model]].update(notes.get("coverage", {}))
         read = (
-            {"inputs from the cache": len(job.item_ids)} if notes.get(CACHED) else notes.get("forwards", {})
+            {"inputs from the cache": len(job.item_ids)}
+            if notes.get(CACHED_NOTE)
+            else notes.get("forwards", {})
         )
         forwards.update(read)
     for training in trainings:
@@ -143,8 +145,8 @@ def _counts(
     return {name: dict(counts) for name, counts in coverage.items()}, dict(forwards)
 
 
-def _readings(
-    models: Sequence[ModelChoice], jobs: Sequence[ObserveJob], store: PartStore
+def _precision_by_model(
+    models: Sequence[ResolvedModel], jobs: Sequence[ObserveJob], store: PartStore
 ) -> dict[str, dict[str, Any]]:
     """In which precision each model was read, and how near its attention is to eager attention."""
     found: dict[str, dict[str, Any]] = {model.name: {} for model in models}
@@ -159,7 +161,7 @@ def _readings(
     return found
 
 
-@safe_children()
+@safe_path_environment()
 def run(experiment: Experiment, execution: Execution, progress: Progress | None = None) -> Outcome:
     """Carry an experiment out, or go on where an earlier call stood.
 
@@ -169,22 +171,22 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     Raises:
         SondeError: One line for a person; whatever was finished is kept.
     """
-    session, lenses, able = settled(experiment, execution, progress or Silent())
-    with held(session.outcome.directory.root):
-        return _carried_out(session, lenses, able)
+    session, lenses, able = resolve_experiment(experiment, execution, progress or NullProgress())
+    with lock_folder(session.outcome.directory.root):
+        return _run_stages(session, lenses, able)
 
 
-def _carried_out(session: Session, lenses: Sequence[LensChoice], able: Readable) -> Outcome:
+def _run_stages(session: Session, lenses: Sequence[LensChoice], able: Compatibility) -> Outcome:
     """What `run` does once it is known that it can be done."""
     experiment, store, outcome = session.experiment, session.store, session.outcome
     directory = outcome.directory
-    before = _summary_before(outcome)
+    before = _read_previous_summary(outcome)
     if before and before.get("fingerprint") != fingerprint(experiment):
         session.progress.note(
             f"{directory.root} holds another experiment: what fits is used again, its scores and page are "
             "replaced"
         )
-    readings, sets, models = read_by_models(session, lenses, able)
+    readings, sets, models = resolve_inputs(session, lenses, able)
     outcome.readings = tuple(readings)
     for model in models:
         if model.seen:
@@ -193,58 +195,58 @@ def _carried_out(session: Session, lenses: Sequence[LensChoice], able: Readable)
                 "(--include-seen takes them in)"
             )
     if session.execution.shard:
-        observe_share(session, planned(session, models, readings))
+        observe_shard(session, plan_stage(session, models, readings))
         return outcome
-    scores = _scores(session, models, readings)
+    scores = _observe_and_score(session, models, readings)
     outcome.scores_key = write_scores(store, scores)
     _drop_stale(store, [*outcome.jobs, *outcome.trainings])
     outcome.damaged += store.damaged
     for relative in outcome.damaged:
         session.progress.note(f"{relative} was damaged and has been computed again")
-    summary = summarise(session, sets, models, lenses, readings)
-    directory.write_summary(summary | _times(outcome, before))
+    summary = build_run_json(session, sets, models, lenses, readings)
+    directory.write_summary(summary | _build_timing(outcome, before))
     for choice in lenses:
         outcome.files += LENSES.load(choice.source).write_files(directory)
     if len(models) > 1:
-        _compare(session)
+        _compare_models(session)
     return outcome
 
 
-def _compare(session: Session) -> None:
+def _compare_models(session: Session) -> None:
     """Hold the models of a run against its first; what cannot be compared costs nothing else."""
     outcome = session.outcome
     folder = default_output([outcome.directory.root])
-    if compared_before(folder) == outcome.scores_key:
+    if load_compared_key(folder) == outcome.scores_key:
         return
     try:
         found = compare([outcome.directory.root], session.progress)
-        write_comparison(found, folder, of=outcome.scores_key)
+        write_comparison(found, folder, scores_key=outcome.scores_key)
     except SondeError as error:
         session.progress.note(f"the models were not compared: {error}")
 
 
-def _scores(
-    session: Session, models: Sequence[ModelChoice], readings: Sequence[Reading]
+def _observe_and_score(
+    session: Session, models: Sequence[ResolvedModel], readings: Sequence[LensInput]
 ) -> dict[str, list[Score]]:
     """Observe, train and score what is read, and then whatever the lenses want to look at more closely."""
     outcome = session.outcome
     scores: dict[str, list[Score]] = {}
     while readings:
-        stage = planned(session, models, readings)
+        stage = plan_stage(session, models, readings)
         if not scores:
-            check_merged(session.execution.merges, stage)
+            check_merged_plan(session.execution.merges, stage)
         outcome.jobs += stage.jobs
-        observe(session, stage.jobs, AGAIN if scores else "observe")
+        observe_jobs(session, stage.jobs, AGAIN if scores else "observe")
         if stage.trainings:
-            train(session, stage.trainings)
-        with outcome.timed("score"), session.progress.stage("scoring", len(stage.answers)) as advance:
+            train_jobs(session, stage.trainings)
+        with outcome.measure_stage("score"), session.progress.stage("scoring", len(stage.answers)) as advance:
             found = score_all(session.store, stage.answers, session.execution, advance)
         scores |= found
-        readings = follow_ups(session.store, stage.answers, found)
+        readings = next_stage_inputs(session.store, stage.answers, found)
     return scores
 
 
-def _summary_before(outcome: Outcome) -> Mapping[str, Any]:
+def _read_previous_summary(outcome: Outcome) -> Mapping[str, Any]:
     """What an earlier run left in the folder; nothing where there is none, or it is not what was written."""
     try:
         return outcome.directory.read_summary()
@@ -255,7 +257,7 @@ def _summary_before(outcome: Outcome) -> Mapping[str, Any]:
     return {}
 
 
-def _times(outcome: Outcome, before: Mapping[str, Any]) -> dict[str, Any]:
+def _build_timing(outcome: Outcome, before: Mapping[str, Any]) -> dict[str, Any]:
     """``timing`` of the run that computed; a run that found all there already has its own beside it."""
     computing = before.get("timing")
     if outcome.observed or outcome.trained or not isinstance(computing, dict):
@@ -268,4 +270,4 @@ def _drop_stale(store: PartStore, jobs: Sequence[ObserveJob | TrainJob]) -> None
     """Remove parts of earlier plans, so that the folder holds what the scores are about and nothing else."""
     planned = {part.relative for job in jobs for part in job.parts}
     for folder in {Path(relative).parent.as_posix() for relative in planned}:
-        store.keep_only(folder, planned)
+        store.remove_unplanned_parts(folder, planned)

@@ -12,16 +12,16 @@ from sonde.corpora import (
     BEYOND_CAP,
     BEYOND_LIMIT,
     FirstItems,
-    Intake,
     Item,
     ItemSet,
     Selection,
+    SkipCounter,
     content_hash,
     read_files,
     select,
 )
 from sonde.corpora.engine.content_cache import LOST
-from sonde.corpora.engine.parallel import ItemChunk, Spread
+from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
 from sonde.corpora.engine.walk import UNREAD
 from sonde.experiments.plan import Group
 from sonde.experiments.progress import Session
@@ -34,25 +34,25 @@ DROPPED = "does not parse"
 _NAMED = 3
 
 
-def unparsed_items(items: Iterable[Item], spread: Spread) -> list[Item]:
+def find_parse_errors(items: Iterable[Item], spread: ParallelMap) -> list[Item]:
     """Return the items with a parse error, in their order.
 
     Args:
         items: The items.
         spread: Processes that parse; any number gives the same.
     """
-    return [item for item, parsed in spread.over(_parse, None, items) if not parsed]
+    return [item for item, parsed in spread.map(_check_parse, None, items) if not parsed]
 
 
-def _parse(part: ItemChunk[None, Item]) -> list[bool]:
+def _check_parse(part: ItemChunk[None, Item]) -> list[bool]:
     """Whether some items parse; runs in any process."""
     return [parses(item.language, item.text) for item in part.items]
 
 
-def unparsed_account(corpus: str, unparsed: Sequence[Item], total: int, unit: str) -> str:
+def describe_parse_errors(corpus: str, unparsed: Sequence[Item], total: int, unit: str) -> str:
     """Return a line on the items with a parse error; empty where there is none.
 
-    >>> unparsed_account("local:a", [Item("id", "f(", "python", "function", "a.py", "f")], 9, "function")
+    >>> describe_parse_errors("local:a", [Item("id", "f(", "python", "function", "a.py", "f")], 9, "function")
     'local:a: 1 of 9 functions does not parse (a.py f): its labels are of what could be read'
     """
     if not unparsed:
@@ -66,10 +66,10 @@ def unparsed_account(corpus: str, unparsed: Sequence[Item], total: int, unit: st
     )
 
 
-def dropped_account(corpus: str, language: str, number: int) -> str:
+def describe_dropped_items(corpus: str, language: str, number: int) -> str:
     """Return a line on the functions with a parse error that data sets leave out.
 
-    >>> dropped_account("local:a", "python", 1)
+    >>> describe_dropped_items("local:a", "python", 1)
     'local:a in python: data sets leave out 1 function that does not parse'
     """
     what = "1 function that does" if number == 1 else f"{number:,} functions that do"
@@ -93,27 +93,27 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
     """
     corpora, progress = session.experiment.corpora, session.progress
     sets: list[ItemSet] = []
-    with session.outcome.timed("select"):
+    with session.outcome.measure_stage("select"):
         for corpus in corpora:
             with progress.stage(f"reading {corpus}") as advance:
                 lock, spread = session.execution.lock, session.spread
                 sets.append(select(corpus, selection, lock, spread=spread, first=first, advance=advance))
     for chosen in sets:
-        progress.note(account(chosen))
-        if line := unused_account(chosen.corpus, chosen.intake, chosen.left_out):
+        progress.note(describe_selection(chosen))
+        if line := describe_unused_files(chosen.corpus, chosen.intake, chosen.left_out):
             progress.note(line)
     return sets
 
 
-def note_unparsed(session: Session, sets: Sequence[ItemSet]) -> None:
+def note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:
     """Say which of the chosen items do not parse."""
     for chosen in sets:
-        unparsed = unparsed_items(chosen.items, session.spread)
-        if line := unparsed_account(chosen.corpus, unparsed, len(chosen.items), chosen.selection.unit):
+        unparsed = find_parse_errors(chosen.items, session.spread)
+        if line := describe_parse_errors(chosen.corpus, unparsed, len(chosen.items), chosen.selection.unit):
             session.progress.note(line)
 
 
-def unused_account(corpus: str, intake: Intake, left_out: Container[str] = ()) -> str:
+def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[str] = ()) -> str:
     """Return what a source left out of what it read, by reason with an example each; empty where it took all.
 
     Args:
@@ -121,12 +121,12 @@ def unused_account(corpus: str, intake: Intake, left_out: Container[str] = ()) -
         intake: What the source counted.
         left_out: Reasons that are told elsewhere.
 
-    >>> intake = Intake()
-    >>> intake.note("no label", "row 7")
-    >>> unused_account("labelled:a.csv", intake)
+    >>> skips = SkipCounter()
+    >>> skips.note("no label", "row 7")
+    >>> describe_unused_files("labelled:a.csv", skips)
     'labelled:a.csv: not used: 1 no label (row 7)'
-    >>> intake.note(".ts file, a kind of code that is not read", "a.ts")
-    >>> unused_account("local:a", intake)
+    >>> skips.note(".ts file, a kind of code that is not read", "a.ts")
+    >>> describe_unused_files("local:a", skips)
     'local:a: not used: 1 no label (row 7); not read: 1 .ts'
     """
     skipped: list[str] = []
@@ -144,7 +144,7 @@ def unused_account(corpus: str, intake: Intake, left_out: Container[str] = ()) -
     return f"{corpus}: {line}" if line else ""
 
 
-def behind_files(chosen: ItemSet) -> ItemSet:
+def with_file_context(chosen: ItemSet) -> ItemSet:
     """The items with the text of their files before them, as `Item.context`; at most its end.
 
     Files are read once more, so that only the text around the items that were chosen is held.
@@ -153,7 +153,9 @@ def behind_files(chosen: ItemSet) -> ItemSet:
     for place, item in enumerate(chosen.items):
         wanted[item.path].append(place)
     items = list(chosen.items)
-    for file in read_files(chosen.corpus, tuple({item.language for item in items}), Intake(keep_all=True)):
+    for file in read_files(
+        chosen.corpus, tuple({item.language for item in items}), SkipCounter(keep_all=True)
+    ):
         for place in wanted.get(file.path, ()):
             item = items[place]
             begin = max(0, item.offset - CHARACTERS_BEFORE)
@@ -163,10 +165,11 @@ def behind_files(chosen: ItemSet) -> ItemSet:
     return dataclasses.replace(chosen, items=tuple(items))
 
 
-def account(chosen: ItemSet) -> str:
+def describe_selection(chosen: ItemSet) -> str:
     """How many items of a corpus were taken, and where the others went.
 
-    >>> account(ItemSet("stdlib", (), "", Intake(), found=9, left_out={BEYOND_CAP: 8, "near duplicate": 1}))
+    >>> left_out = {BEYOND_CAP: 8, "near duplicate": 1}
+    >>> describe_selection(ItemSet("stdlib", (), "", SkipCounter(), found=9, left_out=left_out))
     'stdlib: 0 of 9 functions: 8 beyond --per-cluster 200, 1 near duplicate'
     """
     options = {
@@ -179,7 +182,7 @@ def account(chosen: ItemSet) -> str:
     return f"{taken}: {left}" if left else taken
 
 
-def groups_of(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
+def build_groups(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
     """One group a corpus and language."""
     return tuple(
         Group(
@@ -193,7 +196,7 @@ def groups_of(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
     )
 
 
-def survey_files(session: Session) -> tuple[list[ItemSet], tuple[Group, ...]]:
+def build_file_groups(session: Session) -> tuple[list[ItemSet], tuple[Group, ...]]:
     """Groups without items, for tasks that read whole files themselves; nothing is parsed here.
 
     Raises:
@@ -203,9 +206,9 @@ def survey_files(session: Session) -> tuple[list[ItemSet], tuple[Group, ...]]:
     corpora, selection = session.experiment.corpora, session.experiment.selection
     sets: list[ItemSet] = []
     groups: list[Group] = []
-    with session.outcome.timed("select"), session.progress.stage("reading", len(corpora)) as advance:
+    with session.outcome.measure_stage("select"), session.progress.stage("reading", len(corpora)) as advance:
         for corpus in corpora:
-            intake = Intake()
+            intake = SkipCounter()
             languages: set[str] = set()
             hashes: dict[str, str] = {}
             for file in read_files(corpus, selection.languages, intake):

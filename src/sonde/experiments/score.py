@@ -9,16 +9,16 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.base.progress import Advance
-from sonde.executors import on_cluster
-from sonde.experiments.experiment import Execution, settings_of
+from sonde.executors import is_on_cluster
+from sonde.experiments.experiment import Execution, get_lens_settings
 from sonde.experiments.labels import LabelTables
 from sonde.experiments.plan import Part, ScoringJob
-from sonde.lenses import LENSES, ControlObservations, Scoring
+from sonde.lenses import LENSES, ControlObservations, ScoringContext
 from sonde.lenses.engine.item_tables import scan_inputs
-from sonde.lenses.engine.lens import HANDED, HANDED_KEY
-from sonde.models import frequencies
+from sonde.lenses.engine.lens import STAGE_RESULT, STAGE_RESULT_KEY
+from sonde.models import read_frequencies
 from sonde.results.schema import scan_files
-from sonde.results.scores import SCHEMA_VERSION, Score, scores_frame, scores_from
+from sonde.results.scores import SCHEMA_VERSION, Score, frame_to_scores, scores_to_frame
 from sonde.stats.estimate import VERSION as ESTIMATE_VERSION
 from sonde.store.cache import PartStore
 from sonde.store.checksums import read_receipt
@@ -65,36 +65,36 @@ def score_all(
     found: dict[str, list[Score]] = {}
     kept: set[str] = set()
     for answer in jobs:
-        relative, beside = _relative(answer), _beside(answer, jobs)
+        relative, beside = _scores_path(answer), _find_peers(answer, jobs)
         # Models are compared on what all of them could read, so each answer depends on the others.
         others = sorted(other.key for other in beside)
         key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
-        if not _is_there(store, relative, key):
-            scores, beside_them = _score(store, answer, beside, key, execution)
+        if not _has_scores(store, relative, key):
+            scores, beside_them = _score_job(store, answer, beside, key, execution)
             for name, tables in beside_them.items():
-                store.put(_beside_scores(name, relative), key, pl.concat(tables), {})
-            store.put(relative, key, scores_frame(scores), dict.fromkeys(beside_them, True))
-        kept.add(_beside_scores(_ANSWERED, relative))
-        found[answer.key] = scores_from(scan_files(store.path(relative)).collect())
+                store.put(_extra_path(name, relative), key, pl.concat(tables), {})
+            store.put(relative, key, scores_to_frame(scores), dict.fromkeys(beside_them, True))
+        kept.add(_extra_path(_ANSWERED, relative))
+        found[answer.key] = frame_to_scores(scan_files(store.path(relative)).collect())
         advance()
     for folder in {Path(relative).parent.as_posix() for relative in kept}:
-        store.keep_only(folder, kept)
+        store.remove_unplanned_parts(folder, kept)
     return found
 
 
-def _is_there(store: PartStore, relative: str, key: str) -> bool:
+def _has_scores(store: PartStore, relative: str, key: str) -> bool:
     """Whether an answer is scored, and what it kept beside its scores is there as well."""
     notes = store.notes(relative, key)
     if notes is None:
         return False
-    return all(store.notes(_beside_scores(name, relative), key) is not None for name in notes)
+    return all(store.notes(_extra_path(name, relative), key) is not None for name in notes)
 
 
-def handed_on(store: PartStore, answer: ScoringJob) -> dict[str, str]:
+def stage_output(store: PartStore, answer: ScoringJob) -> dict[str, str]:
     """Where a scored stage left what the next one is to have, and its fingerprint; empty for nothing."""
-    relative = _beside_scores(_HANDED, _relative(answer))
+    relative = _extra_path(_HANDED, _scores_path(answer))
     receipt = read_receipt(store.root, relative)
-    return {} if receipt is None else {HANDED: relative, HANDED_KEY: receipt.content}
+    return {} if receipt is None else {STAGE_RESULT: relative, STAGE_RESULT_KEY: receipt.content}
 
 
 def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str:
@@ -105,21 +105,21 @@ def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str
     """
     key = fingerprint("scores", list(scores), ESTIMATE_VERSION, SCHEMA_VERSION)
     if store.notes(_NAME, key) is None:
-        store.put(_NAME, key, scores_frame(score for some in scores.values() for score in some), {})
+        store.put(_NAME, key, scores_to_frame(score for some in scores.values() for score in some), {})
     return key
 
 
-def _relative(answer: ScoringJob) -> str:
+def _scores_path(answer: ScoringJob) -> str:
     lens, group = answer.reading.lens, answer.reading.group
     return f"scores/lens={lens.folder}/model={slug(answer.model.name)}/{group.prefix}.parquet"
 
 
-def _beside_scores(name: str, relative: str) -> str:
+def _extra_path(name: str, relative: str) -> str:
     """Where answers to single examples, or what is handed on, lie, given where their scores do."""
     return f"{name}{relative.removeprefix('scores')}"
 
 
-def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
+def _find_peers(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
     """What the other models answer to the same lens, at the same stage, over the same group."""
     lens, group = answer.reading.lens.folder, answer.reading.group.prefix
     return [
@@ -130,7 +130,7 @@ def _beside(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJo
     ]
 
 
-def _score(
+def _score_job(
     store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str, execution: Execution
 ) -> tuple[list[Score], dict[str, list[pl.DataFrame]]]:
     """The scores of an answer, and the tables that the lens keeps beside them, by what they are."""
@@ -153,39 +153,41 @@ def _score(
         fingerprint=key,
     )
     inputs = scan_inputs(RunDirectory(store.root.absolute()), group.corpus, group.language)
-    held = inputs.filter(_among([item.item_id for item in reading.inputs]))
-    seen = _among(sorted(model.seen)).alias("seen")
-    scoring = Scoring(
-        observations=_scan(store, answer.parts),
+    held = inputs.filter(_filter_ids([item.item_id for item in reading.inputs]))
+    seen = _filter_ids(sorted(model.seen)).alias("seen")
+    scoring = ScoringContext(
+        observations=_scan_parts(store, answer.parts),
         items=held.drop(_LEFT_OUT).with_columns(seen).collect(),
         template=template,
-        settings=settings_of(lens, str(store.root.absolute())),
+        settings=get_lens_settings(lens, str(store.root.absolute())),
         labels=LabelTables(store, lens.tasks, group, lens.labels),
         texts=held.select("item_id", "text"),
-        frequencies=frequencies(model.spec.name),
+        frequencies=read_frequencies(model.spec.name),
         controls=tuple(
-            ControlObservations(control, _scan(store, parts)) for control, parts in answer.controls if parts
+            ControlObservations(control, _scan_parts(store, parts))
+            for control, parts in answer.controls
+            if parts
         ),
-        beside=tuple(_scan(store, other.parts) for other in beside),
+        beside=tuple(_scan_parts(store, other.parts) for other in beside),
         tables=tuple(
-            _scan(store, answer.parts[begin : begin + _PARTS_A_BATCH])
+            _scan_parts(store, answer.parts[begin : begin + _PARTS_A_BATCH])
             for begin in range(0, len(answer.parts), _PARTS_A_BATCH)
         ),
-        cluster=execution.executor if on_cluster(execution.executor) else "",
+        cluster=execution.executor if is_on_cluster(execution.executor) else "",
         workers=execution.workers,
         root=str(store.root.absolute()),
         device=model.spec.device,
         model=model.spec,
     )
     scores = LENSES.load(lens.source).score(scoring)
-    tables = {_ANSWERED: scoring.answers, _HANDED: scoring.handed}
+    tables = {_ANSWERED: scoring.answers, _HANDED: scoring.stage_result}
     return scores, {name: held for name, held in tables.items() if held}
 
 
-def _among(ids: Sequence[str]) -> pl.Expr:
+def _filter_ids(ids: Sequence[str]) -> pl.Expr:
     return pl.col("item_id").is_in(pl.Series(ids, dtype=pl.String).implode())
 
 
-def _scan(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:
+def _scan_parts(store: PartStore, parts: Sequence[Part]) -> pl.LazyFrame:
     # Full paths, since another process may read them.
     return scan_files([store.path(part.relative).absolute() for part in parts])

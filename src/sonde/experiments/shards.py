@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.experiments.experiment import as_json
-from sonde.experiments.observe import observe
+from sonde.experiments.experiment import to_plain_data
+from sonde.experiments.observe import observe_jobs
 from sonde.experiments.plan import ObserveJob, Plan, TrainJob
 from sonde.experiments.progress import Session
-from sonde.experiments.train import train
+from sonde.experiments.train import train_jobs
 from sonde.store.cache import PartStore
-from sonde.store.checksums import must_be_intact, write_with_receipt
+from sonde.store.checksums import check_intact, write_with_receipt
 
 FILE = "shard.json"
 
@@ -46,7 +46,7 @@ class Shard:
         return jobs[self.number - 1 :: self.of]
 
 
-def shard_of(text: str) -> Shard:
+def parse_shard(text: str) -> Shard:
     """Read ``I/N``.
 
     Raises:
@@ -59,7 +59,7 @@ def shard_of(text: str) -> Shard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class ShardRecord:
     """What the folder of a share says of itself (``shard.json``).
 
     Attributes:
@@ -79,7 +79,7 @@ class Written:
     parts: list[list[str]]
 
 
-def read_shard(folder: Path) -> Written:
+def read_shard_record(folder: Path) -> ShardRecord:
     """What the folder of a share says of itself.
 
     Raises:
@@ -91,14 +91,14 @@ def read_shard(folder: Path) -> Written:
         raise InputError(
             f"{folder}: no shard here ({FILE} is missing); `sonde run --shard I/N -o DIR` makes one"
         )
-    must_be_intact(folder, FILE)
+    check_intact(folder, FILE)
     try:
-        return Written(**json.loads(path.read_text(encoding="utf-8")))
+        return ShardRecord(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise InputError(f"{path}: cannot be read ({error}); run the shard again") from error
 
 
-def observe_share(session: Session, stage: Plan) -> None:
+def observe_shard(session: Session, stage: Plan) -> None:
     """Do the share of a run's jobs that its execution names, and write down what it is a share of.
 
     Scores need all shares; what lenses look at more closely afterwards needs scores. Neither is done here.
@@ -106,30 +106,30 @@ def observe_share(session: Session, stage: Plan) -> None:
     Raises:
         SondeError: A job failed; what was finished is kept.
     """
-    shard = shard_of(session.execution.shard)
+    shard = parse_shard(session.execution.shard)
     mine: list[ObserveJob | TrainJob] = [*shard.share(stage.jobs), *shard.share(stage.trainings)]
     session.outcome.jobs = tuple(shard.share(stage.jobs))
-    observe(session, session.outcome.jobs)
+    observe_jobs(session, session.outcome.jobs)
     if trainings := shard.share(stage.trainings):
-        train(session, trainings)
+        train_jobs(session, trainings)
     experiment, execution = session.experiment, session.execution
     kept = {
         name: getattr(execution, name)
         for name in ("device", "device_map", "dtype", "batch_tokens", "trust_remote_code")
     }
-    written = Written(
+    written = ShardRecord(
         shard=str(shard),
         experiment=fingerprint(experiment),
-        arguments=as_json(experiment),
+        arguments=to_plain_data(experiment),
         execution=kept | {"lock": None if execution.lock is None else str(execution.lock)},
-        plan=whole(stage),
+        plan=plan_key(stage),
         parts=[[part.relative, part.key] for job in mine for part in job.parts],
     )
     text = json.dumps(dataclasses.asdict(written), indent=1, ensure_ascii=False) + "\n"
     write_with_receipt(session.store.root, FILE, text)
 
 
-def check_merged(expected: str, stage: Plan) -> None:
+def check_merged_plan(expected: str, stage: Plan) -> None:
     """Refuse to score shards as something else than what they are shares of.
 
     Args:
@@ -139,26 +139,26 @@ def check_merged(expected: str, stage: Plan) -> None:
     Raises:
         InputError: That is something else: it would all be observed again.
     """
-    if expected and whole(stage) != expected:
+    if expected and plan_key(stage) != expected:
         raise InputError(
             "this machine would not observe what the shards did: a model or corpus has changed, or versions, "
             "device or type of the numbers differ; merge where a shard was run, in the same folder"
         )
 
 
-def whole(stage: Plan) -> str:
+def plan_key(stage: Plan) -> str:
     """Fingerprint of what all jobs of a plan write."""
-    return of_parts(
+    return tables_key(
         (part.relative, part.key) for job in (*stage.jobs, *stage.trainings) for part in job.parts
     )
 
 
-def of_parts(parts: Iterable[tuple[str, str]]) -> str:
+def tables_key(parts: Iterable[tuple[str, str]]) -> str:
     """Fingerprint of tables by path and key, in whatever order."""
     return fingerprint("plan", sorted(set(parts)))
 
 
-def missing(folder: Path, written: Written) -> int:
+def count_missing_tables(folder: Path, written: ShardRecord) -> int:
     """How many tables of a share are not in its folder as they were written."""
     store = PartStore(folder)
     return sum(store.notes(relative, key) is None for relative, key in written.parts)

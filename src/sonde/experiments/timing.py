@@ -28,7 +28,7 @@ _Kind = tuple[str, frozenset[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class JobProfile:
     """A job as an estimate sees it.
 
     Attributes:
@@ -58,10 +58,10 @@ class Forecast:
         workers: Jobs at a time.
     """
 
-    def __init__(self, verb: str, unit: str, works: Sequence[Work], workers: int) -> None:
+    def __init__(self, verb: str, unit: str, works: Sequence[JobProfile], workers: int) -> None:
         self._verb, self._unit = verb, unit
         self._workers = max(1, min(workers, len(works)))
-        self._open: defaultdict[str, list[Work]] = defaultdict(list)
+        self._open: defaultdict[str, list[JobProfile]] = defaultdict(list)
         for work in works:
             self._open[work.subject].append(work)
         self._planned = {subject: list(mine) for subject, mine in self._open.items()}
@@ -71,11 +71,11 @@ class Forecast:
         self._tried: dict[_Kind, tuple[int, float]] = {}
         self._said: set[str] = set()
 
-    def planned(self) -> list[str]:
+    def describe_plan(self) -> list[str]:
         """One line a subject on what there is to do, for before the first job is done."""
-        return [line for subject in self._planned if (line := self.begun(subject))]
+        return [line for subject in self._planned if (line := self.start(subject))]
 
-    def tried(self, work: Work, inputs: int, seconds: float) -> None:
+    def add_trial(self, work: JobProfile, inputs: int, seconds: float) -> None:
         """Take in what a few inputs of a kind took, before its first job.
 
         Args:
@@ -83,30 +83,30 @@ class Forecast:
             inputs: How many were tried.
             seconds: What they took together.
         """
-        self._tried[_kind(work)] = inputs, seconds
+        self._tried[_work_kind(work)] = inputs, seconds
 
-    def begun(self, subject: str) -> str:
+    def start(self, subject: str) -> str:
         """What is left to do with a subject, and how long it takes where every kind of it was tried.
 
         Nothing where nothing is left.
         """
         left = self._open[subject]
-        kinds = {_kind(work) for work in left if not work.control}
+        kinds = {_work_kind(work) for work in left if not work.control}
         if not left:
             return ""
-        what = f"{self._verb} {_inputs(left):,} {self._unit}s with {subject}{_parts(left)}"
+        what = f"{self._verb} {_count_inputs(left):,} {self._unit}s with {subject}{_parts(left)}"
         if not kinds or kinds - self._tried.keys():
             return f"{what}; how long it takes is said when the first are done"
         self._said.add(subject)
-        seconds = self._left(subject)
-        pace = _inputs(left) / seconds
+        seconds = self._remaining_seconds(subject)
+        pace = _count_inputs(left) / seconds
         number = sum(self._tried[kind][0] for kind in kinds)
         return (
             f"{what}: about {duration(seconds)} at {self._speed(pace)} (estimated from {number:,} of them)"
-            f"{self._others(pace)}"
+            f"{self._later_subjects(pace)}"
         )
 
-    def done(self, work: Work, seconds: float | None) -> str:
+    def done(self, work: JobProfile, seconds: float | None) -> str:
         """Take in a finished job, and give the line of its subject when it can be said; else nothing.
 
         Args:
@@ -119,35 +119,35 @@ class Forecast:
         if seconds is None:
             self._planned[work.subject].remove(work)
             return ""
-        kind = _kind(work)
+        kind = _work_kind(work)
         self._jobs[kind] += 1
         self._size[kind] += work.size
         self._seconds[kind] += seconds
-        if work.subject in self._said or not self._is_measured(work.subject):
+        if work.subject in self._said or not self._has_measurements(work.subject):
             return ""
         self._said.add(work.subject)
         return self._line(work.subject)
 
-    def _is_measured(self, subject: str) -> bool:
+    def _has_measurements(self, subject: str) -> bool:
         return all(
             self._jobs[kind] >= _JOBS or self._seconds[kind] >= _SECONDS
-            for kind in {_kind(work) for work in self._open[subject] if not work.control}
+            for kind in {_work_kind(work) for work in self._open[subject] if not work.control}
         )
 
     def _line(self, subject: str) -> str:
-        seconds = self._left(subject)
+        seconds = self._remaining_seconds(subject)
         if seconds < _WORTH_SAYING:
             return ""
-        pace = _inputs(self._open[subject]) / seconds
-        planned = _inputs(self._planned[subject])
+        pace = _count_inputs(self._open[subject]) / seconds
+        planned = _count_inputs(self._planned[subject])
         first = sum(size for kind, size in self._size.items() if kind[0] == subject)
         return (
             f"{self._verb} {planned:,} {self._unit}s with {subject}{_parts(self._planned[subject])}: about "
             f"{duration(seconds)} left at {self._speed(pace)} (estimated from the first {first:,})"
-            f"{self._others(pace)}"
+            f"{self._later_subjects(pace)}"
         )
 
-    def _left(self, subject: str) -> float:
+    def _remaining_seconds(self, subject: str) -> float:
         """Seconds until a subject is done."""
         return sum(work.size * self._pace(work) for work in self._open[subject]) / self._workers
 
@@ -156,16 +156,16 @@ class Forecast:
             return f"{pace:,.0f} {self._unit}s a second"
         return f"one {self._unit} every {duration(1 / pace)}"
 
-    def _others(self, pace: float) -> str:
+    def _later_subjects(self, pace: float) -> str:
         """What comes after it with other subjects."""
         later = [work for other, mine in self._open.items() if other not in self._said for work in mine]
         if not later:
             return ""
         names = ", ".join(dict.fromkeys(work.subject for work in later))
-        size = _inputs(later)
+        size = _count_inputs(later)
         return f"; then {size:,} with {names}, another {duration(size / pace)} if as fast"
 
-    def _pace(self, work: Work) -> float:
+    def _pace(self, work: JobProfile) -> float:
         """Seconds an input: of its kind, else of the kinds that do the same and more, else of all.
 
         What jobs took counts before what a few inputs did.
@@ -173,16 +173,16 @@ class Forecast:
         done = {kind: (size, self._seconds[kind]) for kind, size in self._size.items() if size}
         measured = self._tried | done
         mine = [kind for kind in measured if kind[0] == work.subject]
-        kinds = [kind for kind in mine if kind == _kind(work)]
+        kinds = [kind for kind in mine if kind == _work_kind(work)]
         kinds = kinds or [kind for kind in mine if kind[1] >= work.does] or mine
         return sum(measured[kind][1] for kind in kinds) / sum(measured[kind][0] for kind in kinds)
 
 
-def _inputs(works: Sequence[Work]) -> int:
+def _count_inputs(works: Sequence[JobProfile]) -> int:
     return sum(work.size for work in works)
 
 
-def _parts(works: Sequence[Work]) -> str:
+def _parts(works: Sequence[JobProfile]) -> str:
     """How many inputs are for which lenses, and for controls; nothing where all are for the same."""
     sizes: Counter[str] = Counter()
     for work in works:
@@ -202,13 +202,13 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
 
 
-def measured_first(jobs: Sequence[Job], work_of: Callable[[Job], Work]) -> list[Job]:
+def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[Job]:
     """The jobs of each subject in their order, but for two of each kind that go before the others."""
     order: dict[tuple[str, bool], list[tuple[bool, Job]]] = {}
     begun: Counter[_Kind] = Counter()
     for job in jobs:
         work = work_of(job)
-        kind = _kind(work)
+        kind = _work_kind(work)
         # Controls are as fast as their subject and need other weights: they are not asked first.
         later = work.control or begun[kind] >= _JOBS
         begun[kind] += not later
@@ -216,7 +216,7 @@ def measured_first(jobs: Sequence[Job], work_of: Callable[[Job], Work]) -> list[
     return [job for mine in order.values() for _, job in sorted(mine, key=lambda entry: entry[0])]
 
 
-def worth_trying(jobs: Sequence[Job], work_of: Callable[[Job], Work]) -> list[list[Job]]:
+def group_trial_jobs(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[list[Job]]:
     """The jobs of each kind, where all kinds are large enough for a trial to cost little beside them.
 
     All or none: a forecast needs each of them.
@@ -225,20 +225,20 @@ def worth_trying(jobs: Sequence[Job], work_of: Callable[[Job], Work]) -> list[li
     for job in jobs:
         # Controls are as fast as their subject.
         if not work_of(job).control:
-            kinds[_kind(work_of(job))].append(job)
+            kinds[_work_kind(work_of(job))].append(job)
     each = list(kinds.values())
-    large = all(_inputs([work_of(job) for job in mine]) >= _WORTH_A_TRIAL for mine in each)
+    large = all(_count_inputs([work_of(job) for job in mine]) >= _WORTH_A_TRIAL for mine in each)
     return each if large else []
 
 
-def _kind(work: Work) -> _Kind:
+def _work_kind(work: JobProfile) -> _Kind:
     return work.subject, work.does, work.where
 
 
-def observing(job: ObserveJob) -> Work:
+def observation_work(job: ObserveJob) -> JobProfile:
     """An observation: what its lenses do with its items."""
     model = job.model
-    return Work(
+    return JobProfile(
         subject=model.full_name,
         does=frozenset(part.lens.name for part in job.parts),
         where=f"{job.corpus} {job.language}",
@@ -247,6 +247,8 @@ def observing(job: ObserveJob) -> Work:
     )
 
 
-def training(job: TrainJob) -> Work:
+def training_work(job: TrainJob) -> JobProfile:
     """A training run."""
-    return Work(subject=job.model.full_name, does=frozenset({job.method.name}), where=job.corpus, size=1)
+    return JobProfile(
+        subject=job.model.full_name, does=frozenset({job.method.name}), where=job.corpus, size=1
+    )

@@ -9,52 +9,52 @@ from pathlib import Path
 
 import polars as pl
 
-from sonde.executors import on_cluster
+from sonde.executors import is_on_cluster
 from sonde.executors.local import LocalExecutor
-from sonde.experiments.experiment import settings_of
-from sonde.experiments.observe import carried_out, is_there
+from sonde.experiments.experiment import get_lens_settings
+from sonde.experiments.observe import has_tables, run_jobs
 from sonde.experiments.plan import TrainJob
 from sonde.experiments.progress import Session
-from sonde.experiments.timing import Forecast, measured_first, training
-from sonde.lenses import Training, training_lens
+from sonde.experiments.timing import Forecast, put_trials_first, training_work
+from sonde.lenses import Training, load_training_lens
 from sonde.lenses.engine.item_tables import scan_inputs
-from sonde.models.engine.files import behind_a_server
+from sonde.models.engine.files import uses_server
 from sonde.results.schema import scan_files
 from sonde.store.cache import PartStore
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
 
-def train(session: Session, jobs: Sequence[TrainJob]) -> None:
+def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
     """Carry all trainings out, and say how long they will take as soon as the first of a kind is done."""
     execution, progress, outcome = session.execution, session.progress, session.outcome
     outcome.trainings += tuple(jobs)
-    jobs = measured_first(jobs, training)
-    forecast = Forecast("training", "run", [training(job) for job in jobs], execution.workers)
-    for job in filter(is_there, jobs):
-        forecast.done(training(job), None)
-    for line in forecast.planned():
+    jobs = put_trials_first(jobs, training_work)
+    forecast = Forecast("training", "run", [training_work(job) for job in jobs], execution.workers)
+    for job in filter(has_tables, jobs):
+        forecast.done(training_work(job), None)
+    for line in forecast.describe_plan():
         progress.note(line)
-    with outcome.timed("train"), progress.stage("training", len(jobs)) as advance:
-        for job, seconds in _carried_out(session, jobs):
+    with outcome.measure_stage("train"), progress.stage("training", len(jobs)) as advance:
+        for job, seconds in _run_trainings(session, jobs):
             outcome.trained += seconds is not None
-            if seconds is not None and (line := forecast.done(training(job), seconds)):
+            if seconds is not None and (line := forecast.done(training_work(job), seconds)):
                 progress.note(line)
             advance()
 
 
-def _carried_out(session: Session, jobs: Sequence[TrainJob]) -> Iterator[tuple[TrainJob, float | None]]:
+def _run_trainings(session: Session, jobs: Sequence[TrainJob]) -> Iterator[tuple[TrainJob, float | None]]:
     """Each training with its seconds; one that needs a corpus or a key of this machine's is done here."""
     workers = session.execution.workers
-    here = [job for job in jobs if _needs_this_machine(job)] if on_cluster(session.execution.executor) else []
-    yield from carried_out(session, train_job, [job for job in jobs if job not in here])
+    here = (
+        [job for job in jobs if _needs_this_machine(job)] if is_on_cluster(session.execution.executor) else []
+    )
+    yield from run_jobs(session, train_job, [job for job in jobs if job not in here])
     yield from LocalExecutor().map(train_job, here, workers=workers)
 
 
 def _needs_this_machine(job: TrainJob) -> bool:
-    naming = training_lens(job.part.lens.source).corpus_options
-    return behind_a_server(job.model) or any(
-        value for option, value in job.method.options if option in naming
-    )
+    naming = load_training_lens(job.part.lens.source).corpus_options
+    return uses_server(job.model) or any(value for option, value in job.method.options if option in naming)
 
 
 def train_job(job: TrainJob) -> float | None:
@@ -76,7 +76,7 @@ def train_job(job: TrainJob) -> float | None:
     lens = job.part.lens
     path = run.root / label_path(job.method.task, prefix, lens.labels)
     examples = scan_files([path]).join(texts, on="item_id")
-    settings = settings_of(lens.observing)
+    settings = get_lens_settings(lens.observation_lens)
     given = Training(
         examples=examples.sort("example_id").collect(),
         model=job.model,
@@ -85,7 +85,7 @@ def train_job(job: TrainJob) -> float | None:
         settings=dataclasses.replace(settings, options={**settings.options, **dict(job.method.options)}),
         unkeyed={name: value for name, value in lens.options if name in lens.scoring},
     )
-    table = training_lens(job.part.lens.source).train(job.method, given)
+    table = load_training_lens(job.part.lens.source).train(job.method, given)
     method = job.method
     columns = {"method": method.name, "task": method.task, "seed": method.seed, "variant": method.variant}
     named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})

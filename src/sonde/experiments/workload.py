@@ -13,20 +13,20 @@ from typing import Any
 
 from sonde.base.progress import Progress
 from sonde.corpora import Item
-from sonde.experiments.cost import Amount
+from sonde.experiments.cost import InputAmount
 from sonde.experiments.datasets import DEFAULT_SIZE
-from sonde.experiments.experiment import Execution, Experiment, settings_of
-from sonde.experiments.inputs import planned, read_by_models, settled
+from sonde.experiments.experiment import Execution, Experiment, get_lens_settings
+from sonde.experiments.inputs import plan_stage, resolve_experiment, resolve_inputs
 from sonde.experiments.labels import read_labels
-from sonde.experiments.plan import ModelChoice, ObserveJob, Plan, Reading
+from sonde.experiments.plan import LensInput, ObserveJob, Plan, ResolvedModel
 from sonde.experiments.progress import Session
-from sonde.experiments.resolve import draws
-from sonde.experiments.timing import observing
-from sonde.lenses import LENSES, reading_lens
+from sonde.experiments.resolve import uses_datasets
+from sonde.experiments.timing import observation_work
+from sonde.lenses import LENSES, load_reading_lens
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.models.engine.files import behind_a_server, takes_texts
-from sonde.stats.estimate import LEAST_ICC
-from sonde.stats.power import Clustering, error_of
+from sonde.models.engine.files import takes_texts, uses_server
+from sonde.stats.estimate import MIN_ICC
+from sonde.stats.power import ClusterDesign, standard_error
 from sonde.store.cache import PartStore
 
 _COUNTED = 2_000
@@ -46,7 +46,7 @@ Question = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Workload:
     """A run as far as it can be known without its models.
 
     Attributes:
@@ -57,23 +57,23 @@ class Outlook:
     """
 
     session: Session
-    readings: Sequence[Reading]
-    models: Sequence[ModelChoice]
+    readings: Sequence[LensInput]
+    models: Sequence[ResolvedModel]
     plan: Plan
 
     @classmethod
-    def of(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Outlook:
+    def build(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Workload:
         """Read the corpora, label and draw; what comes of it lies in the folder of the execution.
 
         Raises:
             SondeError: As for a run; what cannot be run cannot be planned.
         """
-        session, lenses, able = settled(experiment, execution, progress)
-        readings, _, models = read_by_models(session, lenses, able)
-        return cls(session, readings, models, planned(session, models, readings))
+        session, lenses, able = resolve_experiment(experiment, execution, progress)
+        readings, _, models = resolve_inputs(session, lenses, able)
+        return cls(session, readings, models, plan_stage(session, models, readings))
 
     @cached_property
-    def wanted(self) -> int:
+    def effective_limit(self) -> int:
         """Items a task and language that the run takes: the limit, or what there is where that is less."""
         limit = self.session.experiment.selection.limit
         there = max(self._size(reading) for reading in self.readings)
@@ -84,33 +84,33 @@ class Outlook:
         """What the limit counts, in the plural."""
         if any(_NAMES in report for reading in self.readings for report in self._reports(reading)):
             return "names"
-        drawn = {draws(reading.lens) for reading in self.readings}
+        drawn = {uses_datasets(reading.lens) for reading in self.readings}
         if len(drawn) > 1:
             return "items"
         return "examples a task" if drawn.pop() else f"{self.session.experiment.selection.unit}s"
 
-    def amount(self, limit: int) -> Amount:
+    def amount(self, limit: int) -> InputAmount:
         """What the run reads with a limit: the same items come first, whatever the limit is."""
-        return _amount(limit, [(reading, self._first(reading, limit)) for reading in self.readings])
+        return _sum_amount(limit, [(reading, self._first(reading, limit)) for reading in self.readings])
 
-    def _first(self, reading: Reading, limit: int) -> Sequence[Item]:
+    def _first(self, reading: LensInput, limit: int) -> Sequence[Item]:
         """What a lens is shown with a limit, of what it is shown with that of the run."""
-        if draws(reading.lens):
+        if uses_datasets(reading.lens):
             share = min(1.0, limit / max(1, self._size(reading)))
             return reading.inputs[: round(share * len(reading.inputs))]
         # A lens may read some items alone, as masked models do; what it adds to them, it always adds.
         beyond = {item.item_id for item in reading.group.items[limit:]}
         return [item for item in reading.inputs if item.item_id not in beyond]
 
-    def _size(self, reading: Reading) -> int:
+    def _size(self, reading: LensInput) -> int:
         """Which limit gives all that a lens is shown."""
-        if not draws(reading.lens):
+        if not uses_datasets(reading.lens):
             return len(reading.group.items)
         asked = self.session.experiment.selection.limit or DEFAULT_SIZE
         sizes = [int(report.get(_NAMES, report.get("size", asked))) for report in self._reports(reading)]
         return min(max(sizes, default=asked), asked)
 
-    def _reports(self, reading: Reading) -> list[Mapping[str, Any]]:
+    def _reports(self, reading: LensInput) -> list[Mapping[str, Any]]:
         """What the data sets of a lens say of themselves."""
         held = self.session.outcome.data_sets.get(f"{reading.lens.name}/{reading.group.prefix}", {})
         return list(held.values())
@@ -118,9 +118,9 @@ class Outlook:
     @property
     def servers(self) -> list[str]:
         """Models that a server runs, by name."""
-        return [model.name for model in self.models if behind_a_server(model.spec)]
+        return [model.name for model in self.models if uses_server(model.spec)]
 
-    def jobs_there(self, folder: Path) -> int:
+    def finished_jobs(self, folder: Path) -> int:
         """How many jobs a folder holds the tables of already."""
         jobs = (*self.plan.jobs, *self.plan.trainings)
         return sum(all((folder / part.relative).exists() for part in job.parts) for job in jobs)
@@ -134,7 +134,7 @@ class Outlook:
         for job in self.plan.jobs:
             spec = dataclasses.replace(job.model, reinitialise=None)
             if spec not in counted:
-                counted[spec] = _subwords_a_character(spec, list(texts.values()))
+                counted[spec] = _subwords_per_character(spec, list(texts.values()))
         return round(
             sum(
                 counted[dataclasses.replace(job.model, reinitialise=None)]
@@ -146,62 +146,62 @@ class Outlook:
     def _texts(self) -> dict[str, str]:
         return {item.item_id: item.text for reading in self.readings for item in reading.inputs}
 
-    def longest(self) -> list[ObserveJob]:
+    def longest_jobs(self) -> list[ObserveJob]:
         """For each kind of job one with its longest inputs, which need the most memory."""
         texts, kinds = self._texts(), dict[tuple[Any, ...], list[ObserveJob]]()
         for job in self.plan.jobs:
             if job.model.reinitialise is None and not takes_texts(job.model):
-                work = observing(job)
+                work = observation_work(job)
                 kinds.setdefault((work.subject, work.does, work.where), []).append(job)
-        return [dataclasses.replace(jobs[0], item_ids=_long(jobs, texts)) for jobs in kinds.values()]
+        return [dataclasses.replace(jobs[0], item_ids=_longest_items(jobs, texts)) for jobs in kinds.values()]
 
-    def clusterings(self) -> dict[Question, Clustering]:
+    def clusterings(self) -> dict[Question, ClusterDesign]:
         """How what is scored falls into clusters, for each question that a lens asks."""
-        return clusterings(self.readings, self.session.store)
+        return find_cluster_designs(self.readings, self.session.store)
 
 
-def clusterings(readings: Sequence[Reading], store: PartStore) -> dict[Question, Clustering]:
+def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dict[Question, ClusterDesign]:
     """How what is scored falls into clusters, by lens, task, language and corpus hash."""
-    found: dict[Question, Clustering] = {}
+    found: dict[Question, ClusterDesign] = {}
     for reading in readings:
         lens, group = LENSES.load(reading.lens.source), reading.group
         place = group.language, group.corpus_hash
-        found[reading.lens.name, "", *place] = _of([item.cluster for item in reading.inputs])
-        for task in reading.lens.tasks if draws(reading.lens) else ():
+        found[reading.lens.name, "", *place] = _build_design([item.cluster for item in reading.inputs])
+        for task in reading.lens.tasks if uses_datasets(reading.lens) else ():
             examples = read_labels(store, task, group, reading.lens.labels)
-            tested = lens.tested(examples, settings_of(reading.lens))
+            tested = lens.select_test_rows(examples, get_lens_settings(reading.lens))
             if not tested.is_empty():
-                found[reading.lens.name, task, *place] = _of(tested["cluster"].to_list())
+                found[reading.lens.name, task, *place] = _build_design(tested["cluster"].to_list())
     return found
 
 
-def _of(clusters: Sequence[str]) -> Clustering:
-    return Clustering.of(list(Counter(clusters).values()))
+def _build_design(clusters: Sequence[str]) -> ClusterDesign:
+    return ClusterDesign.from_sizes(list(Counter(clusters).values()))
 
 
-def amount_read(limit: int, readings: Sequence[Reading]) -> Amount:
+def measure_amount(limit: int, readings: Sequence[LensInput]) -> InputAmount:
     """What a finished run has read, by what its lenses were shown."""
-    return _amount(limit, [(reading, reading.inputs) for reading in readings])
+    return _sum_amount(limit, [(reading, reading.inputs) for reading in readings])
 
 
-def _amount(limit: int, shown: Sequence[tuple[Reading, Sequence[Item]]]) -> Amount:
+def _sum_amount(limit: int, shown: Sequence[tuple[LensInput, Sequence[Item]]]) -> InputAmount:
     lengths = {
         (reading.group.corpus, item.item_id): len(item.text) for reading, inputs in shown for item in inputs
     }
     again = sum(
-        min(reading_lens(reading.lens.source).read_again, len(inputs))
+        min(load_reading_lens(reading.lens.source).max_later_inputs, len(inputs))
         for reading, inputs in shown
         if not reading.methods
     )
-    return Amount(limit, len(lengths), sum(lengths.values()), again)
+    return InputAmount(limit, len(lengths), sum(lengths.values()), again)
 
 
-def _long(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:
+def _longest_items(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:
     names = {name for job in jobs for name in job.item_ids}
     return tuple(sorted(names, key=lambda name: (-len(texts[name]), name))[:_LONGEST])
 
 
-def _subwords_a_character(spec: ModelSpec, texts: Sequence[str]) -> float:
+def _subwords_per_character(spec: ModelSpec, texts: Sequence[str]) -> float:
     """Subwords of a model for each character of some texts."""
     some = texts[:: max(1, len(texts) // _COUNTED)]
     ids = load_tokenizer(spec)(list(some), add_special_tokens=False)["input_ids"]
@@ -218,7 +218,7 @@ CORRELATION = 0.5
 
 ASSUMED = (
     f"80 % power at p < 0.05 of one number alone, two-sided (a comparison of several tests each at a lower "
-    f"level, at worst 0.05 over their number, and shows less); intraclass correlation {LEAST_ICC:g}; two "
+    f"level, at worst 0.05 over their number, and shows less); intraclass correlation {MIN_ICC:g}; two "
     f"models on the same items, whose answers correlate by {CORRELATION:g} (by 0 it is {math.sqrt(2):.1f} "
     f"times as much, by 0.9 {math.sqrt(0.2):.1f} times)"
 )
@@ -232,7 +232,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needed:
+class RequiredSample:
     """Items that a difference needs.
 
     Attributes:
@@ -247,7 +247,7 @@ class Needed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shows:
+class DetectableEffect:
     """What a sample can show of one number.
 
     Attributes:
@@ -281,14 +281,14 @@ class Shows:
     deviation: float | None = None
     detectable: float | None = None
     from_control: float | None = None
-    needed: tuple[Needed, ...] = ()
+    needed: tuple[RequiredSample, ...] = ()
 
 
-def shows(
+def compute_detectable_effects(
     answers: Sequence[tuple[Row, Row | None]],
-    tried: Mapping[Question, Clustering],
-    planned: Mapping[Question, Clustering],
-) -> list[Shows]:
+    tried: Mapping[Question, ClusterDesign],
+    planned: Mapping[Question, ClusterDesign],
+) -> list[DetectableEffect]:
     """What a sample can show of each number that speaks for a lens.
 
     Args:
@@ -296,13 +296,13 @@ def shows(
         tried: How the items of the warm-up fell into clusters.
         planned: How those of the sample do.
     """
-    found: list[Shows] = []
+    found: list[DetectableEffect] = []
     known: set[Question] = set()
     for row, gain in answers:
-        question = _question(row, planned)
+        question = _find_question(row, planned)
         if question in tried and question in planned:
             known.add(question)
-            found.append(_of_number(row, gain, question, tried[question], planned[question]))
+            found.append(_effect_for_number(row, gain, question, tried[question], planned[question]))
     # A few items leave some numbers without an interval: what others show of the same lens is enough.
     spoken = {(one.lens, one.model) for one in found if one.deviation is not None}
     found = [one for one in found if one.deviation is not None or (one.lens, one.model) not in spoken]
@@ -310,26 +310,28 @@ def shows(
     by_task = {question[0] for question in planned if question[1]}
     bare = [one for one in planned if one not in known and (one[1] or one[0] not in by_task)]
     lenses = {question[0] for question in known}
-    return found + [_of_clusters(one, planned[one]) for one in bare if one[0] not in lenses or one[1]]
+    return found + [
+        _effect_from_clusters(one, planned[one]) for one in bare if one[0] not in lenses or one[1]
+    ]
 
 
-def _question(row: Row, planned: Mapping[Question, Clustering]) -> Question:
+def _find_question(row: Row, planned: Mapping[Question, ClusterDesign]) -> Question:
     place = row["language"], row["corpus_hash"]
     own = row["lens"], row["task"] or "", *place
     return own if own in planned else (row["lens"], "", *place)
 
 
-def _of_number(
-    row: Row, gain: Row | None, question: Question, tried: Clustering, planned: Clustering
-) -> Shows:
-    here, there = _as_scored(row, tried, tried), _as_scored(row, tried, planned)
-    deviation = here.deviation(error_of(row))
+def _effect_for_number(
+    row: Row, gain: Row | None, question: Question, tried: ClusterDesign, planned: ClusterDesign
+) -> DetectableEffect:
+    here, there = _weight_design(row, tried, tried), _weight_design(row, tried, planned)
+    deviation = here.deviation(standard_error(row))
     known = math.isfinite(deviation)
     from_control = None
     if gain is not None:
-        of_gain, later = _as_scored(gain, tried, tried), _as_scored(gain, tried, planned)
-        from_control = _finite(later.detectable(of_gain.deviation(error_of(gain))))
-    shown = _of_clusters(question, there, deviation * _BETWEEN if known else 1.0)
+        of_gain, later = _weight_design(gain, tried, tried), _weight_design(gain, tried, planned)
+        from_control = _finite(later.detectable(of_gain.deviation(standard_error(gain))))
+    shown = _effect_from_clusters(question, there, deviation * _BETWEEN if known else 1.0)
     return dataclasses.replace(
         shown,
         task=row["task"] or "",
@@ -342,18 +344,20 @@ def _of_number(
     )
 
 
-def _as_scored(row: Row, tried: Clustering, clustering: Clustering) -> Clustering:
+def _weight_design(row: Row, tried: ClusterDesign, clustering: ClusterDesign) -> ClusterDesign:
     """A clustering as a number counts it: what is weighed by subwords has fewer effective clusters."""
     counted = row["effective_clusters"] or tried.effective
     return dataclasses.replace(clustering, effective=clustering.effective * counted / tried.effective)
 
 
-def _of_clusters(question: Question, clustering: Clustering, deviation: float = 1.0) -> Shows:
+def _effect_from_clusters(
+    question: Question, clustering: ClusterDesign, deviation: float = 1.0
+) -> DetectableEffect:
     """What clusters alone tell, for items of a spread."""
     lens, task, language, _ = question
     difference = _finite(clustering.detectable(deviation))
     multiples = [] if difference is None else [difference * factor for factor in FACTORS]
-    return Shows(
+    return DetectableEffect(
         lens=lens,
         task=task,
         language=language,
@@ -361,14 +365,14 @@ def _of_clusters(question: Question, clustering: Clustering, deviation: float = 
         effective_clusters=clustering.effective,
         design_effect=clustering.design_effect(),
         detectable=difference,
-        needed=tuple(_needed(clustering, one, deviation) for one in multiples),
+        needed=tuple(_required_sample(clustering, one, deviation) for one in multiples),
     )
 
 
-def _needed(clustering: Clustering, difference: float, deviation: float) -> Needed:
-    items = clustering.items_for(difference, deviation)
-    more = clustering.clusters_for(difference, deviation) if items is None else None
-    return Needed(difference=difference, items=items, clusters=more)
+def _required_sample(clustering: ClusterDesign, difference: float, deviation: float) -> RequiredSample:
+    items = clustering.required_items(difference, deviation)
+    more = clustering.required_clusters(difference, deviation) if items is None else None
+    return RequiredSample(difference=difference, items=items, clusters=more)
 
 
 def _finite(value: float) -> float | None:

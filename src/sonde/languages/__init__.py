@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sonde.base.registry import Registry
-from sonde.languages.engine.components import facet_of, has_facet
+from sonde.languages.engine.components import get_facet, has_facet
 from sonde.languages.engine.grammar import Language, has_table, read_table
 from sonde.languages.engine.tree import (
     CONSTRUCT_LABELS,
@@ -23,29 +23,29 @@ from sonde.languages.engine.tree import (
 LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language", protocols=(Language,))
 
 
-def corpora_of(language: str) -> tuple[str, ...]:
+def list_corpora(language: str) -> tuple[str, ...]:
     """Return the multi-package corpora that a language declares in `language.toml`, the demo's first.
 
     Raises:
         SondeError: There is no such language.
     """
-    return tuple(_declared(LANGUAGES.hand_in(language), "corpora"))
+    return tuple(_read_list(LANGUAGES.hand_in(language), "corpora"))
 
 
 @cache
-def reasons_without(language: str) -> Mapping[str, str]:
+def get_unsupported_tasks(language: str) -> Mapping[str, str]:
     """Return the tasks that a language cannot support, each with the reason given in `language.toml`."""
-    declared = _declared(language, "without")
-    return MappingProxyType({task: entry["reason"] for entry in declared for task in entry["tasks"]})
+    entries = _read_list(language, "without")
+    return MappingProxyType({task: entry["reason"] for entry in entries for task in entry["tasks"]})
 
 
-def _declared(language: str, key: str) -> Sequence[Any]:
+def _read_list(language: str, key: str) -> Sequence[Any]:
     """Read a list of a language's `language.toml`; empty if the file or the key is missing."""
     package = LANGUAGES.module_name(language)
     return read_table(package, "language").get(key, ()) if has_table(package, "language") else ()
 
 
-def version_of(language: str) -> str:
+def get_language_version(language: str) -> str:
     """Return the version of a language's rules for keys; of a user-supplied language, with its hash."""
     return LANGUAGES.load(language).version + LANGUAGES.source_hash(language)
 
@@ -57,14 +57,14 @@ def parses(language: str, text: str) -> bool:
     """
     from sonde.languages.engine.treesitter import TreeSitterLanguage
 
-    found = LANGUAGES.load(language)
-    if isinstance(found, TreeSitterLanguage):
-        return not found.reading(text).root.has_error
-    return not found.parse(text).has_error
+    implementation = LANGUAGES.load(language)
+    if isinstance(implementation, TreeSitterLanguage):
+        return not implementation.reading(text).root.has_error
+    return not implementation.parse(text).has_error
 
 
 @cache
-def spelled(language: str) -> str:
+def format_language(language: str) -> str:
     """Format a language's name for prose, as its summary spells it, else capitalised.
 
     >>> format_language("php"), format_language("java"), format_language("text")
@@ -87,11 +87,11 @@ __all__ = [
     "Function",
     "Language",
     "Tree",
-    "corpora_of",
-    "facet_of",
+    "format_language",
+    "get_facet",
+    "get_language_version",
+    "get_unsupported_tasks",
     "has_facet",
+    "list_corpora",
     "parses",
-    "reasons_without",
-    "spelled",
-    "version_of",
 ]

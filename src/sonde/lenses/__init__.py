@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sonde.base.options import Option, Options
 from sonde.base.registry import Registry
 from sonde.lenses.engine.lens import (
-    Captured,
+    CapturedItem,
     Control,
     ControlObservations,
     Lens,
@@ -14,7 +14,7 @@ from sonde.lenses.engine.lens import (
     Method,
     PairingLens,
     ReadingLens,
-    Scoring,
+    ScoringContext,
     Training,
     TrainingLens,
 )
@@ -25,24 +25,24 @@ DEFAULT_LENS = "surprisal"
 """The lens of a run that names none."""
 
 
-def typed_options(lens: Lens) -> type[Options]:
+def get_option_type(lens: Lens) -> type[Options]:
     """The typed options of a lens; none where it names its options in a mapping alone."""
     return lens.typed_options if isinstance(lens, LensDefaults) else Options
 
 
-def pairs_asked(lens: Lens, options: Mapping[str, Option]) -> tuple[str, ...]:
+def get_paired_tasks(lens: Lens, options: Mapping[str, Option]) -> tuple[str, ...]:
     """The tasks that options of a lens have it read as minimal pairs; empty for none."""
     return lens.pairs(options) if isinstance(lens, PairingLens) else ()
 
 
-def reading_lens(source: str) -> ReadingLens:
+def load_reading_lens(source: str) -> ReadingLens:
     """A lens by name or path that is known to read a frozen model."""
     lens = LENSES.load(source)
     assert isinstance(lens, ReadingLens), source
     return lens
 
 
-def training_lens(source: str) -> TrainingLens:
+def load_training_lens(source: str) -> TrainingLens:
     """A lens by name or path that is known to train."""
     lens = LENSES.load(source)
     assert isinstance(lens, TrainingLens), source
@@ -52,7 +52,7 @@ def training_lens(source: str) -> TrainingLens:
 __all__ = [
     "DEFAULT_LENS",
     "LENSES",
-    "Captured",
+    "CapturedItem",
     "Control",
     "ControlObservations",
     "Lens",
@@ -61,11 +61,11 @@ __all__ = [
     "Method",
     "PairingLens",
     "ReadingLens",
-    "Scoring",
+    "ScoringContext",
     "Training",
     "TrainingLens",
-    "pairs_asked",
-    "reading_lens",
-    "training_lens",
-    "typed_options",
+    "get_option_type",
+    "get_paired_tasks",
+    "load_reading_lens",
+    "load_training_lens",
 ]

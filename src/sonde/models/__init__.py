@@ -3,8 +3,8 @@
 from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models.engine.catalogue import CELLS, Checkpoint, known_checkpoints, known_models, size_text
 from sonde.models.engine.configuration import tokenizer_stamps
-from sonde.models.engine.convert import convert
-from sonde.models.engine.derive import derive
+from sonde.models.engine.convert import convert_checkpoint
+from sonde.models.engine.derive import derive_checkpoint
 from sonde.models.engine.device_map import device_map_text
 from sonde.models.engine.family import (
     FAMILIES,
@@ -17,23 +17,23 @@ from sonde.models.engine.family import (
     SpecialTokens,
 )
 from sonde.models.engine.load import (
-    describe,
     describe_checkpoint,
+    describe_model,
     describe_special,
+    is_trainable,
     load_model,
+    resolve_auto,
     resolve_revision,
-    settle,
-    trainable,
 )
-from sonde.models.engine.locate import pin, stored
+from sonde.models.engine.locate import pin_revision, point_to_folder
 from sonde.models.engine.model_names import (
     QUANTISATIONS,
     bundled_names,
-    frequencies,
     full_name,
     manifest,
+    parse_spec,
+    read_frequencies,
     seen_items,
-    spec_of,
     split_family,
     split_revision,
 )
@@ -55,28 +55,28 @@ __all__ = [
     "ModelSpec",
     "SpecialTokens",
     "bundled_names",
-    "convert",
-    "derive",
-    "describe",
+    "convert_checkpoint",
+    "derive_checkpoint",
     "describe_checkpoint",
+    "describe_model",
     "describe_special",
     "device_map_text",
-    "frequencies",
     "full_name",
+    "is_trainable",
     "known_checkpoints",
     "known_models",
     "load_model",
     "load_tokenizer",
     "manifest",
-    "pin",
+    "parse_spec",
+    "pin_revision",
+    "point_to_folder",
+    "read_frequencies",
+    "resolve_auto",
     "resolve_revision",
     "seen_items",
-    "settle",
     "size_text",
-    "spec_of",
     "split_family",
     "split_revision",
-    "stored",
     "tokenizer_stamps",
-    "trainable",
 ]

@@ -71,7 +71,7 @@ _MARGIN = re.compile(r"[ \f\t]*")
 
 
 @dataclass(slots=True)
-class Scan:
+class ScannedWords:
     """The words of a text, one entry a word.
 
     Attributes:
@@ -100,7 +100,7 @@ class Scan:
         self.kind.append(kind)
 
 
-def width(margin: str) -> int:
+def measure_indent(margin: str) -> int:
     """The column that a line begins in: tabs go to the next multiple of eight, form feeds back to zero."""
     column = 0
     for character in margin:
@@ -108,7 +108,7 @@ def width(margin: str) -> int:
     return column
 
 
-def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsize) -> Scan:
+def scan_words(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsize) -> ScannedWords:
     r"""The words of a text; what cannot be read further ends the list, and ``whole`` is false.
 
     Args:
@@ -117,10 +117,10 @@ def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsi
         fresh: Whether it begins at the beginning of a line.
         most: Words after which no more is read; there may be a few more.
 
-    >>> scan("if x:\n  f(1)").surface
+    >>> scan_words("if x:\n  f(1)").surface
     ['if', 'x', ':', '\n', '  ', 'f', '(', '1', ')', '', '', '']
     """
-    words = Scan()
+    words = ScannedWords()
     indents = [0]
     position = 0
     while position < len(text):
@@ -134,9 +134,9 @@ def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsi
             if begin == len(text):
                 break
             if text[begin] in "#\r\n":
-                position = _blank_line(words, text, begin)
+                position = _add_blank_line(words, text, begin)
                 continue
-            if not _indent(words, indents, text[position:begin], begin):
+            if not _update_indents(words, indents, text[position:begin], begin):
                 words.whole = False
                 return words
             position, fresh = begin, False
@@ -153,7 +153,7 @@ def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsi
         elif kind == "unclosed":
             words.whole = False
         elif kind == "broken":
-            position, closed = _continued(text, found.start(kind), position)
+            position, closed = _find_string_end(text, found.start(kind), position)
             words.whole = position > 0
             if words.whole:
                 begin = found.start(kind)
@@ -161,7 +161,7 @@ def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsi
                 fresh = not closed and depth == 0
         elif kind is not None and kind != "end":
             begin = found.start(kind)
-            words.add(text[begin:position], begin, _kind(kind, text[begin], depth), depth)
+            words.add(text[begin:position], begin, _token_kind(kind, text[begin], depth), depth)
             if kind == "newline":
                 fresh = depth == 0
             elif kind == "operator":
@@ -171,14 +171,14 @@ def scan(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsi
     if depth != 0:
         words.whole = False
         return words
-    _finish(words, indents, text)
+    _add_final_words(words, indents, text)
     return words
 
 
 _KINDS = {"comment": "COMMENT", "string": "STRING", "short": "STRING", "number": "NUMBER", "operator": "OP"}
 
 
-def _kind(group: str, initial: str, depth: int) -> str:
+def _token_kind(group: str, initial: str, depth: int) -> str:
     if group == "newline":
         return "NL" if depth > 0 else "NEWLINE"
     if group == "name":
@@ -187,7 +187,7 @@ def _kind(group: str, initial: str, depth: int) -> str:
     return _KINDS[group]
 
 
-def _continued(text: str, begin: int, position: int) -> tuple[int, bool]:
+def _find_string_end(text: str, begin: int, position: int) -> tuple[int, bool]:
     """The end of a string whose first line a backslash continues, and whether its quote is closed there.
 
     A line that neither closes it nor is continued ends it as an error; 0 where the text ends first.
@@ -205,7 +205,7 @@ def _continued(text: str, begin: int, position: int) -> tuple[int, bool]:
     return 0, False
 
 
-def _blank_line(words: Scan, text: str, begin: int) -> int:
+def _add_blank_line(words: ScannedWords, text: str, begin: int) -> int:
     """A line without code: its comment and its newline, which is empty where the text ends; the next line."""
     beyond = text.find("\n", begin) + 1 or len(text)
     if text[begin] == "#":
@@ -216,9 +216,9 @@ def _blank_line(words: Scan, text: str, begin: int) -> int:
     return beyond
 
 
-def _indent(words: Scan, indents: list[int], margin: str, begin: int) -> bool:
+def _update_indents(words: ScannedWords, indents: list[int], margin: str, begin: int) -> bool:
     """Open or close blocks as a line's margin says; false for a margin that closes none of them."""
-    column = width(margin)
+    column = measure_indent(margin)
     if column > indents[-1]:
         indents.append(column)
         words.add(margin, begin - len(margin), "INDENT")
@@ -230,7 +230,7 @@ def _indent(words: Scan, indents: list[int], margin: str, begin: int) -> bool:
     return True
 
 
-def _finish(words: Scan, indents: list[int], text: str) -> None:
+def _add_final_words(words: ScannedWords, indents: list[int], text: str) -> None:
     """The empty words at the end of a text."""
     line = text[text.rfind("\n") + 1 :]
     # `tokenize` leaves the newline out where the last line looks like a comment, or is blank.
@@ -241,12 +241,12 @@ def _finish(words: Scan, indents: list[int], text: str) -> None:
     words.add("", len(text), "ENDMARKER")
 
 
-def matching(words: Sequence[str], other: Sequence[str], begin: int = 0) -> int:
+def count_matches(words: Sequence[str], other: Sequence[str], begin: int = 0) -> int:
     """How many words two lists have in common, the first from one of its words on.
 
-    >>> matching(["f", "(", "x"], ["f", "(", "y"])
+    >>> count_matches(["f", "(", "x"], ["f", "(", "y"])
     2
-    >>> matching(["f", "(", "x"], ["(", "x", ")"], 1)
+    >>> count_matches(["f", "(", "x"], ["(", "x", ")"], 1)
     2
     """
     # Asked for every node of a line: a slice of all words that follow would be quadratic.

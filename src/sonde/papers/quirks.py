@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Any
 
 from sonde.base.options import Option
-from sonde.lenses.engine.lens import HandedOver, PublishedRule, Quirk
+from sonde.lenses.engine.lens import PaperPreset, PublishedRule, Quirk
 
 
-def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:
+def iterate_declarations() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Paper and section, in the order of the page."""
     found: list[tuple[int, str, Mapping[str, Any]]] = []
     for path in sorted(Path(__file__).parent.glob("*/modes.toml")):
@@ -24,27 +24,27 @@ def declared() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 @functools.cache
-def quirks() -> tuple[Mapping[str, Any], ...]:
+def list_quirks() -> tuple[Mapping[str, Any], ...]:
     """Every quirk that a paper declares, in the order of the page; ``lens`` where a lens has it."""
     return tuple(
         {**({"lens": part["lens"]} if "lens" in part else {}), **quirk, "paper": paper}
-        for paper, section in declared()
+        for paper, section in iterate_declarations()
         for part in section["parts"]
         for quirk in part.get("quirks", ())
     )
 
 
-def lines(module: str, *names: str) -> Mapping[str, str]:
+def describe_quirks(module: str, *names: str) -> Mapping[str, str]:
     """What the published code does, for the quirks that a module has, or some of them, by name."""
     file = module.replace(".", "/")
     places = (f"src/{file}.py", f"src/{file}/__init__.py")
-    found = {quirk["name"]: quirk["published"] for quirk in quirks() if quirk["where"] in places}
+    found = {quirk["name"]: quirk["published"] for quirk in list_quirks() if quirk["where"] in places}
     return MappingProxyType({name: found[name] for name in names or found})
 
 
-def handed_over(
+def build_paper_preset(
     paper: str, lens: str, rules: Mapping[str, PublishedRule], options: Mapping[str, Option] | None = None
-) -> HandedOver:
+) -> PaperPreset:
     """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
 
     Args:
@@ -53,7 +53,7 @@ def handed_over(
         rules: By the names of quirks.
         options: The values that options of the lens have in paper mode.
     """
-    told = [one for one in quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
+    told = [one for one in list_quirks() if (one["paper"], one.get("lens")) == (paper, lens)]
     held = tuple(Quirk(one["name"], one["published"], rules.get(one["name"])) for one in told)
     assert rules.keys() <= {quirk.name for quirk in held}, f"{paper}/modes.toml lacks quirks of {lens}"
-    return HandedOver(held, options or {})
+    return PaperPreset(held, options or {})

@@ -1,15 +1,15 @@
 """Report: one page, without network, from the finished files of a run; and its figures."""
 
-from sonde.report.card import Card, card_of, card_schema, entry_line, outcome_line
-from sonde.report.comparison_page import build_comparison, read_compared
-from sonde.report.comparison_page import sentences as comparison_sentences
-from sonde.report.explorer import page_of_function
-from sonde.report.export import as_svg, sized_spec
-from sonde.report.headlines import LensAnswer, first_screen, task_answers
-from sonde.report.page import build_report, draw, save_figures
-from sonde.report.requirements import build_card, junit
+from sonde.report.card import Card, build_card, card_schema, format_entry, format_outcome
+from sonde.report.comparison_page import list_sentences as comparison_sentences
+from sonde.report.comparison_page import read_comparison, write_comparison_page
+from sonde.report.explorer import render_function_page
+from sonde.report.export import to_sized_spec, to_svg
+from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task
+from sonde.report.page import build_section, save_figures, write_report
+from sonde.report.requirements import to_junit_xml, write_card
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import PLOTS, Chart, Drawing, Embed, Figure, Plot, Section
+from sonde.report.section import PLOTS, Chart, EmbeddedView, Figure, Plot, Section, SvgImage
 from sonde.results.tables import Column, Table
 
 __all__ = [
@@ -17,30 +17,30 @@ __all__ = [
     "Card",
     "Chart",
     "Column",
-    "Drawing",
-    "Embed",
+    "EmbeddedView",
     "Figure",
     "LensAnswer",
     "ModelInfo",
     "Plot",
     "RunData",
     "Section",
+    "SvgImage",
     "Table",
-    "as_svg",
+    "answer_by_lens",
+    "answer_by_task",
     "build_card",
-    "build_comparison",
-    "build_report",
-    "card_of",
+    "build_section",
     "card_schema",
     "comparison_sentences",
-    "draw",
-    "entry_line",
-    "first_screen",
-    "junit",
-    "outcome_line",
-    "page_of_function",
-    "read_compared",
+    "format_entry",
+    "format_outcome",
+    "read_comparison",
+    "render_function_page",
     "save_figures",
-    "sized_spec",
-    "task_answers",
+    "to_junit_xml",
+    "to_sized_spec",
+    "to_svg",
+    "write_card",
+    "write_comparison_page",
+    "write_report",
 ]

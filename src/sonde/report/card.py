@@ -13,23 +13,23 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sonde.base.errors import InputError
-from sonde.report.header import missing
-from sonde.report.headlines import TaskAnswer, task_answers
+from sonde.report.header import list_missing_results
+from sonde.report.headlines import TaskAnswer, answer_by_task
 from sonde.report.run_tables import RunData
 from sonde.results.headlines import describe_cues
-from sonde.results.layers import LayerAccount, Status
+from sonde.results.layers import LayerSummary, Status
 from sonde.results.scores import SCORES_COLUMNS
-from sonde.results.text_format import count, in_figures, legible, number, plain_words
+from sonde.results.text_format import count, format_estimate, format_name, legible, number
 from sonde.store.run_folder import RunDirectory
 
 CARD_VERSION = 1
 
 
-class _Plain(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class CardNumber(_Plain):
+class CardNumber(_StrictModel):
     """A row of ``scores.parquet``, in its units; what does not apply is null or empty."""
 
     model: str
@@ -71,7 +71,7 @@ class CardNumber(_Plain):
     mode: str
 
 
-class CardLayers(_Plain):
+class CardLayers(_StrictModel):
     """At which layers a task is encoded, as page and terminal say it."""
 
     status: Status = Field(
@@ -89,7 +89,7 @@ class CardLayers(_Plain):
     text: str = Field(description="the same in plain words")
 
 
-class CardEntry(_Plain):
+class CardEntry(_StrictModel):
     """The number that speaks for a task of a lens, of one model, language and corpus."""
 
     number: CardNumber
@@ -124,7 +124,7 @@ class CardEntry(_Plain):
     )
 
 
-class CardModel(_Plain):
+class CardModel(_StrictModel):
     """A model of the run."""
 
     name: str
@@ -132,7 +132,7 @@ class CardModel(_Plain):
     weights: str = Field(description="the precision in which it was read; empty where that is not known")
 
 
-class CardCorpus(_Plain):
+class CardCorpus(_StrictModel):
     """What was read of a corpus in one language."""
 
     name: str
@@ -142,7 +142,7 @@ class CardCorpus(_Plain):
     clusters: int
 
 
-class Provenance(_Plain):
+class Provenance(_StrictModel):
     """Where the numbers come from."""
 
     run: str = Field(description="name of the run's folder")
@@ -156,7 +156,7 @@ class Provenance(_Plain):
     versions: dict[str, str] = Field(description="of what can change a number")
 
 
-class LeftOut(_Plain):
+class LeftOut(_StrictModel):
     """Something that was asked for and not scored, or numbers that allow no verdict."""
 
     what: str
@@ -164,7 +164,7 @@ class LeftOut(_Plain):
     remedy: str = Field(description="what would change it; empty for nothing")
 
 
-class RequirementOutcome(_Plain):
+class RequirementOutcome(_StrictModel):
     """Whether a number meets a requirement."""
 
     number: CardNumber
@@ -174,7 +174,7 @@ class RequirementOutcome(_Plain):
     why: str = Field(description="in words")
 
 
-class Card(_Plain):
+class Card(_StrictModel):
     """The card of a run."""
 
     card_version: Literal[1]
@@ -207,7 +207,7 @@ class Card(_Plain):
 
     def _repr_markdown_(self) -> str:
 
-        return markdown(self)
+        return render_markdown(self)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -243,7 +243,7 @@ def card_schema() -> dict[str, Any]:
     }
 
 
-def card_of(run: RunData) -> Card:
+def build_card(run: RunData) -> Card:
     """The card of a run, held to no requirement.
 
     Args:
@@ -251,19 +251,21 @@ def card_of(run: RunData) -> Card:
     """
     return Card(
         card_version=CARD_VERSION,
-        headlines=[_headline(run, one) for one in task_answers(run)],
-        provenance=_provenance(run.summary),
+        headlines=[_build_entry(run, one) for one in answer_by_task(run)],
+        provenance=_read_provenance(run.summary),
         left_out=[
-            LeftOut(what=_text(one.what), why=_text(one.why), remedy=_text(one.remedy))
-            for one in missing(run)
+            LeftOut(what=_to_unicode(one.what), why=_to_unicode(one.why), remedy=_to_unicode(one.remedy))
+            for one in list_missing_results(run)
         ],
         requirements=[],
     )
 
 
-def number_of(run: RunData, row: Mapping[str, Any]) -> CardNumber:
+def to_card_number(run: RunData, row: Mapping[str, Any]) -> CardNumber:
     """A row of scores as a card holds it."""
-    names = {_text(one.get("hash")): _text(one.get("name")) for one in run.summary.get("corpus") or ()}
+    names = {
+        _to_unicode(one.get("hash")): _to_unicode(one.get("name")) for one in run.summary.get("corpus") or ()
+    }
     held: dict[str, Any] = {
         name: row[name] for name in CardNumber.model_fields if name not in ("corpus", "slice")
     }
@@ -271,27 +273,27 @@ def number_of(run: RunData, row: Mapping[str, Any]) -> CardNumber:
     return CardNumber(**held, slice=dimensions, corpus=names.get(held["corpus_hash"], ""))
 
 
-def _headline(run: RunData, one: TaskAnswer) -> CardEntry:
+def _build_entry(run: RunData, one: TaskAnswer) -> CardEntry:
     cues, cues_gain = one.cues or (None, None)
     return CardEntry.model_validate(
         {
-            "number": number_of(run, one.row),
+            "number": to_card_number(run, one.row),
             "among": one.among,
             "tied": one.tied,
-            "control": None if one.control is None else number_of(run, one.control),
-            "difference": None if one.gain is None else number_of(run, one.gain),
-            "local_cues": None if cues is None else number_of(run, cues),
-            "cues_difference": None if cues_gain is None else number_of(run, cues_gain),
+            "control": None if one.control is None else to_card_number(run, one.control),
+            "difference": None if one.gain is None else to_card_number(run, one.gain),
+            "local_cues": None if cues is None else to_card_number(run, cues),
+            "cues_difference": None if cues_gain is None else to_card_number(run, cues_gain),
             "beside": "" if one.cues is None else describe_cues(one.row, *one.cues),
             "conclusion": one.kind,
             "verdict": one.verdict,
             "why_no_verdict": one.why,
-            "layers": None if one.layers is None else _layers(one.layers),
+            "layers": None if one.layers is None else _summarise_layers(one.layers),
         }
     )
 
 
-def _layers(account: LayerAccount) -> CardLayers:
+def _summarise_layers(account: LayerSummary) -> CardLayers:
     return CardLayers(
         status=account.status,
         chosen=account.chosen,
@@ -301,54 +303,56 @@ def _layers(account: LayerAccount) -> CardLayers:
     )
 
 
-def _provenance(summary: Mapping[str, Any]) -> Provenance:
+def _read_provenance(summary: Mapping[str, Any]) -> Provenance:
     arguments = summary.get("arguments") or {}
     return Provenance(
-        run=_text(summary.get("name")),
-        fingerprint=_text(summary.get("fingerprint")),
+        run=_to_unicode(summary.get("name")),
+        fingerprint=_to_unicode(summary.get("fingerprint")),
         models=[
             CardModel(
-                name=_text(one["name"]),
-                revision=_text(one.get("revision")),
-                weights=_text((one.get("reading") or {}).get("weights")),
+                name=_to_unicode(one["name"]),
+                revision=_to_unicode(one.get("revision")),
+                weights=_to_unicode((one.get("reading") or {}).get("weights")),
             )
             for one in summary.get("models") or ()
         ],
         corpora=[
             CardCorpus(
-                name=_text(one.get("name")),
-                language=_text(one.get("language")),
-                hash=_text(one.get("hash")),
+                name=_to_unicode(one.get("name")),
+                language=_to_unicode(one.get("language")),
+                hash=_to_unicode(one.get("hash")),
                 items=int(one.get("items") or 0),
                 clusters=int(one.get("clusters") or 0),
             )
             for one in summary.get("corpus") or ()
         ],
-        mode=_text(summary.get("mode")),
-        quirks=[_text(one) for one in summary.get("quirks") or ()],
+        mode=_to_unicode(summary.get("mode")),
+        quirks=[_to_unicode(one) for one in summary.get("quirks") or ()],
         seed=summary.get("seed"),
         options={
-            _text(lens): {
-                name: _text(value) if isinstance(value, str) else value for name, value in given.items()
+            _to_unicode(lens): {
+                name: _to_unicode(value) if isinstance(value, str) else value for name, value in given.items()
             }
             for lens, given in (arguments.get("options") or {}).items()
         },
-        versions={_text(name): _text(one) for name, one in (summary.get("versions") or {}).items()},
+        versions={
+            _to_unicode(name): _to_unicode(one) for name, one in (summary.get("versions") or {}).items()
+        },
     )
 
 
-def _text(value: object) -> str:
+def _to_unicode(value: object) -> str:
     """A text of ``run.json``, which may hold names that are not Unicode."""
     return "" if value is None else legible(str(value))
 
 
-def subject(one: CardNumber) -> str:
+def describe_subject(one: CardNumber) -> str:
     """Whose number it is and what: lens, task, model and language, then the metric with what qualifies it."""
     whom = ", ".join(filter(None, (one.lens, one.task, one.model, one.side, one.language)))
-    return f"{whom}: {metric(one)}"
+    return f"{whom}: {describe_card_metric(one)}"
 
 
-def metric(one: CardNumber) -> str:
+def describe_card_metric(one: CardNumber) -> str:
     """The metric of a number with what qualifies it."""
     of = f" of {one.of_metric}" if one.of_metric else ""
     over = f" over {one.compared_to or one.control}" if one.compared_to or one.control else ""
@@ -361,12 +365,12 @@ def metric(one: CardNumber) -> str:
     return f"{one.metric}{of}{over}" + (f" ({', '.join(named)})" if named else "")
 
 
-def figures(one: CardNumber) -> str:
+def format_card_number(one: CardNumber) -> str:
     """A number with its interval."""
-    return in_figures(one.model_dump(include={"value", "ci_low", "ci_high"}))
+    return format_estimate(one.model_dump(include={"value", "ci_low", "ci_high"}))
 
 
-def required(bound: str, threshold: float) -> str:
+def format_requirement(bound: str, threshold: float) -> str:
     """What is asked of an end of an interval, ``"ci_low"`` or ``"ci_high"``."""
     if bound == "ci_low":
         return f"lower end of the interval at least {threshold:.4g}"
@@ -378,15 +382,17 @@ def describe_verdict(one: CardEntry) -> str:
     return "; ".join(filter(None, (one.verdict, one.beside, one.layers and one.layers.text)))
 
 
-def entry_line(one: CardEntry) -> str:
+def format_entry(one: CardEntry) -> str:
     """A headline of a card on one line of a terminal."""
-    return legible(f"{subject(one.number)} {figures(one.number)}: {describe_verdict(one)}")
+    return legible(
+        f"{describe_subject(one.number)} {format_card_number(one.number)}: {describe_verdict(one)}"
+    )
 
 
-def outcome_line(one: RequirementOutcome) -> str:
+def format_outcome(one: RequirementOutcome) -> str:
     """The outcome of a requirement on one line: the number, its interval and the threshold."""
     met = "met" if one.met else "not met"
-    return legible(f"{met}: {subject(one.number)} {figures(one.number)}: {one.why}")
+    return legible(f"{met}: {describe_subject(one.number)} {format_card_number(one.number)}: {one.why}")
 
 
 _INTRODUCTION = (
@@ -399,15 +405,15 @@ _INTRODUCTION = (
 _COLUMNS = ("Model", "Language", "Task", "Number", "n", "Effective clusters", "Best control", "Verdict")
 
 
-def markdown(card: Card) -> str:
+def render_markdown(card: Card) -> str:
     """The section, from its heading to its end."""
     parts = ["## Measured with sonde", "", _INTRODUCTION]
     for lens in dict.fromkeys(one.number.lens for one in card.headlines):
-        rows = [_cells(one) for one in card.headlines if one.number.lens == lens]
-        parts += ["", f"### {_escape(plain_words(lens).capitalize())}", "", *_table(_COLUMNS, rows)]
+        rows = [_entry_cells(one) for one in card.headlines if one.number.lens == lens]
+        parts += ["", f"### {_escape(format_name(lens).capitalize())}", "", *_markdown_table(_COLUMNS, rows)]
     if card.requirements:
-        rows = [_outcome(one) for one in card.requirements]
-        parts += ["", "### Requirements", "", *_table(("Number", "Required", "Outcome"), rows)]
+        rows = [_outcome_cells(one) for one in card.requirements]
+        parts += ["", "### Requirements", "", *_markdown_table(("Number", "Required", "Outcome"), rows)]
     parts += ["", "### Where the numbers come from", "", *_provenance_lines(card.provenance)]
     if card.left_out:
         parts += ["", "### What was left out", ""]
@@ -420,18 +426,18 @@ def markdown(card: Card) -> str:
     return "\n".join([*parts, ""])
 
 
-def _cells(one: CardEntry) -> list[str]:
+def _entry_cells(one: CardEntry) -> list[str]:
     held = one.number
     among = ""
     if one.among > 1:
         tied = f", of which {one.tied} cannot be told from it" if one.tied > 1 else ""
         among = f", the highest of {one.among}{tied}"
-    control = "" if one.control is None else f"{one.control.control}: {figures(one.control)}"
+    control = "" if one.control is None else f"{one.control.control}: {format_card_number(one.control)}"
     clusters = number(held.effective_clusters, 1)
     of = (held.model, ", ".join(filter(None, (held.language, held.side))), held.task)
     return [
         *of,
-        f"{metric(held)}{among}: {figures(held)}",
+        f"{describe_card_metric(held)}{among}: {format_card_number(held)}",
         count(held.n),
         clusters,
         control,
@@ -439,11 +445,11 @@ def _cells(one: CardEntry) -> list[str]:
     ]
 
 
-def _outcome(one: RequirementOutcome) -> list[str]:
+def _outcome_cells(one: RequirementOutcome) -> list[str]:
     met = "met" if one.met else "not met"
     return [
-        f"{subject(one.number)} {figures(one.number)}",
-        required(one.bound, one.threshold),
+        f"{describe_subject(one.number)} {format_card_number(one.number)}",
+        format_requirement(one.bound, one.threshold),
         f"{met}: {one.why}",
     ]
 
@@ -468,7 +474,7 @@ def _provenance_lines(held: Provenance) -> Iterator[str]:
     yield f"- Versions: {_escape(', '.join(f'{name} {one}' for name, one in held.versions.items()))}"
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """A table without the columns that are empty in every row."""
     kept = [place for place in range(len(titles)) if any(row[place] for row in rows)]
     lines = [[titles[place] for place in kept], ["---"] * len(kept)]

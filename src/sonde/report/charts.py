@@ -14,17 +14,17 @@ from jaxtyping import Float
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart
-from sonde.report.text import no_verdict, readable
-from sonde.report.theme import KIND_RANGE, MEANING_RANGE, MEANINGS, MONO, categories, heat
-from sonde.results.text_format import number, plain_words, with_interval
+from sonde.report.text import collapse_blanks, lacks_verdict
+from sonde.report.theme import KIND_RANGE, MEANING_RANGE, MEANINGS, MONO, heat_colours, model_colours
+from sonde.results.text_format import format_name, number, with_interval
 
 
-def specification(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
+def to_vega_lite(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:
     """A chart as a Vega-Lite specification; not held against the schema, which the tests do once for all."""
     return chart.to_dict(validate=False)
 
 
-def by_meaning(
+def colour_by_meaning(
     field: str, names: Mapping[str, str], present: Collection[str], legend: bool = True, **look: Any
 ) -> alt.Color:
     """The colour of the model and its controls, the same on every chart of the page.
@@ -46,12 +46,12 @@ def by_meaning(
     )
 
 
-def by_kind(field: str, title: str | None = None) -> alt.Color:
+def colour_by_kind(field: str, title: str | None = None) -> alt.Color:
     """The colour of what is neither a model nor a control, such as kinds of word."""
     return alt.Color(f"{field}:N", title=title, sort=None, scale=alt.Scale(range=KIND_RANGE))
 
 
-def by_dashes(field: str, **look: Any) -> alt.StrokeDash:
+def dash_by_field(field: str, **look: Any) -> alt.StrokeDash:
     """The dashes of a line, in a legend of their own below the chart: colours have theirs above.
 
     Args:
@@ -63,7 +63,7 @@ def by_dashes(field: str, **look: Any) -> alt.StrokeDash:
     return alt.StrokeDash(f"{field}:N", title=None, sort=None, legend=legend, **look)
 
 
-def dots(
+def plot_dots(
     rows: pl.DataFrame,
     order: list[str],
     unit: str,
@@ -96,7 +96,7 @@ def dots(
             "count": f"{row['n']:,}",
             "number": f"n {row['n']:,}",
             "reading": with_interval(row, scale),
-            "few": no_verdict(row),
+            "few": lacks_verdict(row),
             "clusters": row["n_clusters"],
         }
         for row in rows.iter_rows(named=True)
@@ -137,21 +137,21 @@ def dots(
         text = line.mark_text(style="note", align="left", dx=4, baseline="bottom", dy=-3)
         layers.append(text.encode(x="mean:Q", y=alt.value(0), text="text:N"))
     lines = rows["shown"].n_unique()
-    return specification(alt.layer(*layers).properties(height=row_height(lines)))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(lines)))
 
 
-def differences(
+def plot_differences(
     rows: pl.DataFrame, order: list[str], unit: str, scale: float = 1.0, *, names: int = 0
 ) -> dict[str, Any]:
     """Dots with intervals, as `dots`, around a dashed line at zero."""
-    spec = dots(rows, order, unit, scale=scale, names=names)
+    spec = plot_dots(rows, order, unit, scale=scale, names=names)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
     line = {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}
     spec["layer"].insert(0, line)
     return spec
 
 
-def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str, Any]:
+def plot_confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str, Any]:
     """A matrix of classes: the share of a class (a row) that is given to each class (a column).
 
     Args:
@@ -171,10 +171,10 @@ def confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dict[str
             alt.Tooltip("n:Q", format=",", title="examples of the class"),
         ],
     )
-    return specification(base.mark_rect().properties(height=alt.Step(20)))
+    return to_vega_lite(base.mark_rect().properties(height=alt.Step(20)))
 
 
-def written(cells: alt.Chart, text: str, columns: int, size: int = 11) -> list[alt.Chart]:
+def label_cells(cells: alt.Chart, text: str, columns: int, size: int = 11) -> list[alt.Chart]:
     """Text in cells that are coloured by a share, ``value``: dark or light as stands out, cut to a column."""
     room = alt.ExprRef(f"width / {columns} - 4")
     return [
@@ -202,67 +202,67 @@ def with_model_colours(chart: Chart, labels: Sequence[str], only: int = 0) -> Ch
         labels: Names of the run's models as shown, in its order.
         only: Place of the model where the chart does not say whom it is about.
     """
-    rows = list(_rows(chart.spec))
+    rows = list(_iterate_data_rows(chart.spec))
     told = [row[name] for row in rows for name in _WHOSE if isinstance(row.get(name), str)]
-    places = {place for value in told if (place := _place(value, labels)) is not None}
+    places = {place for value in told if (place := _find_model_index(value, labels)) is not None}
     titled = next((place for place, label in enumerate(labels) if chart.title.endswith(f", {label}")), None)
     if len(places) == 1:
         model = places.pop()
     elif places:
         model = 0
     else:
-        model = _place(chart.title.rpartition(", ")[2], labels) if titled is None else titled
+        model = _find_model_index(chart.title.rpartition(", ")[2], labels) if titled is None else titled
         if model is None:
             model = next((at for at, label in enumerate(labels) if f", {label}, " in chart.title), only)
-    return dataclasses.replace(chart, spec=_each(chart.spec, rows, labels), model=model)
+    return dataclasses.replace(chart, spec=_recolour_view(chart.spec, rows, labels), model=model)
 
 
-def _place(value: str, labels: Sequence[str]) -> int | None:
+def _find_model_index(value: str, labels: Sequence[str]) -> int | None:
     """The model that a value names, alone or before a comma; the longest name counts."""
     named = [
         at
         for at, label in enumerate(labels)
-        if f"{value}, ".startswith((f"{label}, ", f"{plain_words(label)}, "))
+        if f"{value}, ".startswith((f"{label}, ", f"{format_name(label)}, "))
     ]
     return max(named, key=lambda at: len(labels[at]), default=None)
 
 
-def _rows(spec: Any) -> Iterator[Mapping[str, Any]]:
+def _iterate_data_rows(spec: Any) -> Iterator[Mapping[str, Any]]:
     """All rows of data in a specification."""
     if isinstance(spec, Mapping):
         for name, value in cast("Mapping[str, Any]", spec).items():
             if name == "data":
                 yield from value.get("values", ())
             elif name != "encoding":
-                yield from _rows(value)
+                yield from _iterate_data_rows(value)
     elif isinstance(spec, list):
         for one in cast("list[Any]", spec):
-            yield from _rows(one)
+            yield from _iterate_data_rows(one)
 
 
-def _each(view: Any, rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Any:
+def _recolour_view(view: Any, rows: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> Any:
     """A specification whose colour channels have the run's models as their domain."""
     if isinstance(view, list):
-        return [_each(one, rows, labels) for one in cast("list[Any]", view)]
+        return [_recolour_view(one, rows, labels) for one in cast("list[Any]", view)]
     if not isinstance(view, Mapping):
         return view
     made = dict(cast("Mapping[str, Any]", view))
     for name, value in made.items():
         if name == "encoding" and "color" in value:
-            made[name] = {**value, "color": _channel(value["color"], rows, labels)}
+            made[name] = {**value, "color": _recolour_channel(value["color"], rows, labels)}
         elif name not in ("data", "encoding"):
-            made[name] = _each(value, rows, labels)
+            made[name] = _recolour_view(value, rows, labels)
     return made
 
 
-def _channel(
+def _recolour_channel(
     channel: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], labels: Sequence[str]
 ) -> Mapping[str, Any]:
     field = channel.get("field")
     if field not in _WHOSE or channel.get("scale") or channel.get("type") != "nominal":
         return channel
     values = list(dict.fromkeys(str(row[field]) for row in rows if row.get(field) is not None))
-    places = [_place(value, labels) for value in values]
+    places = [_find_model_index(value, labels) for value in values]
     by_place = dict(zip(places, values, strict=True))
     if None in by_place or len(by_place) < len(values):
         # Parts of what is about one model, such as sides or languages, are no further models.
@@ -293,7 +293,7 @@ TEMPLATES: Mapping[str, str] = {
 }
 
 
-def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
+def sort_by_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with ``subject`` and ``place`` of the model in the run, in the order of place and k."""
     places = {model.name: place for place, model in enumerate(run.models)}
     named = rows.with_columns(
@@ -303,7 +303,7 @@ def with_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
     return named.sort("place", "k", maintain_order=True)
 
 
-def curves(
+def plot_curves(
     rows: pl.DataFrame, order: Sequence[str], controls: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """A curve for each answerer and model over k, with a band for the first answerer's interval.
@@ -342,13 +342,13 @@ def curves(
         # Models are told apart by colour, as everywhere on the page.
         base = base.encode(color=alt.Color("subject:N", title=None, sort=None))
     elif controls:
-        base = base.encode(color=by_meaning("who", controls, present))
+        base = base.encode(color=colour_by_meaning("who", controls, present))
     scale = alt.Scale(domain=[0, 1], nice=False)
     y = alt.Y("value:Q", title="right among the first k", axis=alt.Axis(format="%"), scale=scale)
     line = base.mark_line(style="trend").encode(y=y)
     if len(present) > 1 and (several or not controls):
         dashes = alt.Scale(domain=present, range=_DASHES)
-        line = line.encode(strokeDash=by_dashes("who", scale=dashes))
+        line = line.encode(strokeDash=dash_by_field("who", scale=dashes))
     band = (
         base.transform_filter("datum.banded")
         .transform_filter("isValid(datum.low)")
@@ -356,7 +356,7 @@ def curves(
         .encode(y=alt.Y("low:Q", title="right among the first k"), y2="high:Q")
     )
     layers = alt.layer(band, line, base.mark_point(style="dot", filled=True).encode(y=y))
-    return specification(layers.properties(height=_HEIGHT))
+    return to_vega_lite(layers.properties(height=_HEIGHT))
 
 
 STEPS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8)
@@ -381,10 +381,10 @@ _LABEL = 120
 _LONGEST = 16
 
 
-_FOUND = f"var(--model-0, {categories('light')[0]})"
+_FOUND = f"var(--model-0, {model_colours('light')[0]})"
 
 
-_OTHER = f"var(--model-1, {categories('light')[1]})"
+_OTHER = f"var(--model-1, {model_colours('light')[1]})"
 
 
 _MISSED = "var(--muted, #65625b)"
@@ -393,11 +393,11 @@ _MISSED = "var(--muted, #65625b)"
 _INK = "var(--ink, #1d1c1a)"
 
 
-Ends = tuple[str, int, int, int]
+ArcEnds = tuple[str, int, int, int]
 """A relation, and the places of the words asked, looked for and ranked first."""
 
 
-def arcs(words: Sequence[str], shown: Sequence[int], edges: Sequence[Ends]) -> str:
+def render_arcs(words: Sequence[str], shown: Sequence[int], edges: Sequence[ArcEnds]) -> str:
     """Words from top to bottom; arcs to what is ranked first on the right, to what is missed on the left.
 
     Args:
@@ -406,24 +406,28 @@ def arcs(words: Sequence[str], shown: Sequence[int], edges: Sequence[Ends]) -> s
         edges: The edges; those with a word that is not drawn are left out.
     """
     width, height = _MIDDLE * 2, _LINE * (len(shown) + 1)
-    root = _svg(width, height)
+    root = _create_svg(width, height)
     line = {at: _LINE * (row + 1) for row, at in enumerate(shown)}
     for at in shown:
-        _text(root, words[at], _MIDDLE, line[at] + 4, "middle", 12)
+        _add_text(root, words[at], _MIDDLE, line[at] + 4, "middle", 12)
     for name, asked, expected, picked in edges:
         if not {asked, expected, picked} <= line.keys():
             continue
         found = expected == picked
-        told = f"{name}: from “{label(words[asked])}” to “{label(words[picked])}”"
+        told = f"{name}: from “{shorten_word(words[asked])}” to “{shorten_word(words[picked])}”"
         style = {"stroke": _FOUND} if found else {"stroke": _OTHER, "stroke-dasharray": "4 3"}
-        _arc(root, line[asked], line[picked], 1, style, told)
+        _add_arc(root, line[asked], line[picked], 1, style, told)
         if not found:
-            told = f"{name}: from “{label(words[asked])}”, looked for “{label(words[expected])}”"
-            _arc(root, line[asked], line[expected], -1, {"stroke": _MISSED}, told)
+            told = (
+                f"{name}: from “{shorten_word(words[asked])}”, looked for “{shorten_word(words[expected])}”"
+            )
+            _add_arc(root, line[asked], line[expected], -1, {"stroke": _MISSED}, told)
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def heat_map(words: Sequence[str], shown: Sequence[int], weights: Float[np.ndarray, "word word"]) -> str:
+def render_heat_map(
+    words: Sequence[str], shown: Sequence[int], weights: Float[np.ndarray, "word word"]
+) -> str:
     """Rows are the words that pay, columns those that are paid.
 
     Args:
@@ -432,12 +436,12 @@ def heat_map(words: Sequence[str], shown: Sequence[int], weights: Float[np.ndarr
         weights: Shares of what a word pays; NaN where there is nothing to show.
     """
     size = _LABEL + _CELL * len(shown) + 4
-    root = _svg(size, size)
-    colours = [background for background, _ in heat("light")]
+    root = _create_svg(size, size)
+    colours = [background for background, _ in heat_colours("light")]
     for row, at in enumerate(shown):
         middle = _LABEL + _CELL * row + _CELL / 2
-        _text(root, words[at], _LABEL - 4, middle + 3, "end", 9)
-        _text(root, words[at], 0, 3, "start", 9, f"translate({middle} {_LABEL - 4}) rotate(-90)")
+        _add_text(root, words[at], _LABEL - 4, middle + 3, "end", 9)
+        _add_text(root, words[at], 0, 3, "start", 9, f"translate({middle} {_LABEL - 4}) rotate(-90)")
         for column, other in enumerate(shown):
             share = float(weights[at, other])
             # NaN is never at or above a bound.
@@ -449,39 +453,41 @@ def heat_map(words: Sequence[str], shown: Sequence[int], weights: Float[np.ndarr
             side = {"width": str(_CELL), "height": str(_CELL)}
             field = ElementTree.SubElement(root, "rect", {**place, **side, "fill": fill})
             told = ElementTree.SubElement(field, "title")
-            told.text = f"“{label(words[at])}” to “{label(words[other])}”: {number(100 * share, 0)} %"
+            told.text = (
+                f"“{shorten_word(words[at])}” to “{shorten_word(words[other])}”: {number(100 * share, 0)} %"
+            )
     frame = {"x": str(_LABEL), "y": str(_LABEL), "fill": "none", "stroke": "var(--line, #e3dfd6)"}
     inner = str(_CELL * len(shown))
     ElementTree.SubElement(root, "rect", {**frame, "width": inner, "height": inner})
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def label(word: str) -> str:
+def shorten_word(word: str) -> str:
     r"""A word as it can be shown: blanks as signs, long ones cut, nothing that XML does not hold.
 
-    >>> label("    "), label("x" * 20), label("a\x0cb")
+    >>> shorten_word("    "), shorten_word("x" * 20), shorten_word("a\x0cb")
     ('␣␣␣␣', 'xxxxxxxxxxxxxxx…', 'a·b')
     """
     signs = word.replace("\r\n", "↵").replace("\n", "↵").replace("\t", "⇥").replace(" ", "␣")
-    clean = readable("".join(sign if sign.isprintable() else "·" for sign in signs))
+    clean = collapse_blanks("".join(sign if sign.isprintable() else "·" for sign in signs))
     return clean if len(clean) <= _LONGEST else f"{clean[: _LONGEST - 1]}…"
 
 
-def _svg(width: int, height: int) -> ElementTree.Element:
+def _create_svg(width: int, height: int) -> ElementTree.Element:
     shape = {"viewBox": f"0 0 {width} {height}", "width": str(width), "height": str(height)}
     more = {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "font-family": MONO}
     return ElementTree.Element("svg", {**more, **shape})
 
 
-def _text(
+def _add_text(
     root: ElementTree.Element, word: str, x: float, y: float, anchor: str, size: int, moved: str = ""
 ) -> None:
     place = {"x": str(x), "y": str(y), "text-anchor": anchor, "font-size": str(size), "fill": _INK}
     element = ElementTree.SubElement(root, "text", {**place, **({"transform": moved} if moved else {})})
-    element.text = label(word)
+    element.text = shorten_word(word)
 
 
-def _arc(
+def _add_arc(
     root: ElementTree.Element, start: int, end: int, direction: int, style: dict[str, str], told: str
 ) -> None:
     edge = _MIDDLE + direction * 75

@@ -14,26 +14,35 @@ from markupsafe import Markup
 
 from sonde.base.errors import InputError
 from sonde.comparison.summary import (
-    changed,
-    counts,
-    crossings,
-    in_sentence,
-    overview,
-    scale_of,
-    table,
-    unit_of,
-    with_words,
+    add_text_columns,
+    count_outcomes,
+    difference_unit,
+    differences_table,
+    display_scale,
+    find_crossings,
+    format_counts,
+    select_outcome,
+    select_overview,
 )
-from sonde.report.charts import differences as difference_chart
-from sonde.report.charts import specification
-from sonde.report.export import page_spec, themes, vega_runtime
+from sonde.report.charts import plot_differences as difference_chart
+from sonde.report.charts import to_vega_lite
+from sonde.report.export import build_vega_themes, load_vega_runtime, to_page_spec
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.text import bibtex, cleaned
-from sonde.report.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, asset, css_variables, templates
-from sonde.results.schema import SELECTION, dimension, dimensions_named, scan_files
+from sonde.report.text import format_bibtex, sanitise_figure
+from sonde.report.theme import (
+    HEAT_STEPS,
+    MODES,
+    MONO,
+    SANS,
+    SERIF,
+    build_css_variables,
+    load_asset,
+    load_templates,
+)
+from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, Count, Number, counted, plain_words
+from sonde.results.text_format import COUNT, Count, Number, format_name, plural
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
 from sonde.version import __version__
@@ -71,7 +80,7 @@ CAPTION = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadComparison:
+class ComparisonData:
     """What the sections of a comparison are made from.
 
     Attributes:
@@ -104,51 +113,51 @@ class ComparisonSection:
     figure: Figure
 
 
-def parts(compared: ReadComparison) -> list[ComparisonSection]:
+def build_comparison_sections(compared: ComparisonData) -> list[ComparisonSection]:
     """The sections, in the order of the page."""
-    rows = with_words(compared.differences)
-    found = [_first(compared, rows)]
+    rows = add_text_columns(compared.differences)
+    found = [_build_overview(compared, rows)]
     for (lens,), part in rows.group_by("lens", maintain_order=True):
         for (model,), own in part.group_by("model", maintain_order=True):
-            found.append(_of_lens(str(lens), str(model) if compared.several else "", own))
+            found.append(_build_lens_section(str(lens), str(model) if compared.several else "", own))
     if compared.moved is not None and compared.moved.height:
-        found += _moved(compared.moved, several=compared.several)
-    if unpaired := list(_unpaired(compared)):
-        found.append(_alone(unpaired))
+        found += _build_changed_items(compared.moved, several=compared.several)
+    if unpaired := list(_iterate_unpaired_rows(compared)):
+        found.append(_build_unpaired_section(unpaired))
     return found
 
 
-def sentences(compared: ReadComparison) -> Iterator[str]:
+def list_sentences(compared: ComparisonData) -> Iterator[str]:
     """What each pair of models and lens comes to, one line each."""
-    for row in counts(compared.differences):
-        of = f"{plain_words(row['model'])}, " if compared.several else ""
-        yield f"{of}{plain_words(row['lens'])}: {in_sentence(row)}"
+    for row in count_outcomes(compared.differences):
+        of = f"{format_name(row['model'])}, " if compared.several else ""
+        yield f"{of}{format_name(row['lens'])}: {format_counts(row)}"
 
 
-def _first(compared: ReadComparison, rows: pl.DataFrame) -> ComparisonSection:
-    best = overview(rows)
+def _build_overview(compared: ComparisonData, rows: pl.DataFrame) -> ComparisonSection:
+    best = select_overview(rows)
     return ComparisonSection(
         name="compared_overview",
         title="What changed",
         caption="For each lens and task the number that is over the most, on the same items for both models.",
         figure=Figure(
-            answer="\n".join(sentences(compared)),
-            charts=list(_charts("compared_overview", best, several=compared.several)),
-            table=table(counted(best.height, "number"), best, several=compared.several),
+            answer="\n".join(list_sentences(compared)),
+            charts=list(_build_charts("compared_overview", best, several=compared.several)),
+            table=differences_table(plural(best.height, "number"), best, show_models=compared.several),
         ),
     )
 
 
-def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
+def _build_lens_section(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
     """What changed of one lens, for one model where there are several."""
     name = f"compared_{lens}_{model}" if model else f"compared_{lens}"
-    about = f"{plain_words(lens).capitalize()}{f' of {plain_words(model)}' if model else ''}"
-    strongest = pl.concat([changed(rows, name) for name in _ONE_WAY])
+    about = f"{format_name(lens).capitalize()}{f' of {format_name(model)}' if model else ''}"
+    strongest = pl.concat([select_outcome(rows, name) for name in _ONE_WAY])
     shown = strongest.sort("strength", descending=True, nulls_last=True, maintain_order=True)
-    rest = pl.concat([changed(rows, name) for name in ("slight", "undecided", "alike")])
+    rest = pl.concat([select_outcome(rows, name) for name in ("slight", "undecided", "alike")])
     every = pl.concat([shown, rest])
     kept = (
-        counted(every.height, "number")
+        plural(every.height, "number")
         if every.height <= TABLE_ROWS
         else (f"The first {TABLE_ROWS:,} of {every.height:,} numbers; comparison.parquet has all of them")
     )
@@ -158,14 +167,14 @@ def _of_lens(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
         title=f"{about}: what got better and what got worse",
         caption=CAPTION,
         figure=Figure(
-            answer="" if shown.height else _nothing_found(rows),
-            charts=list(_charts(name, charted, several=False)),
-            table=table(kept, every.head(TABLE_ROWS), several=False),
+            answer="" if shown.height else _describe_null_results(rows),
+            charts=list(_build_charts(name, charted, several=False)),
+            table=differences_table(kept, every.head(TABLE_ROWS), show_models=False),
         ),
     )
 
 
-def _nothing_found(rows: pl.DataFrame) -> str:
+def _describe_null_results(rows: pl.DataFrame) -> str:
     """Say of a lens without a difference that matters what was found, and of how much too little is known."""
     open_ones = rows.filter(pl.col("why") != "")
     told, slight = rows.height - open_ones.height, rows.filter(pl.col("outcome") == "slight").height
@@ -187,14 +196,14 @@ def _nothing_found(rows: pl.DataFrame) -> str:
     return f"{found} {few:,} more rest{'s' * (few == 1)} on too little data." if few else found
 
 
-def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
+def _build_charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
     """One chart a unit, since an axis has one."""
-    units = pl.Series([unit_of(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
+    units = pl.Series([difference_unit(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
     for place, ((unit,), part) in enumerate(
         rows.with_columns(unit=units).group_by("unit", maintain_order=True)
     ):
         alike = part["what"].n_unique() == 1
-        records = [_record(row, alike=alike) for row in part.iter_rows(named=True)]
+        records = [_to_chart_record(row, alike=alike) for row in part.iter_rows(named=True)]
         frame = pl.DataFrame(records, infer_schema_length=None)
         order = frame["name"].unique(maintain_order=True).to_list()
         title = f"Difference in {unit}" + (", by model" if several else "")
@@ -202,9 +211,9 @@ def _charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
         yield Chart(name=slug(f"{name}_{place}"), title=title, spec=spec, wide=True)
 
 
-def _record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
+def _to_chart_record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
     """What a chart draws of a difference; where all are of one number its name is not said again."""
-    scale = scale_of(row)
+    scale = display_scale(row)
 
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scale
@@ -226,7 +235,7 @@ def _record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
     }
 
 
-def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
+def _build_changed_items(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
     """The places and items that moved most, with what stands around them."""
     titles = {"place": "Places that moved most", "item": "Items that moved most"}
     for of, title in titles.items():
@@ -240,7 +249,7 @@ def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
             "These are the ends of a distribution, shown to be looked at, and no findings.",
             figure=Figure(
                 table=Table(
-                    summary=counted(own.height, of),
+                    summary=plural(own.height, of),
                     columns=[
                         *([Column(title="Model", value="model")] if several else []),
                         Column(title="Lens", value="lens"),
@@ -258,23 +267,23 @@ def _moved(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
         )
 
 
-def _unpaired(compared: ReadComparison) -> Iterator[dict[str, Any]]:
+def _iterate_unpaired_rows(compared: ComparisonData) -> Iterator[dict[str, Any]]:
     for one in compared.comparisons:
         for alone in one.get("unpaired") or ():
             yield {"model": one["model"]["label"], **alone}
 
 
-def _alone(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
+def _build_unpaired_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
     total = sum(int(row["count"]) for row in rows)
     return ComparisonSection(
         name="compared_not",
         title="What could not be compared",
         caption="Two numbers are compared only where inputs, definitions, modes and poolings are the same.",
         figure=Figure(
-            answer=f"{counted(total, 'number')} {'stands' if total == 1 else 'stand'} on one side alone, or "
+            answer=f"{plural(total, 'number')} {'stands' if total == 1 else 'stand'} on one side alone, or "
             f"{'is' if total == 1 else 'are'} not the same on both.",
             table=Table(
-                summary=counted(len(rows), "reason"),
+                summary=plural(len(rows), "reason"),
                 columns=[
                     Column(title="Model", value="model"),
                     Column(title="Lens", value="lens"),
@@ -295,31 +304,31 @@ ROWS = 30
 _STEP = alt.X("step:O", title="updates", axis=alt.Axis(labelAngle=0, labelOverlap=True))
 
 
-def growth(series: pl.DataFrame) -> Iterator[ComparisonSection]:
+def build_training_curves(series: pl.DataFrame) -> Iterator[ComparisonSection]:
     """The sections of a series; nothing where it is empty.
 
     Args:
-        series: Of `sonde.comparison.summary.series_frame`.
+        series: Of `sonde.comparison.summary.build_series`.
     """
     if series.is_empty():
         return
-    yield _lines(series)
+    yield _build_metric_lines(series)
     for (lens,), rows in series.group_by("lens", maintain_order=True):
-        charts = [*_layers(str(lens), rows), *_dimensions(str(lens), rows)]
+        charts = [*_build_layer_maps(str(lens), rows), *_build_dimension_maps(str(lens), rows)]
         if charts:
             yield ComparisonSection(
                 name=slug(f"growth_{lens}"),
-                title=f"{plain_words(lens).capitalize()}: growth over training",
+                title=f"{format_name(lens).capitalize()}: growth over training",
                 caption="A column a checkpoint, by its number of updates; the darker, the higher.",
                 figure=Figure(charts=charts),
             )
-    yield _crossed(series)
+    yield _build_crossing_table(series)
 
 
-def _lines(series: pl.DataFrame) -> ComparisonSection:
+def _build_metric_lines(series: pl.DataFrame) -> ComparisonSection:
     """For each lens and task the number that is over the most, over all checkpoints."""
     rows = series.with_columns(base=pl.lit(""), base_layer="layer", difference="value", detectable="value")
-    asked = overview(rows.filter(pl.col("step") == rows["step"].max()))
+    asked = select_overview(rows.filter(pl.col("step") == rows["step"].max()))
     charts: list[Chart] = []
     for row in asked.iter_rows(named=True):
         same = [
@@ -329,12 +338,12 @@ def _lines(series: pl.DataFrame) -> ComparisonSection:
         own = rows.filter(*same).filter(pl.col("dimensions") == row["dimensions"])
         if not row["dimensions"]:
             own = own.filter(pl.col("layer").eq_missing(row["layer"]))
-        scale = scale_of(row)
+        scale = display_scale(row)
         values = own.select(
             "step", *(pl.col(name) * scale for name in ("value", "ci_low", "ci_high", "control_value"))
         )
         base = alt.Chart(alt.Data(values=values.to_dicts())).encode(x=_STEP)
-        title = "%" if scale > 1 else plain_words(row["metric"])
+        title = "%" if scale > 1 else format_name(row["metric"])
         zero = alt.Scale(zero=False)
         layers = [
             base.mark_errorband(opacity=0.2).encode(
@@ -351,7 +360,7 @@ def _lines(series: pl.DataFrame) -> ComparisonSection:
             filter(None, (row["lens"], row["task"], row["metric"].replace("_", " "), row["side"]))
         )
         charts.append(
-            Chart(name=slug(name), title=about, spec=specification(alt.layer(*layers).properties(height=200)))
+            Chart(name=slug(name), title=about, spec=to_vega_lite(alt.layer(*layers).properties(height=200)))
         )
     return ComparisonSection(
         name="growth",
@@ -362,37 +371,37 @@ def _lines(series: pl.DataFrame) -> ComparisonSection:
     )
 
 
-def _layers(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
+def _build_layer_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
     """A map of layers and checkpoints for each task whose numbers have a layer each."""
-    plain = rows.filter(dimensions_named(), pl.col("layer").is_not_null(), pl.col("head").is_null())
+    plain = rows.filter(has_dimension_names(), pl.col("layer").is_not_null(), pl.col("head").is_null())
     for (task, metric), own in plain.group_by("task", "metric", maintain_order=True):
         pooling = own["pooling"][0]
         held = own.filter(pl.col("pooling") == pooling)
         if held["layer"].n_unique() < 2:
             continue
         values = held.select("step", "layer", "value").to_dicts()
-        title = f"{plain_words(task)}: {plain_words(metric)} by layer, pooling {pooling}"
-        yield _map(f"layers_{lens}_{task}_{metric}", title, values, "layer:O", descending=True)
+        title = f"{format_name(task)}: {format_name(metric)} by layer, pooling {pooling}"
+        yield _build_map(f"layers_{lens}_{task}_{metric}", title, values, "layer:O", descending=True)
 
 
-def _dimensions(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
+def _build_dimension_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
     """A map of a dimension's values and checkpoints, for every dimension that numbers have alone."""
     names = rows["dimensions"].explode(empty_as_null=False).struct.field("name").unique(maintain_order=True)
     for name in names.drop_nulls().to_list():
         if name == SELECTION:
             continue
-        own = rows.filter(dimensions_named(name)).with_columns(of=dimension(name))
+        own = rows.filter(has_dimension_names(name)).with_columns(of=dimension_value(name))
         for (metric,), held in own.group_by("metric", maintain_order=True):
             most = held.group_by("of").agg(pl.col("n").max()).top_k(ROWS, by="n")["of"]
             kept = held.filter(pl.col("of").is_in(most.implode())).unique(["step", "of"], maintain_order=True)
             if kept["of"].n_unique() < 2:
                 continue
             values = kept.select("step", "of", "value").to_dicts()
-            title = f"{plain_words(metric)} by {plain_words(name)}"
-            yield _map(f"map_{lens}_{name}_{metric}", title, values, "of:N")
+            title = f"{format_name(metric)} by {format_name(name)}"
+            yield _build_map(f"map_{lens}_{name}_{metric}", title, values, "of:N")
 
 
-def _map(
+def _build_map(
     name: str, title: str, values: list[dict[str, object]], line: str, *, descending: bool = False
 ) -> Chart:
     chart = (
@@ -408,17 +417,17 @@ def _map(
     return Chart(
         name=slug(name),
         title=title,
-        spec=specification(chart.properties(height=alt.Step(16))),
+        spec=to_vega_lite(chart.properties(height=alt.Step(16))),
         wide=line == "of:N",
     )
 
 
-def _crossed(series: pl.DataFrame) -> ComparisonSection:
+def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
     """When each number crosses its control for good."""
-    found = crossings(series).sort("crossed", nulls_last=True, maintain_order=True)
+    found = find_crossings(series).sort("crossed", nulls_last=True, maintain_order=True)
     never = found["crossed"].null_count()
     several = found.height - never
-    rows = with_words(
+    rows = add_text_columns(
         found.with_columns(
             base_layer="layer",
             difference="last",
@@ -461,7 +470,7 @@ FOLDER = "comparison"
 """Where a run keeps the comparison of its models."""
 
 
-def read_compared(directory: Path) -> ReadComparison:
+def read_comparison(directory: Path) -> ComparisonData:
     """The finished files of a comparison.
 
     Raises:
@@ -475,7 +484,7 @@ def read_compared(directory: Path) -> ReadComparison:
     moved, series = directory / "moved.parquet", directory / "series.parquet"
     try:
         held = json.loads(facts.read_text(encoding="utf-8"))
-        return ReadComparison(
+        return ComparisonData(
             differences=scan_files(table).collect(),
             comparisons=held["comparisons"],
             of=str(held.get("of") or ""),
@@ -487,21 +496,21 @@ def read_compared(directory: Path) -> ReadComparison:
         raise InputError(f"{directory}: the comparison cannot be read ({reason}); compare again") from error
 
 
-def models_compared(run: RunData) -> list[tuple[ComparisonSection, Figure]]:
+def build_run_comparison(run: RunData) -> list[tuple[ComparisonSection, Figure]]:
     """The sections of a run's own comparison; none where there is none of its present scores."""
     try:
-        compared = read_compared(run.directory.root / FOLDER)
+        compared = read_comparison(run.directory.root / FOLDER)
     except InputError:
         return []
     if compared.of != run.summary.get("scores_key"):
         return []
-    return [(part, cleaned(part.figure)) for part in parts(compared)]
+    return [(part, sanitise_figure(part.figure)) for part in build_comparison_sections(compared)]
 
 
 PAGE = "comparison.html"
 
 
-def build_comparison(directory: Path) -> Path:
+def write_comparison_page(directory: Path) -> Path:
     """Write ``comparison.html``.
 
     Returns:
@@ -511,29 +520,29 @@ def build_comparison(directory: Path) -> Path:
         InputError: There is no comparison in the folder.
         StoreError: The page cannot be written.
     """
-    return write_with_receipt(directory, PAGE, render(read_compared(directory)))
+    return write_with_receipt(directory, PAGE, render_comparison(read_comparison(directory)))
 
 
-def render(compared: ReadComparison) -> str:
+def render_comparison(compared: ComparisonData) -> str:
     """The page as text; every text is escaped."""
-    grown = list(growth(compared.series)) if compared.series is not None else []
-    made = [(part, cleaned(part.figure)) for part in (*grown, *parts(compared))]
+    grown = list(build_training_curves(compared.series)) if compared.series is not None else []
+    made = [(part, sanitise_figure(part.figure)) for part in (*grown, *build_comparison_sections(compared))]
     charts = [chart for _, figure in made for chart in figure.charts]
     return (
-        templates()
+        load_templates()
         .get_template("templates/comparison.html.j2")
         .render(
             compared=compared,
             parts=made,
-            sentences=list(sentences(compared)),
-            specs={chart.name: page_spec(chart) for chart in charts},
-            themes=themes(),
-            papers={"": bibtex(CITED)},
-            runtime=Markup(vega_runtime()) if charts else "",
-            colours={mode: css_variables(mode) for mode in MODES},
+            sentences=list(list_sentences(compared)),
+            specs={chart.name: to_page_spec(chart) for chart in charts},
+            themes=build_vega_themes(),
+            papers={"": format_bibtex(CITED)},
+            runtime=Markup(load_vega_runtime()) if charts else "",
+            colours={mode: build_css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
             heat_steps=HEAT_STEPS,
             version=__version__,
-            asset=asset,
+            asset=load_asset,
         )
     )

@@ -1,6 +1,6 @@
 """A number held against the best of its controls, and what may be concluded.
 
-Whether it may be called a finding is decided by `sonde.stats.verdict.why_no_verdict` alone.
+Whether it may be called a finding is decided by `sonde.stats.verdict.no_verdict_reason` alone.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 
 from sonde.results.extremes import widen
-from sonde.results.schema import dimensions_are
+from sonde.results.schema import has_dimensions
 from sonde.results.text_format import NO_DIFFERENCE, TOO_LITTLE
-from sonde.stats.power import detectable_apart, detectable_of
-from sonde.stats.verdict import amount, least_size, why_no_verdict
+from sonde.stats.power import detectable_from_score, detectable_gap
+from sonde.stats.verdict import classify_effect, minimum_effect, no_verdict_reason
 
 Row = Mapping[str, Any]
 
@@ -66,7 +66,7 @@ class LensQuestion:
     subject: str
     measure: str
     metrics: Sequence[str]
-    where: pl.Expr = field(default_factory=lambda: dimensions_are({}))
+    where: pl.Expr = field(default_factory=lambda: has_dimensions({}))
     controls: Mapping[str, str] = field(default_factory=dict[str, str])
     share: bool = True
     lower: bool = False
@@ -76,7 +76,7 @@ class LensQuestion:
     subjects: Mapping[str, str] = field(default_factory=dict[str, str])
     of_layer: bool = False
 
-    def subject_of(self, row: Row) -> str:
+    def get_subject(self, row: Row) -> str:
         """Say who is measured by a row."""
         return self.subjects.get(row.get("objective") or "", self.subject)
 
@@ -88,7 +88,7 @@ class LensQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldAgainst:
+class ControlComparison:
     """A number of one task, its best control and their paired difference.
 
     Attributes:
@@ -111,11 +111,11 @@ class HeldAgainst:
     def detectable(self) -> float:
         """The difference that would have been found; NaN where it is not known."""
         if self.gain is not None:
-            return detectable_of(self.gain, self.among)
-        return math.nan if self.control is None else detectable_apart(self.row, self.control)
+            return detectable_from_score(self.gain, self.among)
+        return math.nan if self.control is None else detectable_gap(self.row, self.control)
 
 
-def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
+def compare_with_controls(rows: Sequence[Row], question: LensQuestion) -> ControlComparison | None:
     """What the rows of one model and task say; None where they lack the number.
 
     Args:
@@ -130,18 +130,18 @@ def compared(rows: Sequence[Row], question: LensQuestion) -> HeldAgainst | None:
     # What was pooled otherwise is another question.
     same = [one for one in rows if one["pooling"] in (row["pooling"], None)]
     beside = [one for one in same if one["metric"] == metric and one["control"] in question.controls]
-    gains = {one["control"]: _gain(same, metric, one["control"], question.paired) for one in beside}
+    gains = {one["control"]: _find_gain(same, metric, one["control"], question.paired) for one in beside}
     sign = -1 if question.lower else 1
     # A lens that chose one of several controls on validation has a paired difference to that one alone.
     paired = [one for one in beside if gains[one["control"]] is not None]
     control = max(paired or beside, key=lambda one: sign * one["value"], default=None)
     gain = None if control is None else gains[control["control"]]
     among = len(paired or beside)
-    kind, why = concluded(row, control, gain, lower=question.lower, among=among)
-    return HeldAgainst(row, control, gain, kind, why, among)
+    kind, why = decide_verdict(row, control, gain, lower=question.lower, among=among)
+    return ControlComparison(row, control, gain, kind, why, among)
 
 
-def _gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:
+def _find_gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:
     """The paired difference to a control."""
     for row in rows:
         of = row["metric"] in (f"{metric}_gain", paired) or (
@@ -152,7 +152,7 @@ def _gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | 
     return None
 
 
-def concluded(
+def decide_verdict(
     row: Row, control: Row | None, gain: Row | None, *, lower: bool, among: int = 1
 ) -> tuple[str, str]:
     """What may be concluded of a number beside its control, and why nothing may.
@@ -169,9 +169,11 @@ def concluded(
             better than each; to be worse asks for an interval that holds for all of them (Bonferroni).
     """
     if control is None:
-        why = why_no_verdict(row)
+        why = no_verdict_reason(row)
         return (OPEN if why else ALONE), why
-    why = why_no_verdict(gain) if gain is not None else why_no_verdict(row) or why_no_verdict(control)
+    why = (
+        no_verdict_reason(gain) if gain is not None else no_verdict_reason(row) or no_verdict_reason(control)
+    )
     if why:
         return OPEN, why
     if gain is not None:
@@ -185,6 +187,6 @@ def concluded(
         worse, counted = (low if lower else high), row
     if lower:
         value, low, high, worse = -value, -high, -low, -worse
-    size = least_size(counted["metric"], counted["ci_method"] or "")
-    found = amount(value, low, high, size, sure=low > 0 or worse < 0)
+    size = minimum_effect(counted["metric"], counted["ci_method"] or "")
+    found = classify_effect(value, low, high, size, is_sure=low > 0 or worse < 0)
     return {"higher": ABOVE, "lower": BELOW, "slight": SLIGHT}.get(found, LEVEL), ""

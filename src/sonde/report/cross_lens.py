@@ -11,28 +11,46 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from sonde.languages import spelled
-from sonde.report.charts import specification
-from sonde.report.controls import ABOVE, ALONE, BELOW, LEVEL, OPEN, SLIGHT, LensQuestion, Row, compared
-from sonde.report.headlines import titles
+from sonde.languages import format_language
+from sonde.report.charts import to_vega_lite
+from sonde.report.controls import (
+    ABOVE,
+    ALONE,
+    BELOW,
+    LEVEL,
+    OPEN,
+    SLIGHT,
+    LensQuestion,
+    Row,
+    compare_with_controls,
+)
+from sonde.report.headlines import load_titles
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, JoinedCell, JoinedNumber, JoinedRow, PlainTitle, joined_rows
-from sonde.report.text import label_of
-from sonde.results.schema import in_words
-from sonde.results.tables import Column, Table, itself
+from sonde.report.section import (
+    Chart,
+    CrossLensCell,
+    CrossLensNumber,
+    CrossLensRow,
+    Figure,
+    PlainTitle,
+    build_cross_lens_rows,
+)
+from sonde.report.text import task_label
+from sonde.results.schema import dimensions_text
+from sonde.results.tables import Column, Table, identity
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
     TOO_LITTLE,
     Number,
     WithInterval,
-    in_brackets,
+    bracket,
+    describe_detectable,
+    format_name,
     join_names,
-    plain_words,
     with_interval,
-    would_be_found,
 )
-from sonde.stats.metrics import FEWEST, Correlation, lineage_of, rank_correlation
+from sonde.stats.metrics import MIN_MODELS, Correlation, get_lineage, rank_correlation
 from sonde.store.run_folder import slug
 
 JOINED = "joined"
@@ -61,7 +79,7 @@ _READS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class ConstructsOverLenses:
     """A table of constructs, and a scatter of each lens beside the one that is no share."""
 
     lens: str = JOINED
@@ -77,8 +95,8 @@ class Joined:
 
     def draw(self, run: RunData) -> Figure | None:
         """The table and scatters; None where no two lenses say something of the same construct."""
-        offered = {lens: one.joined.in_run(run, lens) for lens, one in titles(run).items() if one.joined}
-        rows = joined_rows(run, offered)
+        offered = {lens: one.joined.in_run(run, lens) for lens, one in load_titles(run).items() if one.joined}
+        rows = build_cross_lens_rows(run, offered)
         if not rows:
             return None
         held = {lens: one for lens, one in offered.items() if any(lens in row.cells for row in rows)}
@@ -87,17 +105,17 @@ class Joined:
             answer="\n".join(_construct_sentences(run, rows, held, labels)),
             charts=list(_construct_charts(run, rows, held, labels)),
             table=_construct_table(run, rows, held, labels),
-            notes=[_same(held), *_standing(rows, held, labels)],
+            notes=[_describe_units(held), *_describe_coverage(rows, held, labels)],
         )
 
 
-def _who(run: RunData, row: JoinedRow, labels: Mapping[str, str]) -> str:
-    parts = [plain_words(labels.get(row.model, row.model))]
-    parts += [spelled(row.language)] if len(run.languages) > 1 else []
+def _format_subject(run: RunData, row: CrossLensRow, labels: Mapping[str, str]) -> str:
+    parts = [format_name(labels.get(row.model, row.model))]
+    parts += [format_language(row.language)] if len(run.languages) > 1 else []
     return ", ".join(parts)
 
 
-def _inside_yet_unsure(row: JoinedRow, offered: Mapping[str, JoinedNumber]) -> bool:
+def _inside_yet_unsure(row: CrossLensRow, offered: Mapping[str, CrossLensNumber]) -> bool:
     """Whether all that is read inside the model is there, and it predicts worse than usual."""
     inside = [cell.kind for lens, cell in row.cells.items() if offered[lens].inside]
     unsure = [cell.kind for lens, cell in row.cells.items() if offered[lens].question.lower]
@@ -105,12 +123,15 @@ def _inside_yet_unsure(row: JoinedRow, offered: Mapping[str, JoinedNumber]) -> b
 
 
 def _construct_sentences(
-    run: RunData, rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+    run: RunData,
+    rows: Sequence[CrossLensRow],
+    offered: Mapping[str, CrossLensNumber],
+    labels: Mapping[str, str],
 ) -> Iterator[str]:
     """One line a model and language: where it holds more inside than it shows."""
     inside = [one.title.partition(",")[0].lower() for one in offered.values() if one.inside]
     unsure = [one.title.partition(",")[0].lower() for one in offered.values() if one.question.lower]
-    for who, part in groupby(rows, lambda row: _who(run, row, labels)):
+    for who, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
         some = list(part)
         lenses = {lens for row in some for lens in row.cells}
         both = [
@@ -123,7 +144,7 @@ def _construct_sentences(
             number = f"{len(some)} construct{'s' * (len(some) != 1)}"
             yield f"{who}: {number} that two lenses or more speak of ({len(lenses)} lenses)."
             continue
-        found = [plain_words(row.construct) for row in both if _inside_yet_unsure(row, offered)]
+        found = [format_name(row.construct) for row in both if _inside_yet_unsure(row, offered)]
         named = f" ({', '.join(found)})" if found else ""
         yield (
             f"{who}: of {len(both)} construct{'s' * (len(both) != 1)} that "
@@ -133,13 +154,13 @@ def _construct_sentences(
         )
 
 
-def _same(offered: Mapping[str, JoinedNumber]) -> str:
+def _describe_units(offered: Mapping[str, CrossLensNumber]) -> str:
     said = [one.same for one in offered.values() if one.same]
     return f"What is counted under a construct: {'; '.join(said)}."
 
 
-def _standing(
-    rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+def _describe_coverage(
+    rows: Sequence[CrossLensRow], offered: Mapping[str, CrossLensNumber], labels: Mapping[str, str]
 ) -> Iterator[str]:
     """How many constructs each pair of lenses can be joined on, and which are of one lens alone."""
     yield (
@@ -150,34 +171,37 @@ def _standing(
     for model, part in groupby(rows, lambda row: row.model):
         some = list(part)
         pairs = [
-            f"{_short(offered[one])} and {_short(offered[other])} {count}"
+            f"{_short_title(offered[one])} and {_short_title(offered[other])} {count}"
             for place, one in enumerate(lenses)
             for other in lenses[place + 1 :]
             if (count := sum(one in row.cells and other in row.cells for row in some))
         ]
         every = sum(len(row.cells) == len(lenses) for row in some)
         yield (
-            f"Constructs with both numbers, {plain_words(labels.get(model, model))}: {', '.join(pairs)}; "
+            f"Constructs with both numbers, {format_name(labels.get(model, model))}: {', '.join(pairs)}; "
             f"with all {len(lenses)}: {every}."
         )
-    against = [f"{_short(one)} {one.against}" for one in offered.values()]
+    against = [f"{_short_title(one)} {one.against}" for one in offered.values()]
     yield f"Better and worse are by the intervals, held against: {'; '.join(against)}."
 
 
-def _short(number: JoinedNumber) -> str:
+def _short_title(number: CrossLensNumber) -> str:
     return number.title.partition(",")[0].lower()
 
 
-def _scale(number: JoinedNumber) -> tuple[float, int]:
+def _scale(number: CrossLensNumber) -> tuple[float, int]:
     return (100.0, 1) if number.question.share else (number.scale, 2)
 
 
 def _construct_table(
-    run: RunData, rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+    run: RunData,
+    rows: Sequence[CrossLensRow],
+    offered: Mapping[str, CrossLensNumber],
+    labels: Mapping[str, str],
 ) -> Table:
     columns = [
-        Column(title="Construct", value=lambda row: plain_words(row["joined"].construct)),
-        Column(title="Of", value=lambda row: _who(run, row["joined"], labels)),
+        Column(title="Construct", value=lambda row: format_name(row["joined"].construct)),
+        Column(title="Of", value=lambda row: _format_subject(run, row["joined"], labels)),
     ]
     for lens, number in offered.items():
         columns += _columns(lens, number)
@@ -195,12 +219,12 @@ def _construct_table(
     )
 
 
-def _columns(lens: str, number: JoinedNumber) -> list[Column]:
+def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
     scale, digits = _scale(number)
     unit = ", %" if number.question.share else ""
     short = number.title.partition(",")[0]
 
-    def cell(row: Mapping[str, Any]) -> JoinedCell | None:
+    def cell(row: Mapping[str, Any]) -> CrossLensCell | None:
         return row["joined"].cells.get(lens)
 
     def score(row: Mapping[str, Any]) -> Any:
@@ -239,11 +263,14 @@ def _columns(lens: str, number: JoinedNumber) -> list[Column]:
 
 
 def _construct_charts(
-    run: RunData, rows: Sequence[JoinedRow], offered: Mapping[str, JoinedNumber], labels: Mapping[str, str]
+    run: RunData,
+    rows: Sequence[CrossLensRow],
+    offered: Mapping[str, CrossLensNumber],
+    labels: Mapping[str, str],
 ) -> Iterator[Chart]:
     """Each share beside the number that is no share; beside the first share where there is none."""
     x = next((lens for lens, one in offered.items() if not one.question.share), next(iter(offered)))
-    for who, part in groupby(rows, lambda row: _who(run, row, labels)):
+    for who, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
         some = list(part)
         for y, number in offered.items():
             both = [row for row in some if x in row.cells and y in row.cells]
@@ -251,7 +278,7 @@ def _construct_charts(
                 continue
             yield Chart(
                 name=f"joined-{y}-{_stem(who)}",
-                title=f"{_short(offered[x]).capitalize()} and {_short(number)}, {who}",
+                title=f"{_short_title(offered[x]).capitalize()} and {_short_title(number)}, {who}",
                 spec=_construct_chart(both, (x, offered[x]), (y, number)),
                 wide=True,
             )
@@ -262,26 +289,26 @@ def _stem(who: str) -> str:
 
 
 def _construct_chart(
-    rows: Sequence[JoinedRow], x: tuple[str, JoinedNumber], y: tuple[str, JoinedNumber]
+    rows: Sequence[CrossLensRow], x: tuple[str, CrossLensNumber], y: tuple[str, CrossLensNumber]
 ) -> dict[str, Any]:
     records = [
         {
-            "construct": plain_words(row.construct),
-            **_place("x", row.cells[x[0]], x[1]),
-            **_place("y", row.cells[y[0]], y[1]),
+            "construct": format_name(row.construct),
+            **_point_record("x", row.cells[x[0]], x[1]),
+            **_point_record("y", row.cells[y[0]], y[1]),
             "few": OPEN in (row.cells[x[0]].kind, row.cells[y[0]].kind),
         }
         for row in rows
     ]
-    for record, line in zip(records, _lines(records), strict=True):
+    for record, line in zip(records, _stagger_labels(records), strict=True):
         record["line"] = line
     base = alt.Chart(alt.Data(values=records)).encode(
         x=_construct_axis("x", x[1]),
         y=_construct_axis("y", y[1]),
         tooltip=[
             alt.Tooltip("construct:N", title=" "),
-            alt.Tooltip("x_reading:N", title=_short(x[1])),
-            alt.Tooltip("y_reading:N", title=_short(y[1])),
+            alt.Tooltip("x_reading:N", title=_short_title(x[1])),
+            alt.Tooltip("y_reading:N", title=_short_title(y[1])),
             alt.Tooltip("x_fact:N", title="of"),
             alt.Tooltip("y_fact:N", title="of"),
         ],
@@ -298,10 +325,10 @@ def _construct_chart(
             for line, dy in enumerate(_LINES)
         ),
     ]
-    return specification(alt.layer(*layers).properties(height=360))
+    return to_vega_lite(alt.layer(*layers).properties(height=360))
 
 
-def _lines(records: Sequence[Mapping[str, Any]]) -> list[int]:
+def _stagger_labels(records: Sequence[Mapping[str, Any]]) -> list[int]:
     """Beside each point the first of `_LINES` on which no name before it stands in the way."""
     ends = [[one[axis] for one in records] for axis in ("x", "y")]
     width, height = (max(some) - min(some) or 1.0 for some in ends)
@@ -316,22 +343,22 @@ def _lines(records: Sequence[Mapping[str, Any]]) -> list[int]:
     return taken
 
 
-def _place(axis: str, cell: JoinedCell, number: JoinedNumber) -> dict[str, Any]:
+def _point_record(axis: str, cell: CrossLensCell, number: CrossLensNumber) -> dict[str, Any]:
     row, (scale, digits) = cell.row, _scale(number)
     return {
         axis: row["value"] * number.scale,
-        f"{axis}_low": _times(row["ci_low"], number.scale),
-        f"{axis}_high": _times(row["ci_high"], number.scale),
+        f"{axis}_low": _multiply(row["ci_low"], number.scale),
+        f"{axis}_high": _multiply(row["ci_high"], number.scale),
         f"{axis}_reading": f"{with_interval(row, scale, digits)}{' %' if number.question.share else ''}",
         f"{axis}_fact": cell.fact,
     }
 
 
-def _times(end: float | None, scale: float) -> float | None:
+def _multiply(end: float | None, scale: float) -> float | None:
     return None if end is None else end * scale
 
 
-def _construct_axis(axis: str, number: JoinedNumber) -> Any:
+def _construct_axis(axis: str, number: CrossLensNumber) -> Any:
     share = number.question.share
     scale = alt.Scale(domain=[0, 1], nice=False) if share else alt.Scale(zero=False, nice=True)
     of = alt.X if axis == "x" else alt.Y
@@ -355,7 +382,7 @@ models_title = PlainTitle(name="Models over lenses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class ModelMeasure:
     """A number that models have each: of one lens, task and language.
 
     Attributes:
@@ -374,16 +401,16 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
+class _MeasurePair:
     """A measure held against an outcome, and how far they rank the models alike."""
 
-    measure: Measure
-    outcome: Measure
+    measure: ModelMeasure
+    outcome: ModelMeasure
     found: Correlation
 
 
 @dataclass(frozen=True, slots=True)
-class OverModels:
+class ModelsOverLenses:
     """A scatter of each number against each outcome, a dot a model, and the rank correlations."""
 
     lens: str = OVER_MODELS
@@ -399,7 +426,7 @@ class OverModels:
 
     def draw(self, run: RunData) -> Figure | None:
         """The scatters; None where fewer than three models have an outcome and another number."""
-        measures = list(_measures(run))
+        measures = list(_list_measures(run))
         outcomes = [one for one in measures if one.question.outcome]
         held = [
             (measure, outcome)
@@ -407,46 +434,46 @@ class OverModels:
             for measure in measures
             if not measure.question.outcome
             and measure.language == outcome.language
-            and len({*measure.rows} & {*outcome.rows}) >= FEWEST
+            and len({*measure.rows} & {*outcome.rows}) >= MIN_MODELS
         ]
         if not held:
             return None
-        pairs = [_pair(run, *both, among=len(held)) for both in held]
+        pairs = [_correlate_pair(run, *both, among=len(held)) for both in held]
         labels = {model.name: model.label for model in run.models}
         return Figure(
-            answer="\n".join(_sentences(pairs)),
-            charts=list(_charts(pairs, labels)),
-            table=_table(pairs),
+            answer="\n".join(_list_sentences(pairs)),
+            charts=list(_build_charts(pairs, labels)),
+            table=_build_table(pairs),
             notes=[_lineages(pairs)],
         )
 
 
-def _measures(run: RunData) -> Iterator[Measure]:
+def _list_measures(run: RunData) -> Iterator[ModelMeasure]:
     """What the lenses of a run say first, and what would speak in its place, task by task."""
-    for lens, declared in titles(run).items():
+    for lens, declared in load_titles(run).items():
         question = declared.question
         while question is not None:
-            yield from _of_question(run, lens, question)
+            yield from _find_measures(run, lens, question)
             question = question.otherwise
 
 
-def _of_question(run: RunData, lens: str, question: LensQuestion) -> Iterator[Measure]:
+def _find_measures(run: RunData, lens: str, question: LensQuestion) -> Iterator[ModelMeasure]:
     rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
-    rows = rows.with_columns(about=in_words(without=("selection",)))
+    rows = rows.with_columns(about=dimensions_text(exclude=("selection",)))
     keys = ("language", "side", "task", "about")
     for (language, side, task, about), part in rows.partition_by(
         *keys, as_dict=True, maintain_order=True
     ).items():
         found: dict[str, Row] = {}
         for (model,), own in part.partition_by("model", as_dict=True, maintain_order=True).items():
-            if (one := compared(own.to_dicts(), question)) is not None:
+            if (one := compare_with_controls(own.to_dicts(), question)) is not None:
                 paired = one.gain if question.paired and one.gain is not None else None
                 found[str(model)] = paired or one.row
         if found:
-            name = [question.subject, label_of(str(task)) if task else ""]
+            name = [question.subject, task_label(str(task)) if task else ""]
             name += [str(side)] if side == "cross" else []
-            name += [plain_words(str(about))] if about else []
-            yield Measure(
+            name += [format_name(str(about))] if about else []
+            yield ModelMeasure(
                 lens=lens,
                 name=", ".join(filter(None, name)),
                 language=str(language),
@@ -455,19 +482,21 @@ def _of_question(run: RunData, lens: str, question: LensQuestion) -> Iterator[Me
             )
 
 
-def _pair(run: RunData, measure: Measure, outcome: Measure, *, among: int) -> _Pair:
+def _correlate_pair(
+    run: RunData, measure: ModelMeasure, outcome: ModelMeasure, *, among: int
+) -> _MeasurePair:
     both = [model.name for model in run.models if model.name in measure.rows and model.name in outcome.rows]
     one, two = (np.array([float(held.rows[name]["value"]) for name in both]) for held in (measure, outcome))
     # Less is better of bits: turned round, so that 1 is always "the better, the better".
     turned = -one if measure.question.lower else one
-    found = rank_correlation(turned, two, [lineage_of(name) for name in both], among=among)
-    return _Pair(measure=measure, outcome=outcome, found=found)
+    found = rank_correlation(turned, two, [get_lineage(name) for name in both], n_comparisons=among)
+    return _MeasurePair(measure=measure, outcome=outcome, found=found)
 
 
-def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
+def _list_sentences(pairs: Sequence[_MeasurePair]) -> Iterator[str]:
     for outcome in dict.fromkeys(id(pair.outcome) for pair in pairs):
         some = [pair for pair in pairs if id(pair.outcome) == outcome]
-        about = f"{some[0].outcome.name} ({spelled(some[0].outcome.language)})"
+        about = f"{some[0].outcome.name} ({format_language(some[0].outcome.language)})"
         numbers = f"{len(some)} number{'s' * (len(some) != 1)}"
         flat = [pair.measure.name for pair in some if not np.isfinite(pair.found.value)]
         some = [pair for pair in some if np.isfinite(pair.found.value)]
@@ -478,15 +507,17 @@ def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
         if not some:
             continue
         if not judged:
-            shown = "; ".join(f"{pair.measure.name} {_figures(pair.found)}" for pair in few[:_SHOWN])
+            shown = "; ".join(
+                f"{pair.measure.name} {_format_correlation(pair.found)}" for pair in few[:_SHOWN]
+            )
             more = "; …" * (len(few) > _SHOWN)
             yield f"{about}: {TOO_LITTLE} on {numbers} ({few[0].found.why}): {shown}{more}."
             continue
         told = [pair for pair in judged if pair.found.low > 0 or pair.found.high < 0]
-        named = "; ".join(f"{pair.measure.name} {_figures(pair.found)}" for pair in told)
+        named = "; ".join(f"{pair.measure.name} {_format_correlation(pair.found)}" for pair in told)
         level = [pair.found.detectable for pair in judged if pair not in told]
-        reach = would_be_found(max(level, default=math.nan), digits=2)
-        rest = [f"{NO_DIFFERENCE} in {len(level)}{in_brackets(reach)}"] if level else []
+        reach = describe_detectable(max(level, default=math.nan), digits=2)
+        rest = [f"{NO_DIFFERENCE} in {len(level)}{bracket(reach)}"] if level else []
         rest += [f"{TOO_LITTLE} in {len(few)} ({few[0].found.why})"] if few else []
         yield (
             f"{about}: of {numbers}, {len(told) or 'none'} rank{'s' * (len(told) <= 1)} the models "
@@ -495,14 +526,14 @@ def _sentences(pairs: Sequence[_Pair]) -> Iterator[str]:
         )
 
 
-def _figures(found: Correlation) -> str:
+def _format_correlation(found: Correlation) -> str:
     if not np.isfinite(found.value):
         return "none, since one number does not vary"
     bounds = f" [{found.low:+.2f}, {found.high:+.2f}]" if np.isfinite(found.low) else ""
     return f"{found.value:+.2f}{bounds}".replace("-", "\u2212")
 
 
-def _lineages(pairs: Sequence[_Pair]) -> str:
+def _lineages(pairs: Sequence[_MeasurePair]) -> str:
     counts = sorted({pair.found.lineages for pair in pairs})
     among = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
@@ -512,13 +543,13 @@ def _lineages(pairs: Sequence[_Pair]) -> str:
     )
 
 
-def _table(pairs: Sequence[_Pair]) -> Table:
+def _build_table(pairs: Sequence[_MeasurePair]) -> Table:
     records = [
         {
             "outcome": pair.outcome.name,
-            "language": spelled(pair.outcome.language),
+            "language": format_language(pair.outcome.language),
             "measure": pair.measure.name,
-            "lens": plain_words(pair.measure.lens),
+            "lens": format_name(pair.measure.lens),
             "value": pair.found.value,
             "ci_low": pair.found.low,
             "ci_high": pair.found.high,
@@ -537,7 +568,7 @@ def _table(pairs: Sequence[_Pair]) -> Table:
             Column(title="Number", value="measure"),
             Column(
                 title="Spearman",
-                value=itself,
+                value=identity,
                 format=WithInterval(digits=2, missing=""),
                 help="Rank correlation over models; 1 where the better of one is the better of the other.",
             ),
@@ -549,24 +580,24 @@ def _table(pairs: Sequence[_Pair]) -> Table:
     )
 
 
-def _charts(pairs: Sequence[_Pair], labels: Mapping[str, str]) -> Iterator[Chart]:
+def _build_charts(pairs: Sequence[_MeasurePair], labels: Mapping[str, str]) -> Iterator[Chart]:
     for pair in pairs:
         x, y = pair.measure, pair.outcome
-        spec = _spec(pair, [name for name in x.rows if name in y.rows], labels)
-        language = spelled(y.language)
+        spec = _build_spec(pair, [name for name in x.rows if name in y.rows], labels)
+        language = format_language(y.language)
         yield Chart(
             name=slug(f"over-models-{x.name}-{y.name}-{language}".lower()),
-            title=f"{x.name}: rank correlation {_figures(pair.found)}",
+            title=f"{x.name}: rank correlation {_format_correlation(pair.found)}",
             spec=spec,
         )
 
 
-def _spec(pair: _Pair, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
+def _build_spec(pair: _MeasurePair, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
     records = [
         {
             "name": labels.get(name, name),
-            **_ends("x", pair.measure, name),
-            **_ends("y", pair.outcome, name),
+            **_axis_record("x", pair.measure, name),
+            **_axis_record("y", pair.outcome, name),
         }
         for name in names
     ]
@@ -584,10 +615,10 @@ def _spec(pair: _Pair, names: Sequence[str], labels: Mapping[str, str]) -> dict[
         base.mark_rule(style="interval", strokeWidth=1).encode(y="y_low:Q", y2="y_high:Q"),
         base.mark_point(style="dot", filled=True),
     ]
-    return specification(alt.layer(*layers))
+    return to_vega_lite(alt.layer(*layers))
 
 
-def _ends(axis: str, measure: Measure, model: str) -> dict[str, Any]:
+def _axis_record(axis: str, measure: ModelMeasure, model: str) -> dict[str, Any]:
     row, share = measure.rows[model], measure.question.share
     return {
         axis: row["value"],
@@ -597,7 +628,7 @@ def _ends(axis: str, measure: Measure, model: str) -> dict[str, Any]:
     }
 
 
-def _axis(axis: str, measure: Measure) -> Any:
+def _axis(axis: str, measure: ModelMeasure) -> Any:
     of, question = alt.X if axis == "x" else alt.Y, measure.question
     what = "" if question.share else f", {question.measure}"
     return of(

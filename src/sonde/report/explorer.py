@@ -13,14 +13,23 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from sonde.base.fingerprint import sample_place
+from sonde.base.fingerprint import display_rank
 from sonde.languages import LANGUAGES
-from sonde.languages.engine.text import line_breaks
-from sonde.report.charts import Ends, arcs
-from sonde.report.headlines import titles
+from sonde.languages.engine.text import count_line_breaks
+from sonde.report.charts import ArcEnds, render_arcs
+from sonde.report.headlines import load_titles
 from sonde.report.run_tables import RunData
-from sonde.report.section import WAYS, Embed, Figure, Findings, PlainTitle, Rows, TokenLens
-from sonde.report.theme import HEAT_STEPS, MODES, MONO, SANS, SERIF, asset, css_variables, templates
+from sonde.report.section import WAYS, EmbeddedView, Figure, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.theme import (
+    HEAT_STEPS,
+    MODES,
+    MONO,
+    SANS,
+    SERIF,
+    build_css_variables,
+    load_asset,
+    load_templates,
+)
 from sonde.results.text_format import count, legible, number
 from sonde.version import __version__
 
@@ -57,7 +66,7 @@ class ExplorerLimits:
     packed: int = 3_600_000
 
 
-def choose(
+def choose_functions(
     run: RunData, lenses: Mapping[str, TokenLens], limits: ExplorerLimits
 ) -> tuple[list[tuple[str, str]], str]:
     """Pairs of function and why it was chosen, and the one that is shown first.
@@ -79,16 +88,16 @@ def choose(
     spoken = {lens: set(one.known(run)) for lens, one in lenses.items()}
     lenses_of = Counter(item for own in spoken.values() for item in own)
     most = [
-        sorted(own, key=lambda item: (-lenses_of[item], sample_place(item)))[: limits.spoken]
+        sorted(own, key=lambda item: (-lenses_of[item], display_rank(item)))[: limits.spoken]
         for own in spoken.values()
     ]
     order: list[str] = []
-    sample = sorted(lenses_of, key=sample_place)[:_AMONG]
+    sample = sorted(lenses_of, key=display_rank)[:_AMONG]
     if ranked is not None:
         known = ranked.filter(pl.col("subwords") >= limits.subwords)
         known = known if known.height else ranked
         order = known.sort(["difficulty", "item_id"], descending=[True, False])["item_id"].to_list()
-        sample = sorted(ranked["item_id"].to_list(), key=sample_place)[:_AMONG]
+        sample = sorted(ranked["item_id"].to_list(), key=display_rank)[:_AMONG]
     middle = max(0, len(order) // 2 - limits.median // 2)
     wanted = {
         "worst": order[: limits.worst],
@@ -107,10 +116,12 @@ def choose(
     candidates = [item for item, why in taken.items() if why not in ("worst", "best")]
     pairs = () if ranked is None else ranked.select("item_id", "difficulty").iter_rows()
     difficulty = dict(pairs)
-    return list(taken.items()), _opened(run, candidates or list(taken), lenses_of, difficulty)
+    return list(taken.items()), _choose_initial_function(
+        run, candidates or list(taken), lenses_of, difficulty
+    )
 
 
-def _opened(
+def _choose_initial_function(
     run: RunData,
     candidates: Sequence[str],
     lenses_of: Mapping[str, int],
@@ -126,12 +137,12 @@ def _opened(
 
     def unfit(item: str) -> tuple[float, ...]:
         away = abs(difficulty.get(item, middle) - middle)
-        return (not least <= sizes.get(item, 0) <= most, -lenses_of.get(item, 0), away, sample_place(item))
+        return (not least <= sizes.get(item, 0) <= most, -lenses_of.get(item, 0), away, display_rank(item))
 
     return min(held, key=unfit)
 
 
-def described(
+def describe_function(
     row: Mapping[str, Any], reason: str, limits: ExplorerLimits, number: Callable[[str], int]
 ) -> dict[str, Any]:
     """A function as the page holds it: names, the beginning of its text, its code tokens and its tree.
@@ -198,7 +209,7 @@ title = PlainTitle(name="Token explorer")
 
 
 @dataclass(frozen=True, slots=True)
-class Explorer:
+class TokenExplorer:
     """Functions that were hard, easy and ordinary, and a random sample."""
 
     lens: str = EXPLORER
@@ -214,7 +225,7 @@ class Explorer:
 
     def draw(self, run: RunData) -> Figure | None:
         """About forty functions, each cut to its first characters; None where no lens speaks of tokens."""
-        data = packed(run, self.limits)
+        data = build_explorer_data(run, self.limits)
         if data is None:
             return None
         items = data["items"]
@@ -233,7 +244,7 @@ class Explorer:
         ]
         return Figure(
             notes=notes,
-            embed=Embed(
+            embed=EmbeddedView(
                 template="templates/explorer.html.j2",
                 scripts=SCRIPTS,
                 data=data,
@@ -242,27 +253,27 @@ class Explorer:
         )
 
 
-def packed(run: RunData, limits: ExplorerLimits) -> dict[str, Any] | None:
+def build_explorer_data(run: RunData, limits: ExplorerLimits) -> dict[str, Any] | None:
     """The explorer's data as plain JSON; None where no lens has anything of a function to show.
 
     Texts are numbers of ``strings``. Functions are ordered by their difficulty, hardest first, where a lens
     has one.
     """
-    lenses = {lens: one.tokens for lens, one in titles(run).items() if one.tokens}
-    chosen, opened = choose(run, lenses, limits)
+    lenses = {lens: one.tokens for lens, one in load_titles(run).items() if one.tokens}
+    chosen, opened = choose_functions(run, lenses, limits)
     held = {row["item_id"]: row for row in run.items([item for item, _ in chosen]).iter_rows(named=True)}
-    found = _found(run, lenses, [item for item, _ in chosen if item in held], limits)
+    found = _collect_findings(run, lenses, [item for item, _ in chosen if item in held], limits)
     if not found:
         return None
-    strings = Strings()
+    strings = StringTable()
     items: list[dict[str, Any]] = []
     size = 0
     # What the page opens on is never what is cut off.
     for item, reason in sorted(chosen, key=lambda pair: pair[0] != opened):
-        if item not in held or not any(_speaks(one, item) for one in found):
+        if item not in held or not any(_has_rows(one, item) for one in found):
             continue
-        entry = described(held[item], reason, limits, strings.number)
-        cost = sum(_cost(one, item) for one in found)
+        entry = describe_function(held[item], reason, limits, strings.number)
+        cost = sum(_estimate_size(one, item) for one in found)
         cost += len(entry["text"]) + 5 * (len(entry["tokens"]) + len(entry["nodes"]))
         if items and size + cost > limits.packed:
             continue
@@ -270,15 +281,17 @@ def packed(run: RunData, limits: ExplorerLimits) -> dict[str, Any] | None:
         items.append(entry)
     if not items:
         return None
-    return assembled([(model.slug, model.label) for model in run.models], items, opened, found, strings)
+    return assemble_page_data(
+        [(model.slug, model.label) for model in run.models], items, opened, found, strings
+    )
 
 
-def assembled(
+def assemble_page_data(
     models: Sequence[tuple[str, str]],
     items: Sequence[dict[str, Any]],
     opened: str,
-    found: Sequence[Findings],
-    strings: Strings,
+    found: Sequence[TokenFindings],
+    strings: StringTable,
 ) -> dict[str, Any]:
     """What the page's script reads.
 
@@ -290,7 +303,7 @@ def assembled(
         strings: The texts of the page, those of the functions among them.
     """
     summaries = [one.summaries for one in found if one.summaries]
-    rates = {item["id"]: _largest(summaries, item["id"]) for item in items}
+    rates = {item["id"]: _largest_value(summaries, item["id"]) for item in items}
     ordered = sorted(items, key=lambda entry: (-rates[entry["id"]], entry["id"]))
     ids = [entry["id"] for entry in ordered]
     return {
@@ -302,30 +315,30 @@ def assembled(
         "items": ordered,
         "opened": ids.index(opened) if opened in ids else 0,
         "summary": next((one.summary for one in found if one.summary), ""),
-        "findings": [_plain(one, ids, strings) for one in found],
+        "findings": [_findings_to_json(one, ids, strings) for one in found],
         "strings": strings.values,
     }
 
 
-def _found(
+def _collect_findings(
     run: RunData, lenses: Mapping[str, TokenLens], items: Sequence[str], limits: ExplorerLimits
-) -> list[Findings]:
+) -> list[TokenFindings]:
     """What the lenses found in some functions; numbers of subwords first, since they are read first."""
     all_of = [one for lens in lenses.values() if (one := lens.findings(run, items, limits.characters))]
-    some = [one for one in all_of if any(_speaks(one, item) for item in items)]
+    some = [one for one in all_of if any(_has_rows(one, item) for item in items)]
     return sorted(some, key=lambda one: one.kind != "amount")
 
 
-def _speaks(one: Findings, item: str) -> bool:
+def _has_rows(one: TokenFindings, item: str) -> bool:
     return any(held.get(item) for held in (*one.rows.values(), *one.whole.values()))
 
 
-def _largest(summaries: Sequence[Mapping[str, Mapping[str, float]]], item: str) -> float:
+def _largest_value(summaries: Sequence[Mapping[str, Mapping[str, float]]], item: str) -> float:
     """The largest number of a function over the models of the lens that has any."""
     return max((held[item] for one in summaries for held in one.values() if item in held), default=0.0)
 
 
-class Strings:
+class StringTable:
     """The texts of the page, each held once."""
 
     def __init__(self) -> None:
@@ -341,12 +354,12 @@ class Strings:
         return self._places[text]
 
 
-def _plain(one: Findings, items: Sequence[str], strings: Strings) -> dict[str, Any]:
+def _findings_to_json(one: TokenFindings, items: Sequence[str], strings: StringTable) -> dict[str, Any]:
     """What a lens found as JSON: by model a list of rows for each function."""
     texts = {place for place, name in enumerate(one.columns, start=2) if name in one.texts}
 
     def row(values: Sequence[Any], texts: set[int]) -> list[Any]:
-        return [_value(value, strings, place in texts) for place, value in enumerate(values)]
+        return [_encode_value(value, strings, place in texts) for place, value in enumerate(values)]
 
     return {
         "lens": one.lens,
@@ -377,7 +390,7 @@ def _plain(one: Findings, items: Sequence[str], strings: Strings) -> dict[str, A
     }  # fmt: skip
 
 
-def _groups(one: Findings, items: Sequence[str]) -> list[str]:
+def _groups(one: TokenFindings, items: Sequence[str]) -> list[str]:
     """The values of the column ``group`` in what is shown, sorted."""
     if not one.group:
         return []
@@ -386,7 +399,7 @@ def _groups(one: Findings, items: Sequence[str]) -> list[str]:
     return sorted({str(row[place]) for row in rows})
 
 
-def _value(value: Any, strings: Strings, text: bool) -> Any:
+def _encode_value(value: Any, strings: StringTable, text: bool) -> Any:
     """A value of a row; what stands in a list are texts and their shares in turn."""
     if text:
         return strings.number(value)
@@ -395,7 +408,7 @@ def _value(value: Any, strings: Strings, text: bool) -> Any:
     return value
 
 
-def _cost(one: Findings, item: str) -> int:
+def _estimate_size(one: TokenFindings, item: str) -> int:
     """About how many characters of JSON a lens takes for a function."""
     rows: list[Rows] = [held.get(item, ()) for held in one.rows.values()]
     weights = [table for held in one.weights.values() for table in held.get(item, {}).values()]
@@ -416,7 +429,7 @@ _CHARACTERS = 20_000
 """Characters of a text that are shown, from its beginning."""
 
 
-def page_of_function(shown: Mapping[str, Any], found: Sequence[Findings]) -> str:
+def render_function_page(shown: Mapping[str, Any], found: Sequence[TokenFindings]) -> str:
     """The page as text; every text is escaped, nothing is loaded.
 
     Args:
@@ -424,33 +437,37 @@ def page_of_function(shown: Mapping[str, Any], found: Sequence[Findings]) -> str
         found: What was found at its places, by `read_slug` and with `ONE` as its id.
     """
     name = legible(shown["name"] or PurePath(shown["file"]).name)
-    data = _explored(shown, name, found)
+    data = _build_function_data(shown, name, found)
     return (
-        templates()
+        load_templates()
         .get_template("templates/one_function.html.j2")
         .render(
             name=name,
             shown=shown,
-            reads=[_read(shown, read) for read in shown["reads"]],
+            reads=[_build_model_tables(shown, read) for read in shown["reads"]],
             context={"models": data["models"], "alone": True},
             data=data,
             scripts=SCRIPTS,
-            colours={mode: css_variables(mode) for mode in MODES},
+            colours={mode: build_css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},
             heat_steps=HEAT_STEPS,
             version=__version__,
-            asset=asset,
+            asset=load_asset,
         )
     )
 
 
-def _explored(shown: Mapping[str, Any], name: str, found: Sequence[Findings]) -> dict[str, Any]:
+def _build_function_data(
+    shown: Mapping[str, Any], name: str, found: Sequence[TokenFindings]
+) -> dict[str, Any]:
     """The function for the explorer of tokens, each read as a model of its own."""
-    strings, limits = Strings(), ExplorerLimits(characters=_CHARACTERS)
+    strings, limits = StringTable(), ExplorerLimits(characters=_CHARACTERS)
     place = f"{shown['file']}, line {shown['line']}"
     row = {**shown, "item_id": ONE, "name": name, "path": place, "cluster": ""}
     models = [(read_slug(number), legible(read["model"])) for number, read in enumerate(shown["reads"])]
-    return assembled(models, [described(row, "", limits, strings.number)], ONE, found, strings)
+    return assemble_page_data(
+        models, [describe_function(row, "", limits, strings.number)], ONE, found, strings
+    )
 
 
 def read_slug(number: int) -> str:
@@ -458,7 +475,7 @@ def read_slug(number: int) -> str:
     return f"read-{number}"
 
 
-def _read(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
+def _build_model_tables(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
     """What of one model stands in tables."""
     worst = sorted((row for row in read["tokens"] if row["rank"] > 0), key=lambda row: -row["bits"])
     return {
@@ -480,26 +497,26 @@ def _read(shown: Mapping[str, Any], read: Mapping[str, Any]) -> dict[str, Any]:
             for row in worst[:_WORST]
         ],
         "relations": read["relations"],
-        "arcs": _picture(shown["text"], read["arcs"]) if read["arcs"] else None,
+        "arcs": _render_relations(shown["text"], read["arcs"]) if read["arcs"] else None,
         "without": read["without"],
     }
 
 
 def _line(shown: Mapping[str, Any], place: int) -> int:
-    return shown["line"] + line_breaks(shown["text"], 0, place)
+    return shown["line"] + count_line_breaks(shown["text"], 0, place)
 
 
-def _picture(text: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
+def _render_relations(text: str, rows: Sequence[Mapping[str, Any]]) -> Markup:
     # What stands around it says what the picture is.
-    return Markup(arcs(*_drawn(text, rows)).replace("<svg ", '<svg aria-hidden="true" ', 1))
+    return Markup(render_arcs(*_select_relations(text, rows)).replace("<svg ", '<svg aria-hidden="true" ', 1))
 
 
-def _drawn(text: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], range, list[Ends]]:
+def _select_relations(text: str, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], range, list[ArcEnds]]:
     """The words that relations join, in their order, and the relations between them."""
     ends = ("asked", "expected", "picked")
     known = {row[end]: row[f"{end}_text"] for row in rows for end in ends if row[end] is not None}
     place = {start: at for at, start in enumerate(sorted(known))}
-    edges: list[Ends] = []
+    edges: list[ArcEnds] = []
     for row in rows:
         if all(row[end] is not None for end in ends):
             asked, expected, picked = (place[row[end]] for end in ends)

@@ -16,11 +16,11 @@ from typing import Any
 import vl_convert
 
 from sonde.base.errors import StoreError
-from sonde.base.files import cache_folder, write_atomic
+from sonde.base.files import get_cache_folder, write_atomic
 from sonde.base.fingerprint import hash_text
-from sonde.report.section import Chart, Drawing, Section
-from sonde.report.text import untaken
-from sonde.report.theme import of_model, vega_config
+from sonde.report.section import Chart, Section, SvgImage
+from sonde.report.text import avoid_reserved_name
+from sonde.report.theme import build_vega_config, recolour_model
 from sonde.results.tables import Table
 
 FOLDER = "page"
@@ -49,13 +49,13 @@ _DROPPED = ("$schema", "config", "usermeta")
 
 
 @cache
-def vega_runtime() -> str:
+def load_vega_runtime() -> str:
     """The JavaScript of Vega, Vega-Lite and vega-embed in one piece; sets ``window.vegaEmbed``.
 
     It goes between script tags, so neither may it close them nor open a comment. Putting it together takes
     a second, so it is kept in the cache.
     """
-    path = cache_folder(FOLDER) / f"vega-{version(_CONVERTER)}.js"
+    path = get_cache_folder(FOLDER) / f"vega-{version(_CONVERTER)}.js"
     with suppress(OSError, UnicodeDecodeError):
         digest, _, kept = path.read_text(encoding="utf-8").partition("\n")
         if digest == hash_text(kept):
@@ -68,13 +68,13 @@ def vega_runtime() -> str:
     return made
 
 
-def page_spec(chart: Chart) -> dict[str, Any]:
+def to_page_spec(chart: Chart) -> dict[str, Any]:
     """A chart for the page: as wide as its place, without addresses, coloured by the page."""
     spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
     return {**spec, "width": "container"}
 
 
-def write_figures(folder: Path, figures: Sequence[Chart | Drawing]) -> tuple[list[Path], list[str]]:
+def write_figures(folder: Path, figures: Sequence[Chart | SvgImage]) -> tuple[list[Path], list[str]]:
     """Write every chart and drawing as ``<name>.svg``, ``<name>.pdf`` and ``<name>.png``, in light colours.
 
     Their texts have to be legible, see `sonde.report.text`: others can end the process.
@@ -89,15 +89,15 @@ def write_figures(folder: Path, figures: Sequence[Chart | Drawing]) -> tuple[lis
     failed: list[str] = []
     for figure in figures:
         try:
-            svg = as_svg(figure)
+            svg = to_svg(figure)
             drawn = {
                 ".svg": svg,
                 ".pdf": vl_convert.svg_to_pdf(svg),
-                ".png": vl_convert.svg_to_png(svg, scale=_scale(svg)),
+                ".png": vl_convert.svg_to_png(svg, scale=_choose_scale(svg)),
             }
         except (ValueError, RuntimeError) as error:
             _LOG.debug("figure %s", figure.name, exc_info=True)
-            failed.append(f"figure {figure.name!r} could not be drawn: {_reason(error)}")
+            failed.append(f"figure {figure.name!r} could not be drawn: {_format_error(error)}")
             continue
         for suffix, content in drawn.items():
             path = folder / f"{figure.name}{suffix}"
@@ -106,15 +106,15 @@ def write_figures(folder: Path, figures: Sequence[Chart | Drawing]) -> tuple[lis
     return written, failed
 
 
-def as_svg(figure: Chart | Drawing) -> str:
+def to_svg(figure: Chart | SvgImage) -> str:
     """A chart or drawing as SVG, in light colours.
 
     Raises:
         ValueError, RuntimeError: It cannot be drawn.
     """
-    if isinstance(figure, Drawing):
+    if isinstance(figure, SvgImage):
         return _fixed_colours(figure.svg)
-    spec, config = sized_spec(figure), of_model(vega_config("light"), figure.model)
+    spec, config = to_sized_spec(figure), recolour_model(build_vega_config("light"), figure.model)
     try:
         return vl_convert.vegalite_to_svg(spec, config=config)
     except ValueError:
@@ -123,19 +123,23 @@ def as_svg(figure: Chart | Drawing) -> str:
         return vl_convert.vegalite_to_svg(plain, config=config)
 
 
-def sized_spec(chart: Chart) -> dict[str, Any]:
+def to_sized_spec(chart: Chart) -> dict[str, Any]:
     """A chart that stands alone: with its title and a width, in no colours of its own."""
     spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
-    title = {"text": untaken(chart.title), "fontSize": 24} if chart.large else untaken(chart.title)
+    title = (
+        {"text": avoid_reserved_name(chart.title), "fontSize": 24}
+        if chart.large
+        else avoid_reserved_name(chart.title)
+    )
     return {**spec, "width": _WIDTH[chart.wide], "title": title}
 
 
-def _reason(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[1] if len(lines) > 1 else str(error)
 
 
-def _scale(svg: str) -> float:
+def _choose_scale(svg: str) -> float:
     """Twice the size, less where a value far outside its axis would make the image huge."""
     width, height = (float(size) for size in re.findall(r'(?:width|height)="([\d.]+)"', svg)[:2])
     return min(_PNG_SCALE, math.sqrt(_PNG_PIXELS / (width * height)))
@@ -146,9 +150,9 @@ def _fixed_colours(svg: str) -> str:
     return re.sub(r"var\(--[\w-]+, (#[0-9a-f]{6})\)", r"\1", svg)
 
 
-def themes() -> Mapping[str, Any]:
+def build_vega_themes() -> Mapping[str, Any]:
     """Vega configurations by mode, for the page's script."""
-    return {mode: vega_config(mode) | {"background": "transparent"} for mode in ("light", "dark")}
+    return {mode: build_vega_config(mode) | {"background": "transparent"} for mode in ("light", "dark")}
 
 
 _LATEX = {
@@ -175,25 +179,25 @@ def write_table(stem: Path, table: Table) -> list[Path]:
         StoreError: A file cannot be written.
     """
     paths = [stem.with_name(stem.name + suffix) for suffix in (".csv", ".tex")]
-    write_atomic(paths[0], as_csv(table))
-    write_atomic(paths[1], as_latex(table))
+    write_atomic(paths[0], to_csv(table))
+    write_atomic(paths[1], to_latex(table))
     return paths
 
 
-def as_csv(table: Table) -> str:
+def to_csv(table: Table) -> str:
     """Comma-separated values: numbers in the scale shown, an interval as two columns."""
     return table.frame().write_csv()
 
 
-def as_latex(table: Table) -> str:
+def to_latex(table: Table) -> str:
     """A ``tabular`` with rules of the booktabs package; every text is escaped."""
     alignment = "".join("r" if right else "l" for right in table.right)
     lines = [
         rf"\begin{{tabular}}{{{alignment}}}",
         r"\toprule",
-        _line(table.titles),
+        _latex_row(table.titles),
         r"\midrule",
-        *map(_line, table.texts()),
+        *map(_latex_row, table.texts()),
         r"\bottomrule",
         r"\end{tabular}",
         "",
@@ -201,7 +205,7 @@ def as_latex(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _line(texts: Sequence[str]) -> str:
+def _latex_row(texts: Sequence[str]) -> str:
     return (
         " & ".join("".join(_LATEX.get(character, character) for character in text) for text in texts) + r" \\"
     )

@@ -12,50 +12,50 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import row_height, specification
+from sonde.languages import format_language
+from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, Tile, Top
-from sonde.report.text import no_verdict
+from sonde.report.section import Chart, Figure, PageHeader, StatTile
+from sonde.report.text import lacks_verdict
 from sonde.results.headlines import (
-    PLACES,
-    QUALIFIERS,
+    POSITION_COLUMNS,
+    QUALIFIER_COLUMNS,
     Controls,
-    Finding,
-    answering,
-    control_words,
-    controls_of,
+    Headline,
+    control_key,
+    describe_dimensions,
+    describe_headline,
     dimension_names,
-    dimension_words,
-    findings,
-    metric_words,
-    place_of,
-    sentence,
+    find_controls,
+    find_headlines,
+    format_control,
+    format_metric,
+    group_controls,
 )
-from sonde.results.tables import CONTROL, Column, Table, scored
+from sonde.results.tables import CONTROL, Column, Table, score_columns
 from sonde.results.text_format import (
     DASH,
     TOO_LITTLE,
     Count,
     Format,
     Row,
+    auto_digits,
     count,
-    digits_of,
-    in_figures,
+    format_estimate,
+    format_name,
     interval,
     legible,
     number,
-    plain_words,
 )
-from sonde.stats.verdict import verdict_allowed
+from sonde.stats.verdict import allows_verdict
 from sonde.store.run_folder import slug
 
 SHOWN = 30
 """Values of a dimension that a chart holds; more cannot be read."""
 
 
-def charts(
-    run: RunData, lens: str, rows: pl.DataFrame, found: Sequence[Finding]
+def build_charts(
+    run: RunData, lens: str, rows: pl.DataFrame, found: Sequence[Headline]
 ) -> tuple[list[Chart], list[str]]:
     """The chart, and what a reader has to know of what it leaves out; none where there is no number.
 
@@ -68,32 +68,32 @@ def charts(
     if not found:
         return [], []
     listed = rows.to_dicts()
-    asked = _asked(found[0].row)
-    own = [row for row in listed if row["control"] is None and _asked(row) == asked]
+    asked = _question_key(found[0].row)
+    own = [row for row in listed if row["control"] is None and _question_key(row) == asked]
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in own:
         groups.setdefault(dimension_names(row), []).append(row)
-    names = max(groups, key=lambda one: (_tells(groups[one]), -len(one)))
-    chosen, beside = groups[names], controls_of(listed)
-    metric = metric_words(found[0].row)
-    by = f" by {' and '.join(plain_words(name) for name in names)}" if names else ""
+    names = max(groups, key=lambda one: (_measure_variation(groups[one]), -len(one)))
+    chosen, beside = groups[names], group_controls(listed)
+    metric = format_metric(found[0].row)
+    by = f" by {' and '.join(format_name(name) for name in names)}" if names else ""
     title = f"{metric[:1].upper()}{metric[1:]}{by}"
     name = f"{slug(lens)}-numbers"
     if names == ("layer",):
-        spec = _along_layers(chosen, beside, _axis(metric))
+        spec = _plot_layers(chosen, beside, _axis(metric))
         return [Chart(name=name, title=title, spec=spec, wide=True)], []
-    shown, notes = _capped(run, chosen, names)
-    spec = _dots(run, shown, names, beside, _axis(metric))
+    shown, notes = _limit_values(run, chosen, names)
+    spec = _plot_dots(run, shown, names, beside, _axis(metric))
     return [Chart(name=name, title=title, spec=spec, wide=True)], notes
 
 
-def _asked(row: Row) -> tuple[Any, ...]:
-    return (*(row[name] for name in QUALIFIERS if name != "chosen"), row["side"])
+def _question_key(row: Row) -> tuple[Any, ...]:
+    return (*(row[name] for name in QUALIFIER_COLUMNS if name != "chosen"), row["side"])
 
 
-def _tells(rows: Sequence[Row]) -> float:
+def _measure_variation(rows: Sequence[Row]) -> float:
     """How far the values of a dimension lie apart, in widths of their intervals; -1 for one value."""
-    apart = {(dimension_words(row)) for row in rows}
+    apart = {(describe_dimensions(row)) for row in rows}
     if len(apart) < 2:
         return -1.0
     widths = [row["ci_high"] - row["ci_low"] for row in rows if None not in (row["ci_low"], row["ci_high"])]
@@ -104,13 +104,13 @@ def _tells(rows: Sequence[Row]) -> float:
 
 def _label(run: RunData, row: Row, names: Sequence[str]) -> str:
     """What a line of the chart is about: the value alone where one dimension is drawn."""
-    words = dimension_words(row) if names else "everything"
+    words = describe_dimensions(row) if names else "everything"
     if len(names) == 1 and row["dimensions"]:
-        words = plain_words(row["dimensions"][0]["value"]) or "(empty)"
-    return f"{words} \u00b7 {plain_words(row['language'])}" if len(run.languages) > 1 else words
+        words = format_name(row["dimensions"][0]["value"]) or "(empty)"
+    return f"{words} \u00b7 {format_name(row['language'])}" if len(run.languages) > 1 else words
 
 
-def _capped(run: RunData, rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[str]]:
+def _limit_values(run: RunData, rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[str]]:
     """The rows of the values with most observations, and what to say of the others."""
     observations: dict[str, int] = {}
     for row in rows:
@@ -128,20 +128,20 @@ def _axis(metric: str) -> str:
     return re.sub(r"[^\w ]+", " ", metric).strip() or "value"
 
 
-def _record(row: Row, name: object, beside: Controls) -> dict[str, Any]:
-    controls = answering(beside, row)
+def _to_chart_record(row: Row, name: object, beside: Controls) -> dict[str, Any]:
+    controls = find_controls(beside, row)
     return {
         "name": name,
-        "model": plain_words(row["shown"]),
+        "model": format_name(row["shown"]),
         "value": row["value"],
         "low": row["ci_low"],
         "high": row["ci_high"],
-        "reading": in_figures(row),
+        "reading": format_estimate(row),
         "count": f"{row['n']:,}",
         "clusters": row["n_clusters"],
-        "few": no_verdict(row),
+        "few": lacks_verdict(row),
         "control": controls[0]["value"] if controls else None,
-        "beside": "; ".join(control_words(one) for one in controls) or "none",
+        "beside": "; ".join(format_control(one) for one in controls) or "none",
     }
 
 
@@ -156,7 +156,7 @@ def _tooltip(unit: str, kind: str) -> list[alt.Tooltip]:
     ]
 
 
-def _dots(
+def _plot_dots(
     run: RunData,
     rows: Sequence[Row],
     names: Sequence[str],
@@ -164,7 +164,7 @@ def _dots(
     unit: str,
 ) -> dict[str, Any]:
     """A line a value of the dimension; models side by side in colours, the first control as a tick."""
-    records = [_record(row, _label(run, row, names), beside) for row in rows]
+    records = [_to_chart_record(row, _label(run, row, names), beside) for row in rows]
     numeric = all(re.fullmatch(r"-?\d{1,9}", str(one["name"])) for one in records)
     # By number where the values are numbers, else from high to low.
     ranked = sorted(records, key=lambda one: int(one["name"]) if numeric else -one["value"])
@@ -188,15 +188,15 @@ def _dots(
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
-    return specification(alt.layer(*layers).properties(height=row_height(len(models))))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(len(models))))
 
 
-def _along_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str, Any]:
+def _plot_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str, Any]:
     """Values from layer to layer: a line a model (and language), the first control dashed."""
     several = len({row["language"] for row in rows}) > 1
     records = [
-        _record(row, row["layer"], beside)
-        | ({"model": f"{plain_words(row['shown'])}, {plain_words(row['language'])}"} if several else {})
+        _to_chart_record(row, row["layer"], beside)
+        | ({"model": f"{format_name(row['shown'])}, {format_name(row['language'])}"} if several else {})
         for row in sorted(rows, key=lambda row: row["layer"])
     ]
     base = alt.Chart(alt.Data(values=records)).encode(
@@ -218,7 +218,7 @@ def _along_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str,
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
     ]
-    return specification(alt.layer(*layers).properties(height=240))
+    return to_vega_lite(alt.layer(*layers).properties(height=240))
 
 
 TABLE_ROWS = 2000
@@ -238,7 +238,7 @@ CONTROL_WORDS = (
 _TEXT, _WHOLE = Format(missing=""), Count(missing="")
 
 
-def table(run: RunData, rows: pl.DataFrame) -> Table:
+def build_table(run: RunData, rows: pl.DataFrame) -> Table:
     """A row a number; a control that answers to no number of the model is a row of its own.
 
     Args:
@@ -246,16 +246,16 @@ def table(run: RunData, rows: pl.DataFrame) -> Table:
         rows: Scores of one lens, with ``shown``.
     """
     listed = rows.to_dicts()
-    beside = controls_of(listed)
-    places = {place_of(row) for row in listed if row["control"] is None}
-    kept = [row for row in listed if row["control"] is None or place_of(row) not in places]
-    control = dataclasses.replace(CONTROL, value=_controlled(beside), format=_TEXT)
+    beside = group_controls(listed)
+    places = {control_key(row) for row in listed if row["control"] is None}
+    kept = [row for row in listed if row["control"] is None or control_key(row) not in places]
+    control = dataclasses.replace(CONTROL, value=_control_formatter(beside), format=_TEXT)
     return Table(
         summary=_summary(kept),
         columns=[
-            *_qualifying(run, kept),
-            *_named(kept),
-            *scored("Value", digits=digits_of),
+            *_qualifier_columns(run, kept),
+            *_dimension_columns(kept),
+            *score_columns("Value", digits=auto_digits),
             *([control] if beside else []),
         ],
         rows=kept[:TABLE_ROWS],
@@ -268,52 +268,72 @@ def _summary(rows: Sequence[Row]) -> str:
     return f"The first {TABLE_ROWS:,} of {len(rows):,} numbers; scores.parquet has all of them"
 
 
-def _controlled(beside: Controls) -> Callable[[Row], str]:
+def _control_formatter(beside: Controls) -> Callable[[Row], str]:
     """What the controls of a number give, or of a control's own row which one it is."""
 
     def controls(row: Row) -> str:
         if row["control"] is not None:
-            return f"of {plain_words(row['control'])}"
-        return "; ".join(control_words(one) for one in answering(beside, row))
+            return f"of {format_name(row['control'])}"
+        return "; ".join(format_control(one) for one in find_controls(beside, row))
 
     return controls
 
 
-def _qualifying(run: RunData, rows: Sequence[Row]) -> list[Column]:
+def _qualifier_columns(run: RunData, rows: Sequence[Row]) -> list[Column]:
     """Columns of the scores that tell these numbers apart; the metric always."""
     several = {"shown": run.several, "language": len(run.languages) > 1, "metric": True}
     found: list[Column] = []
-    for name in ("metric", "shown", "language", *(one for one in QUALIFIERS if one != "metric"), *PLACES):
+    for name in (
+        "metric",
+        "shown",
+        "language",
+        *(one for one in QUALIFIER_COLUMNS if one != "metric"),
+        *POSITION_COLUMNS,
+    ):
         values = {row[name] for row in rows}
         if several.get(
             name, bool(values - {None, ""}) and (len(values) > 1 or name in ("task", "layer", "head"))
         ):
-            title = "Model" if name == "shown" else plain_words(name).capitalize()
+            title = "Model" if name == "shown" else format_name(name).capitalize()
             whole = any(isinstance(value, int) for value in values)
             found.append(
-                Column(title=title, value=name if whole else _plain(name), format=_WHOLE if whole else _TEXT)
+                Column(
+                    title=title,
+                    value=name if whole else _text_getter(name),
+                    format=_WHOLE if whole else _TEXT,
+                )
             )
     return found
 
 
-def _plain(name: str) -> Callable[[Row], str | None]:
-    return lambda row: None if row[name] is None else plain_words(row[name])
+def _text_getter(name: str) -> Callable[[Row], str | None]:
+    return lambda row: None if row[name] is None else format_name(row[name])
 
 
-def _named(rows: Sequence[Row]) -> list[Column]:
+def _dimension_columns(rows: Sequence[Row]) -> list[Column]:
     """A column a dimension; those beyond `DIMENSIONS` share the last one."""
     names = list(dict.fromkeys(one["name"] for row in rows for one in row["dimensions"]))
-    taken = {"metric", "model", "language", *QUALIFIERS, *PLACES, "value", "n", "clusters", "control"}
+    taken = {
+        "metric",
+        "model",
+        "language",
+        *QUALIFIER_COLUMNS,
+        *POSITION_COLUMNS,
+        "value",
+        "n",
+        "clusters",
+        "control",
+    }
     found: list[Column] = []
     for place, name in enumerate(names[:DIMENSIONS]):
-        heading = plain_words(name)
+        heading = format_name(name)
         # Headings are told apart by their text.
         heading = heading if name not in taken and heading else f"{heading} (dimension {place + 1})"
         taken.add(name)
         title = heading[:1].upper() + heading[1:]
         found.append(Column(title=title, value=_dimension(name), format=_TEXT, order=_order(name)))
     if rest := names[DIMENSIONS:]:
-        found.append(Column(title="Further dimensions", value=_rest(rest), format=_TEXT))
+        found.append(Column(title="Further dimensions", value=_remaining_dimensions(rest), format=_TEXT))
     return found
 
 
@@ -322,7 +342,7 @@ def _value(row: Row, name: str) -> str:
 
 
 def _dimension(name: str) -> Callable[[Row], str]:
-    return lambda row: plain_words(_value(row, name))
+    return lambda row: format_name(_value(row, name))
 
 
 def _order(name: str) -> Callable[[Row], float | None]:
@@ -335,10 +355,10 @@ def _order(name: str) -> Callable[[Row], float | None]:
     return order
 
 
-def _rest(names: Sequence[str]) -> Callable[[Row], str]:
+def _remaining_dimensions(names: Sequence[str]) -> Callable[[Row], str]:
     def rest(row: Row) -> str:
         held = (one for one in row["dimensions"] if one["name"] in names)
-        return ", ".join(f"{plain_words(one['name'])} {plain_words(one['value'])}" for one in held)
+        return ", ".join(f"{format_name(one['name'])} {format_name(one['value'])}" for one in held)
 
     return rest
 
@@ -351,7 +371,7 @@ _TILES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class GenericSection:
     """A chart of the number that speaks for a lens, and a table of all that it scored."""
 
     lens: str
@@ -360,7 +380,7 @@ class Numbers:
     @property
     def title(self) -> str:
         """The lens by name."""
-        return f"{plain_words(self.lens).capitalize()}: every number"
+        return f"{format_name(self.lens).capitalize()}: every number"
 
     @property
     def caption(self) -> str:
@@ -372,113 +392,117 @@ class Numbers:
 
     def draw(self, run: RunData) -> Figure | None:
         """A figure; None where the lens has no number."""
-        rows = rows_of(run, self.lens)
+        rows = list_numbers(run, self.lens)
         if rows.is_empty():
             return None
-        found = findings(rows)
-        shown, notes = charts(run, self.lens, rows, found)
-        lines = [f"{text}." for text in _sentences(run, found)]
+        found = find_headlines(rows)
+        shown, notes = build_charts(run, self.lens, rows, found)
+        lines = [f"{text}." for text in _list_sentences(run, found)]
         return Figure(
-            lead=f"{plain_words(self.lens).capitalize()}, {lines[0]}" if lines else "",
+            lead=f"{format_name(self.lens).capitalize()}, {lines[0]}" if lines else "",
             answer="\n".join(lines),
             charts=shown,
-            table=table(run, rows),
-            notes=[*notes, *_standing(rows)],
+            table=build_table(run, rows),
+            notes=[*notes, *_count_verdicts(rows)],
         )
 
 
-def rows_of(run: RunData, lens: str) -> pl.DataFrame:
+def list_numbers(run: RunData, lens: str) -> pl.DataFrame:
     """The numbers of a lens, those of controls included, with the name of each model as shown."""
     names = {model.name: model.label for model in run.models}
     held = run.every_score.filter(pl.col("lens") == lens)
     return held.with_columns(shown=pl.col("model").replace(names))
 
 
-def top(run: RunData, lens: str) -> Top | None:
+def build_page_header(run: RunData, lens: str) -> PageHeader | None:
     """The headline of a page on which no other finding stands; None where the lens has no number."""
-    found = findings(rows_of(run, lens))
+    found = find_headlines(list_numbers(run, lens))
     if not found:
         return None
     first = found[0]
-    return Top(
-        headline=legible(_headline(run, found)),
+    return PageHeader(
+        headline=legible(_format_headline(run, found)),
         template="templates/title.html.j2",
         context={
-            "lines": [legible(text) for text in _sentences(run, found)],
+            "lines": [legible(text) for text in _list_sentences(run, found)],
             "corpora": list(
                 dict.fromkeys(str(entry.get("name")) for entry in run.summary.get("corpus") or ())
             ),
-            "lens": legible(plain_words(lens)),
+            "lens": legible(format_name(lens)),
         },
         tiles=_tiles(run, lens, first) if len(found) == 1 else (),
-        intervals=_intervals(rows_of(run, lens)),
+        intervals=_intervals(list_numbers(run, lens)),
     )
 
 
-def _headline(run: RunData, found: list[Finding]) -> str:
+def _format_headline(run: RunData, found: list[Headline]) -> str:
     first = found[0].row
-    what = metric_words(first)
+    what = format_metric(first)
     what = f"{what[:1].upper()}{what[1:]}"
     if len(found) > 3:
         models, languages = (len({one.row[name] for one in found}) for name in ("model", "language"))
         return f"{what} of {models} model{'s' * (models > 1)} on {languages} language{'s' * (languages > 1)}"
     if len(found) > 1:
-        return f"{what}: {'; '.join(f'{_who(run, one)} at {_headline_value(one)}' for one in found)}"
-    on = f" on {spelled(plain_words(first['language']))}" if first["language"] else ""
+        return (
+            f"{what}: {'; '.join(f'{_format_subject(run, one)} at {_headline_value(one)}' for one in found)}"
+        )
+    on = f" on {format_language(format_name(first['language']))}" if first["language"] else ""
     return f"{what} of {_model_label(run, first['model'])}{on}: {_headline_value(found[0])}"
 
 
-def _who(run: RunData, finding: Finding) -> str:
+def _format_subject(run: RunData, finding: Headline) -> str:
     row = finding.row
     parts = [_model_label(run, row["model"])] if run.several else []
-    return ", ".join([*parts, *([spelled(plain_words(row["language"]))] if len(run.languages) > 1 else [])])
+    return ", ".join(
+        [*parts, *([format_language(format_name(row["language"]))] if len(run.languages) > 1 else [])]
+    )
 
 
-def _headline_value(finding: Finding) -> str:
+def _headline_value(finding: Headline) -> str:
     row = finding.row
     if finding.among == 1:
-        return number(row["value"], digits_of(row))
+        return number(row["value"], auto_digits(row))
     lowest = min(finding.values, key=lambda value: value["value"])
     if finding.tied == finding.among:
         return f"{finding.among:,} values, none told from the others"
-    return f"{number(lowest['value'], digits_of(lowest))} to {number(row['value'], digits_of(row))}"
+    return f"{number(lowest['value'], auto_digits(lowest))} to {number(row['value'], auto_digits(row))}"
 
 
 def _model_label(run: RunData, model: str) -> str:
-    return plain_words(next((one.label for one in run.models if one.name == model), model))
+    return format_name(next((one.label for one in run.models if one.name == model), model))
 
 
-def _sentences(run: RunData, found: list[Finding]) -> list[str]:
-    return [sentence(one, _model_label(run, one.row["model"])) for one in found]
+def _list_sentences(run: RunData, found: list[Headline]) -> list[str]:
+    return [describe_headline(one, _model_label(run, one.row["model"])) for one in found]
 
 
-def _tiles(run: RunData, lens: str, first: Finding) -> list[Tile]:
+def _tiles(run: RunData, lens: str, first: Headline) -> list[StatTile]:
     """The overall numbers of the one model and language, that of the headline first."""
     whole = [
         row
-        for row in rows_of(run, lens).filter(pl.col("control").is_null()).iter_rows(named=True)
+        for row in list_numbers(run, lens).filter(pl.col("control").is_null()).iter_rows(named=True)
         if not dimension_names(row) and interval(row) != DASH
     ]
     whole.sort(key=lambda row: row["metric"] != first.row["metric"])
     return [
-        Tile(
-            label=legible(f"{metric_words(row)}{', ' + plain_words(row['task']) if row['task'] else ''}"),
-            value=number(row["value"], digits_of(row)),
-            interval=interval(row, 1.0, digits_of(row)),
+        StatTile(
+            label=legible(f"{format_metric(row)}{', ' + format_name(row['task']) if row['task'] else ''}"),
+            value=number(row["value"], auto_digits(row)),
+            interval=interval(row, 1.0, auto_digits(row)),
         )
         for row in whole[:_TILES]
     ]
 
 
 def _intervals(rows: pl.DataFrame) -> str:
-    methods = {plain_words(one.partition(",")[0]) for one in rows["ci_method"].drop_nulls().to_list() if one}
+    methods = {format_name(one.partition(",")[0]) for one in rows["ci_method"].drop_nulls().to_list() if one}
     return f"95 %, {', '.join(sorted(methods))}" if methods else ""
 
 
-def _standing(rows: pl.DataFrame) -> list[str]:
+def _count_verdicts(rows: pl.DataFrame) -> list[str]:
     """How many of its numbers may be called a finding."""
     own = list(rows.filter(pl.col("control").is_null()).iter_rows(named=True))
-    firm = sum(verdict_allowed(row) for row in own)
+    firm = sum(allows_verdict(row) for row in own)
     if firm == len(own):
         return []
     which = "None" if not firm else f"{count(firm)} of them"

@@ -10,49 +10,49 @@ from typing import Any
 
 import polars as pl
 
-from sonde.languages import spelled
+from sonde.languages import format_language
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Title
-from sonde.report.text import by_family, by_reason, label_of, meaning_of
-from sonde.results.schema import REASON, dimension
+from sonde.report.section import LensTitle
+from sonde.report.text import group_by_family, group_by_reason, task_description, task_label
+from sonde.results.schema import REASON, dimension_value
 from sonde.results.scores import LEFT_OUT
-from sonde.results.text_format import count, counted, legible, number, plain_words
-from sonde.stats.verdict import ENOUGH_CLUSTERS, ENOUGH_SEEDS, verdict_allowed, why_no_verdict
+from sonde.results.text_format import count, format_name, legible, number, plural
+from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, allows_verdict, no_verdict_reason
 from sonde.tasks import COPIES
 
 Facts = Sequence[tuple[str, str]]
 
 
-def corpus_facts(run: RunData) -> list[dict[str, Any]]:
+def describe_corpora(run: RunData) -> list[dict[str, Any]]:
     """What was read: one entry a corpus and language, with what was skipped and why."""
     return [
         {
             "name": str(entry.get("name", "")),
-            "language": spelled(str(entry.get("language", ""))),
+            "language": format_language(str(entry.get("language", ""))),
             "counts": ", ".join(
                 f"{count(entry.get(key))} {key}" for key in ("items", "files", "clusters") if key in entry
             ),
             "hash": str(entry.get("hash", ""))[:12],
-            "few": int(entry.get("clusters") or ENOUGH_CLUSTERS) < ENOUGH_CLUSTERS,
+            "few": int(entry.get("clusters") or MIN_CLUSTERS) < MIN_CLUSTERS,
             "skipped": [(str(reason), count(n)) for reason, n in (entry.get("skipped") or {}).items() if n],
         }
         for entry in run.summary.get("corpus") or ()
     ]
 
 
-def copies_said(run: RunData) -> list[str]:
+def describe_near_copies(run: RunData) -> list[str]:
     """What the data sets of a user's own labels say of rows with nearly the same code, each sentence once."""
     reports = [one for held in (run.summary.get("data_sets") or {}).values() for one in held.values()]
     said = [str(one[COPIES]["said"]) for one in reports if COPIES in one]
     return [f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(said)]
 
 
-def model_facts(run: RunData) -> list[tuple[str, Facts]]:
+def describe_models(run: RunData) -> list[tuple[str, Facts]]:
     """What each model is, how it was fed, and how much of the text its tokenizer explains."""
-    return [(model.name, _facts_of(run, model)) for model in run.models]
+    return [(model.name, _describe_model(run, model)) for model in run.models]
 
 
-def glance(run: RunData, settings: Facts) -> Facts:
+def list_key_settings(run: RunData, settings: Facts) -> Facts:
     """The settings that qualify every number, in one short list.
 
     Args:
@@ -79,15 +79,15 @@ def _millions(parameters: float) -> str:
     return f"{number(parameters / 1e6, 1)} million" if parameters >= 1e5 else count(parameters)
 
 
-def _facts_of(run: RunData, model: ModelInfo) -> Facts:
+def _describe_model(run: RunData, model: ModelInfo) -> Facts:
     known = model.facts
     shape = [f"{count(known[key])} {word}" for key, word in _SHAPE.items() if known.get(key)]
     alignment = (run.summary.get("alignment") or {}).get(model.slug) or {}
     facts = [
         ("Revision", str(known.get("revision") or "")),
         ("Shape", ", ".join(filter(None, (str(known.get("kind") or ""), *shape)))),
-        ("Special tokens", _plain(known.get("special"))),
-        ("Seen in training", _seen(known)),
+        ("Special tokens", _format_mapping(known.get("special"))),
+        ("Seen in training", _format_seen_items(known)),
         ("Alignment", _coverage(alignment)),
         ("Card", str(known.get("card") or "")),
     ]
@@ -103,7 +103,7 @@ _SHAPE = {
 }
 
 
-def _seen(known: Mapping[str, Any]) -> str:
+def _format_seen_items(known: Mapping[str, Any]) -> str:
     if known.get("seen") is None:
         return ""
     kept = " and left out" if known.get("seen_excluded", True) and known["seen"] else ""
@@ -127,7 +127,7 @@ def _share(counts: Mapping[str, Any], part: str, whole: str, words: str) -> str:
     return f"{number(100 * counts[part] / counts[whole], 1)} % {words}"
 
 
-def method_facts(run: RunData, titles: Sequence[Title], intervals: str) -> Facts:
+def describe_method(run: RunData, titles: Sequence[LensTitle], intervals: str) -> Facts:
     """Mode, quirks, seed, forwards, timing, hardware, versions.
 
     Args:
@@ -144,12 +144,12 @@ def method_facts(run: RunData, titles: Sequence[Title], intervals: str) -> Facts
         ("Quirks on", ", ".join(map(str, summary.get("quirks") or ())) or "none"),
         ("Seed", str(summary.get("seed", ""))),
         ("Intervals", intervals),
-        ("Forward passes", _plain(summary.get("forwards"))),
+        ("Forward passes", _format_mapping(summary.get("forwards"))),
         ("Time", ", ".join(f"{name} {number(seconds, 1)} s" for name, seconds in timing.items())),
         ("Precision", _precision(run, titles)),
         ("Heads", _heads(run)),
-        ("Hardware", _plain(summary.get("hardware"))),
-        ("Execution", _plain(summary.get("execution"))),
+        ("Hardware", _format_mapping(summary.get("hardware"))),
+        ("Execution", _format_mapping(summary.get("execution"))),
         (
             "Versions",
             ", ".join(f"{name} {version}" for name, version in (summary.get("versions") or {}).items()),
@@ -158,7 +158,7 @@ def method_facts(run: RunData, titles: Sequence[Title], intervals: str) -> Facts
     return [(name, value) for name, value in facts if value]
 
 
-def _precision(run: RunData, titles: Sequence[Title]) -> str:
+def _precision(run: RunData, titles: Sequence[LensTitle]) -> str:
     """In what the models of the run were computed, and what was computed in more than that."""
     weights = {str((model.facts.get("reading") or {}).get("weights") or "") for model in run.models} - {""}
     if not weights:
@@ -174,11 +174,13 @@ def _heads(run: RunData) -> str:
     return "; ".join(f"{legible(name)}: {legible(head)}" for name, head in told.items() if head)
 
 
-def _plain(value: Any) -> str:
+def _format_mapping(value: Any) -> str:
     """A small mapping as text; empty entries are left out."""
     if isinstance(value, Mapping):
         return ", ".join(
-            f"{str(k).replace('_', ' ')} {_plain(v)}" for k, v in value.items() if v not in (None, "", [], {})
+            f"{str(k).replace('_', ' ')} {_format_mapping(v)}"
+            for k, v in value.items()
+            if v not in (None, "", [], {})
         )
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -196,7 +198,7 @@ _REPEATED = (
 )
 
 
-def rerun(run: RunData) -> str:
+def format_rerun_command(run: RunData) -> str:
     """The command that repeats the run; empty where ``run.json`` does not say."""
     arguments = run.summary.get("arguments") or {}
     if not arguments.get("models"):
@@ -223,20 +225,20 @@ def rerun(run: RunData) -> str:
     return shlex.join(parts)
 
 
-def asked(run: RunData, lens: str) -> list[tuple[str, Facts]]:
+def describe_tasks(run: RunData, lens: str) -> list[tuple[str, Facts]]:
     """By family what each task of a lens asks, where it has several: as in charts, and in words."""
     rows = run.every_score.filter(pl.col("lens") == lens)
     tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
     if len(tasks) < 2:
         return []
     said = {
-        family: [(label_of(task), meaning) for task in held if (meaning := meaning_of(task))]
-        for family, held in by_family(tasks).items()
+        family: [(task_label(task), meaning) for task in held if (meaning := task_description(task))]
+        for family, held in group_by_family(tasks).items()
     }
     return [(family.capitalize(), facts) for family, facts in said.items() if facts]
 
 
-def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> dict[str, str]:
+def summarise_lenses(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> dict[str, str]:
     """The finding of each lens in a sentence; what a lens without one scored is counted in words.
 
     Args:
@@ -250,15 +252,15 @@ def leads(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> 
             found[lens] = f"{found[lens]} {lead}" if lens in found else lead
     for lens in run.scored_lenses:
         if lens not in found and lens != titled:
-            found[lens] = _counted(run, lens)
+            found[lens] = _count_numbers(run, lens)
     for lens in run.lenses_without_numbers:
-        found[lens] = f"Lens {plain_words(lens)} scored, and none of its rows holds a number"
+        found[lens] = f"Lens {format_name(lens)} scored, and none of its rows holds a number"
     return found
 
 
-def _counted(run: RunData, lens: str) -> str:
+def _count_numbers(run: RunData, lens: str) -> str:
     rows = run.every_score.filter((pl.col("lens") == lens) & pl.col("control").is_null())
-    allowed = sum(verdict_allowed(row) for row in rows.iter_rows(named=True))
+    allowed = sum(allows_verdict(row) for row in rows.iter_rows(named=True))
     tasks = rows.filter(pl.col("task") != "")["task"].n_unique()
     about = f" about {count(tasks)} task{'s' if tasks != 1 else ''}" if tasks else ""
     firm = "none of which rests" if not allowed else f"{count(allowed)} of which rest{'s' * (allowed == 1)}"
@@ -267,7 +269,7 @@ def _counted(run: RunData, lens: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingResult:
     """One thing that the page does not say: what, why, and what would change it (empty for nothing)."""
 
     what: str
@@ -275,32 +277,39 @@ class Missing:
     remedy: str
 
 
-def missing(run: RunData) -> list[Missing]:
+def list_missing_results(run: RunData) -> list[MissingResult]:
     """All that was asked for and not scored, then the numbers that allow no verdict, by reason."""
-    return [*_refused(run), *_left_out_methods(run), *_left_out_code(run), *_without_verdict(run)]
+    return [
+        *_list_skipped_jobs(run),
+        *_list_omitted_methods(run),
+        *_list_omitted_code(run),
+        *_list_inconclusive_numbers(run),
+    ]
 
 
-def _refused(run: RunData) -> Iterator[Missing]:
+def _list_skipped_jobs(run: RunData) -> Iterator[MissingResult]:
     """Models that a lens does not read, and tasks without a data set."""
     for refused in run.summary.get("refused") or ():
         why = str(refused.get("reason") or "")
         reason, _, remedy = why.rpartition("; ")
         if refused.get("model"):
-            what = f"{plain_words(refused.get('lens'))} of {refused['model']}"
+            what = f"{format_name(refused.get('lens'))} of {refused['model']}"
         else:
-            what = f"{plain_words(refused.get('task'))} in {spelled(str(refused.get('language') or ''))}"
-        yield Missing(what=what, why=reason or why, remedy=_sentence(remedy) if reason else "")
+            what = (
+                f"{format_name(refused.get('task'))} in {format_language(str(refused.get('language') or ''))}"
+            )
+        yield MissingResult(what=what, why=reason or why, remedy=_to_sentence(remedy) if reason else "")
 
 
-def _left_out_methods(run: RunData) -> Iterator[Missing]:
+def _list_omitted_methods(run: RunData) -> Iterator[MissingResult]:
     """Baselines and tasks that a lens left out while it scored."""
     rows = run.every_row.filter(pl.col("metric") == LEFT_OUT)
-    rows = rows.select("lens", "control", reason=dimension(REASON)).unique(maintain_order=True)
+    rows = rows.select("lens", "control", reason=dimension_value(REASON)).unique(maintain_order=True)
     for (lens,), part in rows.partition_by("lens", as_dict=True, maintain_order=True).items():
-        for control, reasons in by_reason(part.select("control", "reason").iter_rows()).items():
-            method = f", {plain_words(control)}" if control else ""
+        for control, reasons in group_by_reason(part.select("control", "reason").iter_rows()).items():
+            method = f", {format_name(control)}" if control else ""
             for reason in reasons:
-                yield Missing(what=f"{plain_words(lens)}{method}", why=reason, remedy="")
+                yield MissingResult(what=f"{format_name(lens)}{method}", why=reason, remedy="")
 
 
 _REMEDIES = {
@@ -317,25 +326,25 @@ _REMEDIES = {
 """What helps, by a word of the reason why code was left out."""
 
 
-def _left_out_code(run: RunData) -> Iterator[Missing]:
+def _list_omitted_code(run: RunData) -> Iterator[MissingResult]:
     """Code of a corpus that no lens read."""
     for entry in run.summary.get("corpus") or ():
         reasons = {**(entry.get("left_out") or {}), **(entry.get("skipped") or {})}
         for reason, items in reasons.items():
             if items:
                 remedy = next((words for part, words in _REMEDIES.items() if part in str(reason)), "")
-                corpus = f"{entry.get('name', '')}, {spelled(str(entry.get('language', '')))}"
-                yield Missing(what=f"{count(items)} of {corpus}", why=str(reason), remedy=remedy)
+                corpus = f"{entry.get('name', '')}, {format_language(str(entry.get('language', '')))}"
+                yield MissingResult(what=f"{count(items)} of {corpus}", why=str(reason), remedy=remedy)
     for model in run.models:
         if model.facts.get("seen") and model.facts.get("seen_excluded", True):
-            yield Missing(
+            yield MissingResult(
                 what=f"{count(model.facts['seen'])} items with {model.label}",
                 why="in the model's training data",
                 remedy=_REMEDIES["seen"],
             )
 
 
-def _without_verdict(run: RunData) -> Iterator[Missing]:
+def _list_inconclusive_numbers(run: RunData) -> Iterator[MissingResult]:
     """The numbers of each lens that allow no verdict, counted by what they lack."""
     lacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
@@ -344,24 +353,24 @@ def _without_verdict(run: RunData) -> Iterator[Missing]:
     own = run.every_score.filter(is_number).select(*columns, "seeds")
     for row in own.iter_rows(named=True):
         totals[row["lens"]] += 1
-        if why := why_no_verdict(row):
-            lacks[row["lens"]][_kind(why)] += 1
+        if why := no_verdict_reason(row):
+            lacks[row["lens"]][_classify_reason(why)] += 1
     for lens, kinds in lacks.items():
         for kind, scores in kinds.most_common():
             why, remedy = _LACKS[kind]
             remedy = remedy.format(lens=lens)
-            what = f"{count(scores)} of the {counted(totals[lens], 'number')} of the lens {plain_words(lens)}"
-            yield Missing(what=what, why=why, remedy=remedy)
+            what = f"{count(scores)} of the {plural(totals[lens], 'number')} of the lens {format_name(lens)}"
+            yield MissingResult(what=what, why=why, remedy=remedy)
 
 
 _LACKS = {
     "cluster": (
-        f"fewer than {ENOUGH_CLUSTERS} effective clusters",
+        f"fewer than {MIN_CLUSTERS} effective clusters",
         "Read more independent code: further repositories or packages (-c), not more of the same.",
     ),
     "seed": (
-        f"fewer than {ENOUGH_SEEDS} seeds",
-        f"Train from more seeds (--option {{lens}}.seeds={ENOUGH_SEEDS}).",
+        f"fewer than {MIN_SEEDS} seeds",
+        f"Train from more seeds (--option {{lens}}.seeds={MIN_SEEDS}).",
     ),
     "interval is known": (
         "no interval is known",
@@ -375,9 +384,9 @@ _LACKS = {
 """What a number without a verdict lacks and what helps, by a word of `why_no_verdict`."""
 
 
-def _kind(why: str) -> str:
+def _classify_reason(why: str) -> str:
     return next(word for word in _LACKS if word in why)
 
 
-def _sentence(text: str) -> str:
+def _to_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}" if text else ""

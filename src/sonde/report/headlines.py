@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from sonde.base.registry import Registry
-from sonde.languages import spelled
+from sonde.languages import format_language
 from sonde.report.controls import (
     ABOVE,
     ALONE,
@@ -23,29 +23,29 @@ from sonde.report.controls import (
     SLIGHT,
     VERDICTS,
     WHERE,
-    HeldAgainst,
+    ControlComparison,
     LensQuestion,
     Row,
-    compared,
-    concluded,
+    compare_with_controls,
+    decide_verdict,
 )
 from sonde.report.run_tables import RunData
-from sonde.report.section import Title
-from sonde.report.text import label_of
-from sonde.results.headlines import Finding, cues_by_key, findings, metric_words
-from sonde.results.layers import LayerAccount, account_layers
+from sonde.report.section import LensTitle
+from sonde.report.text import task_label
+from sonde.results.headlines import Headline, find_headlines, format_metric, index_cues
+from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.text_format import (
     NO_DIFFERENCE,
     TOO_LITTLE,
-    counted,
-    digits_of,
-    in_brackets,
-    in_figures,
+    auto_digits,
+    bracket,
+    describe_detectable,
+    format_estimate,
+    format_name,
     interval,
     number,
-    plain_words,
+    plural,
     with_interval,
-    would_be_found,
 )
 
 
@@ -92,10 +92,10 @@ class LensAnswer:
 
     def line(self) -> str:
         """The answer as the terminal prints it."""
-        n, clusters = self.row["n"], counted(self.row["effective_clusters"], "effective cluster")
+        n, clusters = self.row["n"], plural(self.row["effective_clusters"], "effective cluster")
         about = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
         difference = f"; difference {self.difference}" if self.difference else ""
-        return f"{plain_words(self.lens)}, {about}: {self.verdict}{difference} (n={n:,}, {clusters})"
+        return f"{format_name(self.lens)}, {about}: {self.verdict}{difference} (n={n:,}, {clusters})"
 
     @property
     def difference(self) -> str:
@@ -111,7 +111,7 @@ class LensAnswer:
         return number(self.row["effective_clusters"], 0)
 
 
-def answers(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAnswer]:
+def answer_questions(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAnswer]:
     """One answer a lens, model and language, in the order of the table of scores.
 
     Args:
@@ -123,12 +123,12 @@ def answers(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAns
         question = questions.get(lens)
         said: list[LensAnswer] = []
         while question and not said:
-            said, question = _declared(run, lens, question), question.otherwise
-        found += said or _found(run, lens)
+            said, question = _answer_question(run, lens, question), question.otherwise
+        found += said or _answer_from_scores(run, lens)
     return found
 
 
-def _declared(run: RunData, lens: str, question: LensQuestion) -> list[LensAnswer]:
+def _answer_question(run: RunData, lens: str, question: LensQuestion) -> list[LensAnswer]:
     rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
     order = {model.name: place for place, model in enumerate(run.models)}
     said: list[tuple[tuple[int, str], LensAnswer]] = []
@@ -138,30 +138,32 @@ def _declared(run: RunData, lens: str, question: LensQuestion) -> list[LensAnswe
         tasks = [
             one
             for task in part["task"].unique(maintain_order=True)
-            if (one := compared(part.filter(pl.col("task") == task).to_dicts(), question))
+            if (one := compare_with_controls(part.filter(pl.col("task") == task).to_dicts(), question))
         ]
         if tasks:
-            answer = _answer(run, lens, question, tasks)
+            answer = _build_answer(run, lens, question, tasks)
             said.append(((order.get(model, len(order)), f"{language} {side}"), answer))
     return [answer for _, answer in sorted(said, key=lambda one: one[0])]
 
 
-def _answer(run: RunData, lens: str, question: LensQuestion, tasks: Sequence[HeldAgainst]) -> LensAnswer:
-    middle = sorted(tasks, key=_ahead)[(len(tasks) - 1) // 2]
+def _build_answer(
+    run: RunData, lens: str, question: LensQuestion, tasks: Sequence[ControlComparison]
+) -> LensAnswer:
+    middle = sorted(tasks, key=_compute_lead)[(len(tasks) - 1) // 2]
     row, control = middle.row, middle.control
     scale, digits = (100.0, 1) if question.share else (1.0, 2)
     words = "" if control is None else question.controls[control["control"]]
     several = len(tasks) > 1
-    task = label_of(row["task"])
+    task = task_label(row["task"])
     verdict = (
-        f"{_tally(question, tasks, scale)} {_middle(question, middle, task, words, scale)}"
+        f"{_format_tally(question, tasks, scale)} {_describe_median(question, middle, task, words, scale)}"
         if several
-        else sentence_of(question, middle, words, scale)
+        else describe_comparison(question, middle, words, scale)
     )
     return LensAnswer(
         lens=lens,
-        model=_shown(run, row),
-        language=spelled(row["language"]),
+        model=_format_model(run, row),
+        language=format_language(row["language"]),
         row=row,
         control=control,
         gain=middle.gain,
@@ -172,14 +174,14 @@ def _answer(run: RunData, lens: str, question: LensQuestion, tasks: Sequence[Hel
     )
 
 
-def _ahead(one: HeldAgainst) -> float:
+def _compute_lead(one: ControlComparison) -> float:
     """How far a task is ahead of its best control."""
     if one.gain is not None:
         return one.gain["value"]
     return one.row["value"] - (0.0 if one.control is None else one.control["value"])
 
 
-def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst], scale: float) -> str:
+def _format_tally(question: LensQuestion, tasks: Sequence[ControlComparison], scale: float) -> str:
     """How many tasks end how, each by its own interval."""
     held = {kind: sum(one.kind == kind for one in tasks) for kind in VERDICTS}
     parts = [f"beat the best control in {held[ABOVE]} of {len(tasks)} tasks"]
@@ -196,16 +198,16 @@ def _tally(question: LensQuestion, tasks: Sequence[HeldAgainst], scale: float) -
     ]
     level = [one.detectable for one in tasks if one.kind == LEVEL]
     most = max((size for size in level if math.isfinite(size)), default=math.nan)
-    told = would_be_found(most, scale, 1 if scale == 100 else 2, " points" if scale == 100 else "")
+    told = describe_detectable(most, scale, 1 if scale == 100 else 2, " points" if scale == 100 else "")
     each = " in each" if told and len(level) > 1 else ""
-    return f"{question.subject} {', '.join(parts)}{in_brackets(f'{told}{each}')}."
+    return f"{question.subject} {', '.join(parts)}{bracket(f'{told}{each}')}."
 
 
-def sentence_of(question: LensQuestion, one: HeldAgainst, control: str, scale: float) -> str:
+def describe_comparison(question: LensQuestion, one: ControlComparison, control: str, scale: float) -> str:
     """Say in a sentence what a number is beside its best control."""
-    own, *other = _figures(one, scale)
+    own, *other = _format_figures(one, scale)
     digits = 1 if question.share else 2
-    subject = question.subject_of(one.row)
+    subject = question.get_subject(one.row)
     # A share is of something; bits stand before what they are counted by.
     of = " of " if question.share else " "
     if one.control is None:
@@ -215,21 +217,23 @@ def sentence_of(question: LensQuestion, one: HeldAgainst, control: str, scale: f
     if one.why:
         return f"Too little data on {subject.lower()} against {control} ({one.why}): {against}"
     if one.kind == LEVEL:
-        told = would_be_found(one.detectable, scale, digits, " points" if question.share else "")
-        return f"No difference found between {subject.lower()} and {control}{in_brackets(told)}: {against}"
+        told = describe_detectable(one.detectable, scale, digits, " points" if question.share else "")
+        return f"No difference found between {subject.lower()} and {control}{bracket(told)}: {against}"
     verb = {ABOVE: "beat", BELOW: "lose to", SLIGHT: "differ by less than matters from"}[one.kind]
     return f"{subject} {verb} {control}: {against}"
 
 
-def _middle(question: LensQuestion, one: HeldAgainst, task: str, control: str, scale: float) -> str:
+def _describe_median(
+    question: LensQuestion, one: ControlComparison, task: str, control: str, scale: float
+) -> str:
     """The task in the middle of several, in a few words."""
-    own, *other = _figures(one, scale)
+    own, *other = _format_figures(one, scale)
     against = f" against {other[0]} by {control}" if other else ""
-    why = in_brackets(f"{TOO_LITTLE}: {one.why}" if one.why else "")
+    why = bracket(f"{TOO_LITTLE}: {one.why}" if one.why else "")
     return f"Middle task, {task}: {own}{' of ' if question.share else ' '}{question.measure}{against}{why}"
 
 
-def _figures(one: HeldAgainst, scale: float) -> list[str]:
+def _format_figures(one: ControlComparison, scale: float) -> list[str]:
     """A number and its control for a sentence: with their intervals where no paired difference has one."""
     rows = [one.row, *([] if one.control is None else [one.control])]
     percent = " %" if scale == 100 else ""
@@ -241,80 +245,80 @@ def _figures(one: HeldAgainst, scale: float) -> list[str]:
     return [f"{number(value, digits)}{percent}" for value in values]
 
 
-def _found(run: RunData, lens: str) -> list[LensAnswer]:
+def _answer_from_scores(run: RunData, lens: str) -> list[LensAnswer]:
     """Of a lens that declares nothing, the number that speaks for it among its scores."""
     rows = run.every_score.filter(pl.col("lens") == lens)
     said: list[LensAnswer] = []
-    for finding in findings(rows):
-        row, one = finding.row, held_against(finding)
+    for finding in find_headlines(rows):
+        row, one = finding.row, compare_with_best_control(finding)
         said.append(
             LensAnswer(
                 lens=lens,
-                model=_shown(run, row),
-                language=spelled(plain_words(row["language"])),
+                model=_format_model(run, row),
+                language=format_language(format_name(row["language"])),
                 row=row,
                 control=one.control,
                 gain=None,
                 kind=one.kind,
-                verdict=sentence_of_finding(finding, one),
+                verdict=describe_undeclared_headline(finding, one),
                 scale=1.0,
-                digits=digits_of(row),
+                digits=auto_digits(row),
             )
         )
     return said
 
 
-def held_against(finding: Finding) -> HeldAgainst:
+def compare_with_best_control(finding: Headline) -> ControlComparison:
     """Hold a finding against the highest of its controls, by the interval that holds for the one chosen."""
     control = max(finding.controls, key=lambda one: one["value"], default=None)
     # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
-    held = concluded(finding.judged, control, None, lower=False)
-    return HeldAgainst(finding.judged, control, None, *held)
+    held = decide_verdict(finding.adjusted_row, control, None, lower=False)
+    return ControlComparison(finding.adjusted_row, control, None, *held)
 
 
-def sentence_of_finding(finding: Finding, one: HeldAgainst) -> str:
+def describe_undeclared_headline(finding: Headline, one: ControlComparison) -> str:
     """Say what may be concluded of a number of which no lens declares whether more is better.
 
     Args:
         finding: The number that speaks for the lens.
         one: The same, as `held_against` gives it.
     """
-    measure = metric_words(finding.row)
-    control = "" if one.control is None else f" {plain_words(one.control['control'])}"
-    figures = in_figures(finding.row)
+    measure = format_metric(finding.row)
+    control = "" if one.control is None else f" {format_name(one.control['control'])}"
+    figures = format_estimate(finding.row)
     if one.control is not None:
-        figures += f" against {in_figures(one.control)}"
+        figures += f" against {format_estimate(one.control)}"
     if one.why:
         said = f"{TOO_LITTLE} ({one.why}): {figures}{' by' * bool(control)}{control}"
     elif one.kind == LEVEL:
-        told = would_be_found(one.detectable, digits=digits_of(one.row))
-        said = f"{WHERE[LEVEL]}{control}{in_brackets(told)}: {figures}"
+        told = describe_detectable(one.detectable, digits=auto_digits(one.row))
+        said = f"{WHERE[LEVEL]}{control}{bracket(told)}: {figures}"
     else:
         said = f"{WHERE[one.kind]}{control}: {figures}" if control else f"{figures}; no control beside it"
     return f"{measure[:1].upper()}{measure[1:]}: {said}"
 
 
-def _shown(run: RunData, row: Row) -> str:
+def _format_model(run: RunData, row: Row) -> str:
     name = next((model.label for model in run.models if model.name == row["model"]), row["model"])
     side = f", {row['side']}" if row["side"] == "cross" else ""
-    return f"{plain_words(name)}{side}"
+    return f"{format_name(name)}{side}"
 
 
-TITLES: Registry[Title] = Registry(
+TITLES: Registry[LensTitle] = Registry(
     "sonde.report.sections", "folder of sections", "title", group="sonde.report"
 )
 
 
-def titles(run: RunData) -> dict[str, Title]:
+def load_titles(run: RunData) -> dict[str, LensTitle]:
     """What the lenses that have scores declare, by lens; those handed in from outside declare nothing."""
     known = {header.name for header in TITLES.headers()}
     return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}
 
 
-def first_screen(run: RunData) -> list[LensAnswer]:
+def answer_by_lens(run: RunData) -> list[LensAnswer]:
     """What each lens of a run answers in one row, the same on the page and in the terminal."""
-    declared = titles(run).items()
-    return answers(run, {lens: title.question for lens, title in declared if title.question})
+    declared = load_titles(run).items()
+    return answer_questions(run, {lens: title.question for lens, title in declared if title.question})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,56 +347,56 @@ class TaskAnswer:
     verdict: str
     among: int = 1
     tied: int = 1
-    layers: LayerAccount | None = None
+    layers: LayerSummary | None = None
     cues: tuple[Row, Row] | None = None
 
 
 _SUBJECT = ("model", "language", "corpus_hash", "task")
 
 
-def task_answers(run: RunData) -> list[TaskAnswer]:
+def answer_by_task(run: RunData) -> list[TaskAnswer]:
     """Every task's answer, lens by lens; where a lens declares nothing of a task, by `findings`."""
-    declared = titles(run)
+    declared = load_titles(run)
     said: list[TaskAnswer] = []
     for lens in run.scored_lenses:
         question = declared[lens].question if lens in declared else None
         rows = run.every_score.filter(pl.col("lens") == lens)
         for part in rows.partition_by(_SUBJECT, maintain_order=True):
-            said += _declared_tasks(part, question) or [_headline_task(finding) for finding in findings(part)]
+            said += _answer_tasks(part, question) or [_to_answer(finding) for finding in find_headlines(part)]
     return said
 
 
-def _with_cues(answer: TaskAnswer, part: pl.DataFrame) -> TaskAnswer:
+def _add_cues(answer: TaskAnswer, part: pl.DataFrame) -> TaskAnswer:
     """Add what local cues reach on the same examples."""
     same = part.filter(pl.col("pooling") == answer.row["pooling"])
-    return dataclasses.replace(answer, cues=next(iter(cues_by_key(same).values()), None))
+    return dataclasses.replace(answer, cues=next(iter(index_cues(same).values()), None))
 
 
-def _declared_tasks(part: pl.DataFrame, question: LensQuestion | None) -> list[TaskAnswer]:
+def _answer_tasks(part: pl.DataFrame, question: LensQuestion | None) -> list[TaskAnswer]:
     said: list[TaskAnswer] = []
     while question and not said:
         sides = part.filter(question.where).partition_by("side", maintain_order=True)
-        held = [compared(rows.to_dicts(), question) for rows in sides]
-        said = [_with_cues(_task_answer(one, _declared_sentence(question, one)), part) for one in held if one]
+        held = [compare_with_controls(rows.to_dicts(), question) for rows in sides]
+        said = [_add_cues(_to_task_answer(one, _describe_answer(question, one)), part) for one in held if one]
         if question.of_layer:
-            layers = next(iter(account_layers(part)), None)
+            layers = next(iter(summarise_layers(part)), None)
             said = [dataclasses.replace(one, layers=layers) for one in said]
         question = question.otherwise
     return said
 
 
-def _declared_sentence(question: LensQuestion, one: HeldAgainst) -> str:
+def _describe_answer(question: LensQuestion, one: ControlComparison) -> str:
     control = "" if one.control is None else question.controls[one.control["control"]]
-    return sentence_of(question, one, control, 100.0 if question.share else 1.0)
+    return describe_comparison(question, one, control, 100.0 if question.share else 1.0)
 
 
-def _headline_task(finding: Finding) -> TaskAnswer:
-    one = held_against(finding)
-    answer = _task_answer(one, sentence_of_finding(finding, one))
+def _to_answer(finding: Headline) -> TaskAnswer:
+    one = compare_with_best_control(finding)
+    answer = _to_task_answer(one, describe_undeclared_headline(finding, one))
     return dataclasses.replace(answer, row=finding.row, among=finding.among, tied=finding.tied)
 
 
-def _task_answer(one: HeldAgainst, verdict: str) -> TaskAnswer:
+def _to_task_answer(one: ControlComparison, verdict: str) -> TaskAnswer:
     return TaskAnswer(
         row=one.row,
         control=one.control,

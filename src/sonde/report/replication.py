@@ -12,25 +12,25 @@ import altair as alt
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.report.charts import specification
+from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, PlainTitle
 from sonde.results.published import (
     PublishedFigure,
     PublishedTable,
     Selector,
-    answers,
     base_name,
-    made_of,
-    published_table,
+    combine_scores,
+    matches_selector,
+    parse_published_table,
 )
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import Clusters, Count, Format, Number, Row, count, number, plain_words
+from sonde.results.text_format import ClusterCount, Count, Format, Number, Row, count, format_name, number
 from sonde.store.run_folder import slug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class PublishedComparison:
     """A published figure and what the run has for it.
 
     Attributes:
@@ -59,19 +59,19 @@ class Beside:
 ELSEWHERE = "not in this run"
 
 
-def published_tables(run: RunData) -> list[PublishedTable]:
+def find_published_tables(run: RunData) -> list[PublishedTable]:
     """The tables that the run replicates; those that cannot be read are left out."""
     found: list[PublishedTable] = []
     for name, data in (run.summary.get("published") or {}).get("tables", {}).items():
         try:
-            found.append(published_table(name, data))
+            found.append(parse_published_table(name, data))
         except (InputError, KeyError, TypeError, ValueError):
             # The folder of a run may come from anywhere: a page without this table is better than none.
             continue
     return found
 
 
-def stand_ins(run: RunData, table: PublishedTable) -> dict[str, str]:
+def match_paper_models(run: RunData, table: PublishedTable) -> dict[str, str]:
     """By model of a table, the model of the run in its place; none where the run has one of them."""
     own = {base_name(model.name) for model in run.models}
     published = [base_name(one) for one in table.models]
@@ -80,31 +80,35 @@ def stand_ins(run: RunData, table: PublishedTable) -> dict[str, str]:
     return {one: run.models[place % len(run.models)].name for place, one in enumerate(published)}
 
 
-def beside(run: RunData, table: PublishedTable) -> list[Beside]:
+def compare_with_paper(run: RunData, table: PublishedTable) -> list[PublishedComparison]:
     """Every figure of a table with what the run has for it."""
-    instead = stand_ins(run, table)
-    held = _Scores(run, table, instead)
-    return [_beside(table, figure, held) for figure in table.figures]
+    instead = match_paper_models(run, table)
+    held = _ScoreLookup(run, table, instead)
+    return [_compare_figure(table, figure, held) for figure in table.figures]
 
 
-def _beside(table: PublishedTable, figure: PublishedFigure, held: _Scores) -> Beside:
+def _compare_figure(
+    table: PublishedTable, figure: PublishedFigure, held: _ScoreLookup
+) -> PublishedComparison:
     if figure.nowhere:
-        return Beside(table=table, figure=figure, why=figure.nowhere)
+        return PublishedComparison(table=table, figure=figure, why=figure.nowhere)
     if figure.how:
-        value = made_of(figure, held.value_of)
+        value = combine_scores(figure, held.get_value)
         why = ELSEWHERE if math.isnan(value) else ""
-        return Beside(table=table, figure=figure, value=None if why else value * figure.scale, why=why)
+        return PublishedComparison(
+            table=table, figure=figure, value=None if why else value * figure.scale, why=why
+        )
     found = held.matching(figure.where)
     if len(found) != 1:
         why = f"{len(found)} scores of the run fit" if found else ELSEWHERE
-        return Beside(table=table, figure=figure, why=why)
-    value = _number(found[0][figure.take])
+        return PublishedComparison(table=table, figure=figure, why=why)
+    value = _to_number(found[0][figure.take])
     if value is None:
-        return Beside(table=table, figure=figure, why=ELSEWHERE)
-    return Beside(table=table, figure=figure, value=value * figure.scale, score=found[0])
+        return PublishedComparison(table=table, figure=figure, why=ELSEWHERE)
+    return PublishedComparison(table=table, figure=figure, value=value * figure.scale, score=found[0])
 
 
-def _number(value: Any) -> float | None:
+def _to_number(value: Any) -> float | None:
     """A number, or a text that is one."""
     try:
         found = float(value)
@@ -113,7 +117,7 @@ def _number(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-class _Scores:
+class _ScoreLookup:
     """The scores that a table may ask for, by task and metric."""
 
     def __init__(self, run: RunData, table: PublishedTable, instead: Mapping[str, str]) -> None:
@@ -137,35 +141,39 @@ class _Scores:
             for (task, metric), rows in self._rows.items()
             if selector.get("task", task) == task and selector.get("metric", metric) == metric
             for row in rows
-            if answers(row, selector)
+            if matches_selector(row, selector)
         ]
 
-    def value_of(self, selector: Selector) -> float:
+    def get_value(self, selector: Selector) -> float:
         """The one score that meets a condition; NaN where there is none, or several."""
         found = self.matching(selector)
         return found[0]["value"] if len(found) == 1 else math.nan
 
 
-def differing(run: RunData) -> list[str]:
+def list_changed_options(run: RunData) -> list[str]:
     """What was asked otherwise than in the file that the paper ships, as ``limit: 60 in place of 10000``."""
     shipped = (run.summary.get("published") or {}).get("file") or {}
-    return _apart(shipped, run.summary.get("arguments") or {}) if shipped else []
+    return _list_changes(shipped, run.summary.get("arguments") or {}) if shipped else []
 
 
-def _apart(shipped: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> list[str]:
+def _list_changes(shipped: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> list[str]:
     found: list[str] = []
     for name in dict.fromkeys([*shipped, *asked]):
         before, now = shipped.get(name), asked.get(name)
         if before == now:
             continue
         if isinstance(before, dict) or isinstance(now, dict):
-            found += _apart(before or {}, now or {}, f"{within}{name}." if name != "selection" else within)
+            found += _list_changes(
+                before or {}, now or {}, f"{within}{name}." if name != "selection" else within
+            )
         else:
-            found.append(f"{within.removeprefix('options.')}{name}: {_said(now)} in place of {_said(before)}")
+            found.append(
+                f"{within.removeprefix('options.')}{name}: {_to_text(now)} in place of {_to_text(before)}"
+            )
     return found
 
 
-def _said(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool):
@@ -181,7 +189,7 @@ title = PlainTitle(name="Replication")
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class ReplicationSection:
     """A table of all figures, and a chart a table of the paper: published along, found here up."""
 
     lens: str = PUBLISHED
@@ -195,30 +203,35 @@ class Published:
 
     def draw(self, run: RunData) -> Figure | None:
         """The figures; None where the run replicates nothing."""
-        tables = published_tables(run)
+        tables = find_published_tables(run)
         if not tables:
             return None
-        found = [one for table in tables for one in beside(run, table)]
+        found = [one for table in tables for one in compare_with_paper(run, table)]
         return Figure(
             answer="\n".join(
-                _sentence(
+                _format_sentence(
                     table,
                     [one for one in found if one.table is table],
-                    replaced=bool(stand_ins(run, table)),
+                    replaced=bool(match_paper_models(run, table)),
                 )
                 for table in tables
             ),
             charts=[
                 chart
                 for table in tables
-                if (chart := _chart(table, [one for one in found if one.table is table]))
+                if (chart := _build_chart(table, [one for one in found if one.table is table]))
             ],
-            table=_table(found, several=len(tables) > 1),
-            notes=[*_instead(run, tables), *_asked(run), *_causes(tables), *_left(found)],
+            table=_build_table(found, several=len(tables) > 1),
+            notes=[
+                *_describe_stand_ins(run, tables),
+                *_describe_changed_options(run),
+                *_list_causes(tables),
+                *_count_missing_figures(found),
+            ],
         )
 
 
-def _sentence(table: PublishedTable, found: Sequence[Beside], *, replaced: bool) -> str:
+def _format_sentence(table: PublishedTable, found: Sequence[PublishedComparison], *, replaced: bool) -> str:
     """How many figures of a table have something beside them, and, of the paper's models, where they lie."""
     name = f"{table.paper}, {table.source.partition(',')[0]} ({table.title[:1].lower()}{table.title[1:]})"
     own = [one for one in found if one.value is not None]
@@ -236,7 +249,7 @@ def _sentence(table: PublishedTable, found: Sequence[Beside], *, replaced: bool)
     )
 
 
-def _chart(table: PublishedTable, found: Sequence[Beside]) -> Chart | None:
+def _build_chart(table: PublishedTable, found: Sequence[PublishedComparison]) -> Chart | None:
     records = [
         {
             "name": f"{one.figure.row}, {one.figure.column}",
@@ -272,11 +285,11 @@ def _chart(table: PublishedTable, found: Sequence[Beside]) -> Chart | None:
     return Chart(
         name=f"published-{slug(table.name.replace('/', '-'))}",
         title=f"{table.source.partition(',')[0].capitalize()}: {table.title}",
-        spec=specification(alt.layer(*layers).properties(height=260)),
+        spec=to_vega_lite(alt.layer(*layers).properties(height=260)),
     )
 
 
-def _table(found: Sequence[Beside], *, several: bool) -> Table:
+def _build_table(found: Sequence[PublishedComparison], *, several: bool) -> Table:
     rows: list[dict[str, Any]] = [
         {
             "table": f"{one.table.paper}, {one.table.source.partition(',')[0]}",
@@ -317,19 +330,19 @@ def _table(found: Sequence[Beside], *, several: bool) -> Table:
             Column(title="95 % interval", value=interval),
             Column(title="Difference", value="apart", format=digits),
             Column(title="n", value="n", format=Count(missing="")),
-            Column(title="Clusters", value="score", format=Clusters(missing="")),
+            Column(title="Clusters", value="score", format=ClusterCount(missing="")),
             Column(title="Nothing here, because", value="why"),
         ],
         rows=rows,
     )
 
 
-def _instead(run: RunData, tables: Sequence[PublishedTable]) -> list[str]:
+def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[str]:
     """Which models are read in place of the paper's."""
-    pairs = {pair for table in tables for pair in stand_ins(run, table).items()}
+    pairs = {pair for table in tables for pair in match_paper_models(run, table).items()}
     if not pairs:
         return []
-    here = dict.fromkeys(plain_words(one) for _, one in sorted(pairs))
+    here = dict.fromkeys(format_name(one) for _, one in sorted(pairs))
     replaced = len({published for published, _ in pairs})
     return [
         f"No model of the paper is in this run: {' and '.join(here)} stand{'s' * (len(here) == 1)} in the "
@@ -337,18 +350,18 @@ def _instead(run: RunData, tables: Sequence[PublishedTable]) -> list[str]:
     ]
 
 
-def _asked(run: RunData) -> list[str]:
+def _describe_changed_options(run: RunData) -> list[str]:
     """What was asked otherwise than the paper's file does."""
-    apart = differing(run)
+    apart = list_changed_options(run)
     return [f"Asked otherwise than in the file of the paper: {'; '.join(apart)}."] if apart else []
 
 
-def _causes(tables: Sequence[PublishedTable]) -> list[str]:
+def _list_causes(tables: Sequence[PublishedTable]) -> list[str]:
     said = dict.fromkeys(cause for table in tables for cause in table.causes)
     return [f"Known causes of differences: {' '.join(said)}"] if said else []
 
 
-def _left(found: Sequence[Beside]) -> list[str]:
+def _count_missing_figures(found: Sequence[PublishedComparison]) -> list[str]:
     """Why figures have nothing beside them, by reason."""
     reasons = Counter(one.why for one in found if one.why)
     return [f"{count(times)} without a number here: {why}." for why, times in reasons.most_common()]

@@ -13,29 +13,29 @@ from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.toml import read_toml
-from sonde.base.validation import Checked, Help, from_table
+from sonde.base.validation import Help, ValidatedRecord, build_record
 from sonde.report.card import (
     Card,
     CardNumber,
     RequirementOutcome,
-    card_of,
-    figures,
-    markdown,
-    number_of,
-    required,
-    subject,
+    build_card,
+    describe_subject,
+    format_card_number,
+    format_requirement,
+    render_markdown,
+    to_card_number,
 )
 from sonde.report.run_tables import RunData
 from sonde.results.headlines import OUTCOMES
 from sonde.results.text_format import TOO_LITTLE, legible
-from sonde.stats.verdict import amount, is_difference, least_size, why_no_verdict
+from sonde.stats.verdict import classify_effect, is_difference, minimum_effect, no_verdict_reason
 from sonde.store.checksums import write_with_receipt
 
 TABLE = "require"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requirement(Checked):
+class Requirement(ValidatedRecord):
     """A number of a run and what its interval has to keep to."""
 
     lens: Annotated[str, Help("the lens that measured it")]
@@ -63,7 +63,7 @@ class Requirement(Checked):
         Raises:
             UsageError: No bound, or a margin without an earlier card.
         """
-        Checked.__post_init__(self)
+        ValidatedRecord.__post_init__(self)
         if self.at_least is None and self.at_most is None and self.not_below is None:
             raise UsageError("nothing is required: give at_least, at_most or not_below")
         if self.margin and self.not_below is None:
@@ -85,12 +85,12 @@ def read_requirements(path: Path) -> tuple[Requirement, ...]:
     tables = table.get(TABLE)
     if not isinstance(tables, list) or not tables:
         raise UsageError(f"requirements {str(path)!r}: nothing is required; begin with [[{TABLE}]]")
-    return tuple(_requirement(one, place, path) for place, one in enumerate(tables, 1))
+    return tuple(_parse_requirement(one, place, path) for place, one in enumerate(tables, 1))
 
 
-def _requirement(table: object, place: int, path: Path) -> Requirement:
+def _parse_requirement(table: object, place: int, path: Path) -> Requirement:
     try:
-        return from_table(Requirement, table, TABLE)
+        return build_record(Requirement, table, TABLE)
     except UsageError as error:
         raise error.located(f"[[{TABLE}]] {place} of {path}") from None
 
@@ -114,7 +114,7 @@ ASKED = tuple(name for name in CardNumber.model_fields if name not in _MEASURED 
 """What a number is, whatever run it is of."""
 
 
-def held_to(card: Card, run: RunData, file: Path) -> Card:
+def check_requirements(card: Card, run: RunData, file: Path) -> Card:
     """The card with the outcomes of a file of requirements.
 
     Args:
@@ -129,38 +129,40 @@ def held_to(card: Card, run: RunData, file: Path) -> Card:
     outcomes: list[RequirementOutcome] = []
     for place, one in enumerate(read_requirements(file), 1):
         try:
-            outcomes += _outcomes(one, _required(one, card, run), file.parent)
+            outcomes += _check_requirement(one, _find_number(one, card, run), file.parent)
         except UsageError as error:
             raise error.located(f"[[require]] {place} of {file}") from None
     return card.model_copy(update={"requirements": outcomes})
 
 
-def _outcomes(one: Requirement, number: CardNumber, folder: Path) -> Iterator[RequirementOutcome]:
-    least = least_size(
+def _check_requirement(one: Requirement, number: CardNumber, folder: Path) -> Iterator[RequirementOutcome]:
+    least = minimum_effect(
         number.metric, number.ci_method, {} if one.least is None else {number.metric: one.least}
     )
     if one.at_least is not None:
-        yield _outcome(number, "ci_low", one.at_least, "", least if is_difference(number.metric) else 0.0)
+        yield _check_number(
+            number, "ci_low", one.at_least, "", least if is_difference(number.metric) else 0.0
+        )
     if one.at_most is not None:
-        yield _outcome(number, "ci_high", one.at_most, "")
+        yield _check_number(number, "ci_high", one.at_most, "")
     if one.not_below is not None:
         path = folder / one.not_below
-        earlier = _earlier(one, number, Card.read(path), path)
+        earlier = _find_earlier_number(one, number, Card.read(path), path)
         if earlier.value is None:
-            raise UsageError(f"the earlier card {str(path)!r} has no value of {subject(number)}")
+            raise UsageError(f"the earlier card {str(path)!r} has no value of {describe_subject(number)}")
         margin = max(one.margin, least)
         less = f" less {margin:g}" if margin else ""
         others = "" if earlier.item_set == number.item_set else ", which was over other items"
         origin = f"{earlier.value:.4g} in {one.not_below}{less}{others}"
-        yield _outcome(number, "ci_low", earlier.value - margin, origin)
+        yield _check_number(number, "ci_low", earlier.value - margin, origin)
 
 
-def _outcome(
+def _check_number(
     number: CardNumber, bound: Any, threshold: float, origin: str, least: float = 0.0
 ) -> RequirementOutcome:
-    why = why_no_verdict(number.model_dump())
+    why = no_verdict_reason(number.model_dump())
     if why:
-        asked = f"required: {required(bound, threshold)}{f', {origin}' if origin else ''}"
+        asked = f"required: {format_requirement(bound, threshold)}{f', {origin}' if origin else ''}"
         said = f"{TOO_LITTLE}, {why} ({asked})"
         return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=False, why=said)
     found = getattr(number, bound)
@@ -169,30 +171,30 @@ def _outcome(
     limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
     said = f"the {end} end {found:z.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
     said += f" ({origin})" if origin else ""
-    if met and threshold >= 0 and _slight(number, least):
+    if met and threshold >= 0 and _is_negligible(number, least):
         met = False
         said += f", but it {OUTCOMES['slight']} ({number.value:z.4g}; {least:g} would)"
     return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=met, why=said)
 
 
-def _slight(number: CardNumber, least: float) -> bool:
+def _is_negligible(number: CardNumber, least: float) -> bool:
     """Whether a number that is a difference is sure and less than matters."""
     value, low, high = number.value, number.ci_low, number.ci_high
     if value is None or low is None or high is None:
         return False
-    return amount(value, low, high, least, sure=low > 0 or high < 0) == "slight"
+    return classify_effect(value, low, high, least, is_sure=low > 0 or high < 0) == "slight"
 
 
-def _required(one: Requirement, card: Card, run: RunData) -> CardNumber:
+def _find_number(one: Requirement, card: Card, run: RunData) -> CardNumber:
     """The one number that a requirement is about: of the card's if one fits, else of all of the run."""
-    of_run = _named(one, run)
+    of_run = _match_numbers(one, run)
     # The highest of several values of a dimension is meant only where its value is named.
     headlines = [held for held in card.headlines if held.among == 1 or one.slice is not None]
     numbers = [held for line in headlines for held in (line.number, line.difference) if held]
-    of_card = [held for held in numbers if _fits(one, held)]
+    of_card = [held for held in numbers if _matches_requirement(one, held)]
     if len(of_card) == 1:
         return of_card[0]
-    found = of_card or [held for held in of_run if _fits(one, held)]
+    found = of_card or [held for held in of_run if _matches_requirement(one, held)]
     if one.slice is None and not of_card:
         found = [held for held in found if not held.slice] or found
     if "control" not in (one.where or {}):
@@ -200,39 +202,39 @@ def _required(one: Requirement, card: Card, run: RunData) -> CardNumber:
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{len(found)} numbers fit: {_differing(found)}")
+        raise UsageError(f"{len(found)} numbers fit: {_describe_differences(found)}")
     raise UsageError("no number fits what `slice` and `where` say")
 
 
-def _named(one: Requirement, run: RunData) -> list[CardNumber]:
+def _match_numbers(one: Requirement, run: RunData) -> list[CardNumber]:
     """The numbers of the lens, task and metric; every name is checked, and the nearest is suggested."""
     if one.lens not in run.scored_lenses:
         raise UnknownNameError("lens with numbers in this run", one.lens, run.scored_lenses)
     rows = run.every_score.filter(pl.col("lens") == one.lens)
     for column, name in (("task", one.task), ("metric", one.metric)):
         if name is not None:
-            _known(f"{column} with numbers of the lens {one.lens!r}", name, rows[column].unique())
+            _check_value(f"{column} with numbers of the lens {one.lens!r}", name, rows[column].unique())
             rows = rows.filter(pl.col(column) == name)
-    found = [number_of(run, row) for row in rows.iter_rows(named=True)]
+    found = [to_card_number(run, row) for row in rows.iter_rows(named=True)]
     for name, value in (one.where or {}).items():
         if name not in COLUMNS:
             raise UnknownNameError("column", name, COLUMNS)
-        _known(f"{name} of {one.metric!r}", value, [getattr(held, name) for held in found])
+        _check_value(f"{name} of {one.metric!r}", value, [getattr(held, name) for held in found])
     for name, value in (one.slice or {}).items():
-        _known(f"dimension of {one.metric!r}", name, [key for held in found for key in held.slice])
+        _check_value(f"dimension of {one.metric!r}", name, [key for held in found for key in held.slice])
         values = [held.slice[name] for held in found if name in held.slice]
-        _known(f"value of the dimension {name!r}", str(value), values)
+        _check_value(f"value of the dimension {name!r}", str(value), values)
     return found
 
 
-def _known(what: str, value: Any, values: Iterable[Any]) -> None:
+def _check_value(what: str, value: Any, values: Iterable[Any]) -> None:
     """Refuse a value that no number has; the nearest is named."""
     known = list(dict.fromkeys(one for one in values if one not in (None, "")))
     if value not in known:
         raise UnknownNameError(what, str(value), map(str, known))
 
 
-def _fits(one: Requirement, number: CardNumber) -> bool:
+def _matches_requirement(one: Requirement, number: CardNumber) -> bool:
     held = number.model_dump()
     asked = {"lens": one.lens, "metric": one.metric, **(one.where or {})}
     if one.task is not None:
@@ -241,11 +243,11 @@ def _fits(one: Requirement, number: CardNumber) -> bool:
     return same and all(held[name] == value for name, value in asked.items())
 
 
-def _differing(numbers: Sequence[CardNumber]) -> str:
+def _describe_differences(numbers: Sequence[CardNumber]) -> str:
     """In which columns some numbers differ, with a few values each."""
     parts: list[str] = []
     for name in ("task", "slice", *COLUMNS):
-        values = list(dict.fromkeys(_spelled(getattr(one, name)) for one in numbers))
+        values = list(dict.fromkeys(_format_value(getattr(one, name)) for one in numbers))
         if len(values) > 1 and name not in ("item_set", "revision", "corpus_hash"):
             more = ", ..." if len(values) > _FEW else ""
             parts.append(f"{name} ({', '.join(values[:_FEW])}{more})")
@@ -255,13 +257,13 @@ def _differing(numbers: Sequence[CardNumber]) -> str:
 _FEW = 4
 
 
-def _spelled(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} = {held}" for name, held in value.items()) or "none"
     return str(value)
 
 
-def _earlier(one: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
+def _find_earlier_number(one: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
     """The number of an earlier card that answers the same question."""
     given = {name: value for name, value in (one.where or {}).items() if name in ("layer", "head")}
     found: list[CardNumber] = []
@@ -270,19 +272,19 @@ def _earlier(one: Requirement, number: CardNumber, card: Card, path: Path) -> Ca
         if same and all(getattr(held, name) == value for name, value in given.items()):
             found += [held] if held not in found else []
     for name in ("corpus", "model"):
-        found = _preferred(found, name, getattr(number, name))
+        found = _prefer_value(found, name, getattr(number, name))
     if len(found) == 1:
         return found[0]
     what = f"{len(found)} numbers of the same question" if found else "no number of the same question"
-    raise UsageError(f"the earlier card {str(path)!r} has {what} as {subject(number)}")
+    raise UsageError(f"the earlier card {str(path)!r} has {what} as {describe_subject(number)}")
 
 
-def _preferred(numbers: Iterable[CardNumber], name: str, value: Any) -> list[CardNumber]:
+def _prefer_value(numbers: Iterable[CardNumber], name: str, value: Any) -> list[CardNumber]:
     held = list(numbers)
     return [one for one in held if getattr(one, name) == value] or held
 
 
-def build_card(directory: Path, require: Path | None = None) -> Card:
+def write_card(directory: Path, require: Path | None = None) -> Card:
     """Write ``card.json`` and ``card.md`` into the folder of a finished run; torch is not needed.
 
     Args:
@@ -295,15 +297,18 @@ def build_card(directory: Path, require: Path | None = None) -> Card:
         StoreError: A file cannot be written.
     """
     run = RunData(directory)
-    card = card_of(run)
+    card = build_card(run)
     if require is not None:
-        card = held_to(card, run, require)
-    for path, text in ((run.directory.card, card.json_text()), (run.directory.card_section, markdown(card))):
+        card = check_requirements(card, run, require)
+    for path, text in (
+        (run.directory.card, card.json_text()),
+        (run.directory.card_section, render_markdown(card)),
+    ):
         write_with_receipt(run.directory.root, path.name, text)
     return card
 
 
-def junit(card: Card) -> str:
+def to_junit_xml(card: Card) -> str:
     """The outcomes of requirements as JUnit XML: one test suite with a test case a requirement."""
     failed = sum(not one.met for one in card.requirements)
     counts = {"tests": str(len(card.requirements)), "failures": str(failed), "errors": "0"}
@@ -312,10 +317,12 @@ def junit(card: Card) -> str:
     for one in card.requirements:
         names = {
             "classname": legible(f"sonde.{one.number.lens}"),
-            "name": legible(f"{subject(one.number)}, {required(one.bound, one.threshold)}"),
+            "name": legible(
+                f"{describe_subject(one.number)}, {format_requirement(one.bound, one.threshold)}"
+            ),
         }
         case = ElementTree.SubElement(suite, "testcase", names)
-        said = legible(f"{figures(one.number)}: {one.why}")
+        said = legible(f"{format_card_number(one.number)}: {one.why}")
         if one.met:
             ElementTree.SubElement(case, "system-out").text = said
         else:

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from sonde.results.headlines import usable
-from sonde.results.schema import ANSWERS, dimension, dimensions_named, scan_files
+from sonde.results.headlines import select_finite
+from sonde.results.schema import ANSWERS, dimension_value, has_dimension_names, scan_files
 from sonde.results.scores import SCORES_SCHEMA, read_scores
 from sonde.store.run_folder import RunDirectory, slug
 
@@ -36,22 +36,22 @@ class ModelInfo:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _tail(name: str) -> str:
+def _strip_folders(name: str) -> str:
     """A model's name without the folders above it and above its adapter.
 
-    >>> _tail("runs/base?adapter=./adapters/lora"), _tail(".training/encoder-64/model")
+    >>> _strip_folders("runs/base?adapter=./adapters/lora"), _strip_folders(".training/encoder-64/model")
     ('base?adapter=lora', 'encoder-64')
     """
     base, mark, options = name.partition("?")
     said = [option.rpartition("=") for option in options.split("&")] if mark else []
-    short = "&".join(f"{option}{equals}{_last(value)}" for option, equals, value in said)
-    return f"{_last(base)}{mark}{short}"
+    short = "&".join(f"{option}{equals}{_last_component(value)}" for option, equals, value in said)
+    return f"{_last_component(base)}{mark}{short}"
 
 
-def _last(path: str) -> str:
+def _last_component(path: str) -> str:
     above, _, last = path.rstrip("/").rpartition("/")
     # Trainings leave their model in a folder of that name, which says nothing.
-    return _last(above) if last == "model" and above.strip("./") else last or path
+    return _last_component(above) if last == "model" and above.strip("./") else last or path
 
 
 class RunData:
@@ -79,7 +79,7 @@ class RunData:
             names = self._scores["model"].unique(maintain_order=True).drop_nulls().to_list()
             facts = [{"name": name} for name in names]
         names = [str(entry["name"]) for entry in facts]
-        tails = [_tail(name) for name in names]
+        tails = [_strip_folders(name) for name in names]
         return tuple(
             ModelInfo(name, tail if tails.count(tail) == 1 else name, entry.get("slug") or slug(name), entry)
             for name, tail, entry in zip(names, tails, facts, strict=True)
@@ -117,7 +117,7 @@ class RunData:
     @cached_property
     def every_score(self) -> pl.DataFrame:
         """All rows of ``scores.parquet`` whose value is a number, those of controls included."""
-        return usable(self.every_row)
+        return select_finite(self.every_row)
 
     @cached_property
     def every_row(self) -> pl.DataFrame:
@@ -158,7 +158,7 @@ class RunData:
         if where is not None:
             rows = rows.filter(where)
         if by is not None:
-            rows = rows.filter(dimensions_named(by)).with_columns(label=dimension(by))
+            rows = rows.filter(has_dimension_names(by)).with_columns(label=dimension_value(by))
         names = {model.name: model.label for model in self.models}
         return rows.with_columns(shown=pl.col("model").replace(names))
 

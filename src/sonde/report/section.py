@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import polars as pl
 
 from sonde.base.registry import Registry
-from sonde.report.controls import LensQuestion, Row, compared, concluded
+from sonde.report.controls import LensQuestion, Row, compare_with_controls, decide_verdict
 from sonde.report.run_tables import RunData
 from sonde.report.theme import HEAT_EDGES
 from sonde.results.tables import Table
@@ -38,7 +38,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawing:
+class SvgImage:
     """A finished SVG whose colours may be ``var(--name, #rrggbb)``, and its description for a reader."""
 
     name: str
@@ -48,7 +48,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Embed:
+class EmbeddedView:
     """A part of the page with its own template and data, such as the token explorer.
 
     Attributes:
@@ -81,10 +81,10 @@ class Figure:
     lead: str = ""
     answer: str = ""
     charts: Sequence[Chart] = ()
-    drawings: Sequence[Drawing] = ()
+    drawings: Sequence[SvgImage] = ()
     table: Table | None = None
     notes: Sequence[str] = ()
-    embed: Embed | None = None
+    embed: EmbeddedView | None = None
 
 
 @runtime_checkable
@@ -144,7 +144,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Colouring:
+class ColourScale:
     """A way to colour a function.
 
     Attributes:
@@ -165,7 +165,7 @@ class Colouring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class TokenFindings:
     """What one lens found at the places of some functions.
 
     Attributes:
@@ -196,7 +196,7 @@ class Findings:
     columns: Sequence[str]
     texts: frozenset[str] = frozenset()
     facts: Sequence[tuple[str, str, str]] = ()
-    colourings: Sequence[Colouring] = ()
+    colourings: Sequence[ColourScale] = ()
     group: str = ""
     rows: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict[str, Mapping[str, Rows]])
     whole: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict[str, Mapping[str, Rows]])
@@ -210,11 +210,11 @@ class Findings:
 
 
 COLOURINGS = (
-    Colouring(label="Bits", column="bits", edges=HEAT_EDGES, unit="bits", differs=True),
-    Colouring(
+    ColourScale(label="Bits", column="bits", edges=HEAT_EDGES, unit="bits", differs=True),
+    ColourScale(
         label="Rank", column="rank", edges=(2, 3, 6, 11, 51, 101, 501, 1001), unit="rank", combined="largest"
     ),
-    Colouring(label="Entropy", column="entropy", edges=HEAT_EDGES, unit="bits", combined="largest"),
+    ColourScale(label="Entropy", column="entropy", edges=HEAT_EDGES, unit="bits", combined="largest"),
 )
 """What subwords are coloured by: of ranks the first, the second, those among five, among ten and so on."""
 
@@ -250,12 +250,12 @@ class TokenLens:
     """
 
     known: Callable[[RunData], Sequence[str]]
-    findings: Callable[[RunData, Sequence[str], int], Findings | None]
+    findings: Callable[[RunData, Sequence[str], int], TokenFindings | None]
     difficulty: Callable[[RunData], pl.DataFrame | None] = no_difficulty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedNumber:
+class CrossLensNumber:
     """The number that a lens offers for the table over lenses.
 
     Attributes:
@@ -282,9 +282,9 @@ class JoinedNumber:
     inside: bool = False
     same: str = ""
     scale: float = 1.0
-    of_several: JoinedNumber | None = None
+    of_several: CrossLensNumber | None = None
 
-    def in_run(self, run: RunData, lens: str) -> JoinedNumber:
+    def in_run(self, run: RunData, lens: str) -> CrossLensNumber:
         """The number that a run has of the lens."""
         other = self.of_several
         if (
@@ -296,7 +296,7 @@ class JoinedNumber:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedCell:
+class CrossLensCell:
     """The number of one lens about one construct.
 
     Attributes:
@@ -315,36 +315,38 @@ class JoinedCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedRow:
+class CrossLensRow:
     """What the lenses say of one construct in one model and language."""
 
     model: str
     language: str
     construct: str
-    cells: Mapping[str, JoinedCell]
+    cells: Mapping[str, CrossLensCell]
 
 
-def joined_rows(run: RunData, offered: Mapping[str, JoinedNumber]) -> list[JoinedRow]:
+def build_cross_lens_rows(run: RunData, offered: Mapping[str, CrossLensNumber]) -> list[CrossLensRow]:
     """A row a model, language and construct that two lenses or more say something of.
 
     Args:
         run: The run.
         offered: What each lens offers.
     """
-    cells: dict[tuple[str, str, str], dict[str, JoinedCell]] = {}
+    cells: dict[tuple[str, str, str], dict[str, CrossLensCell]] = {}
     for lens, number in offered.items():
         for key, cell in _cells(run, lens, number):
             cells.setdefault(key, {})[lens] = cell
     places = {model.name: place for place, model in enumerate(run.models)}
     order = sorted(cells, key=lambda key: (places.get(key[0], len(places)), *key[1:]))
     return [
-        JoinedRow(model=model, language=language, construct=construct, cells=held)
+        CrossLensRow(model=model, language=language, construct=construct, cells=held)
         for model, language, construct in order
         if len(held := cells[model, language, construct]) > 1
     ]
 
 
-def _cells(run: RunData, lens: str, number: JoinedNumber) -> list[tuple[tuple[str, str, str], JoinedCell]]:
+def _cells(
+    run: RunData, lens: str, number: CrossLensNumber
+) -> list[tuple[tuple[str, str, str], CrossLensCell]]:
     question = number.question
     rows = run.scores(metrics=question.with_gains, lens=lens, controls=True)
     if rows.is_empty():
@@ -354,7 +356,7 @@ def _cells(run: RunData, lens: str, number: JoinedNumber) -> list[tuple[tuple[st
     rows = rows.with_columns(level=level.over("metric", "task", *subject)).filter(question.where)
     rows = rows.with_columns(fact=number.fact).filter(pl.col("fact").is_in(list(number.constructs)))
     # A side of an encoder-decoder is another question: the first answers.
-    found: dict[tuple[str, str, str], list[tuple[str, JoinedCell]]] = {}
+    found: dict[tuple[str, str, str], list[tuple[str, CrossLensCell]]] = {}
     for (model, language, fact), part in rows.partition_by(
         *subject, "fact", as_dict=True, maintain_order=True
     ).items():
@@ -364,11 +366,11 @@ def _cells(run: RunData, lens: str, number: JoinedNumber) -> list[tuple[tuple[st
             continue
         for construct in number.constructs[str(fact)]:
             found.setdefault((str(model), str(language), construct), []).append((str(fact), cell))
-    return [(key, _largest(held)) for key, held in found.items()]
+    return [(key, _largest_cell(held)) for key, held in found.items()]
 
 
-def _cell(fact: str, rows: Sequence[Row], question: LensQuestion) -> JoinedCell | None:
-    held = compared(rows, question)
+def _cell(fact: str, rows: Sequence[Row], question: LensQuestion) -> CrossLensCell | None:
+    held = compare_with_controls(rows, question)
     if held is None:
         return None
     row, control, kind = held.row, held.control, held.kind
@@ -376,18 +378,18 @@ def _cell(fact: str, rows: Sequence[Row], question: LensQuestion) -> JoinedCell 
     if control is None and level is not None:
         # A level is as a control without an interval, so that the one rule decides.
         known = {**row, "value": level, "ci_low": level, "ci_high": level}
-        kind, _ = concluded(row, known, None, lower=question.lower)
-    return JoinedCell(fact=fact, row=row, level=level, kind=kind, among=1)
+        kind, _ = decide_verdict(row, known, None, lower=question.lower)
+    return CrossLensCell(fact=fact, row=row, level=level, kind=kind, among=1)
 
 
-def _largest(cells: Sequence[tuple[str, JoinedCell]]) -> JoinedCell:
+def _largest_cell(cells: Sequence[tuple[str, CrossLensCell]]) -> CrossLensCell:
     """The fact with most observations: a choice that does not look at the numbers."""
     _, cell = min(cells, key=lambda one: (-one[1].row["n"], one[0]))
     return replace(cell, among=len(cells))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
+class StatTile:
     """A number shown large, with its interval, which is empty where none is known."""
 
     label: str
@@ -396,7 +398,7 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Top:
+class PageHeader:
     """The headline of a page and what stands beneath it.
 
     Attributes:
@@ -413,12 +415,12 @@ class Top:
     template: str
     context: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
-    tiles: Sequence[Tile] = ()
+    tiles: Sequence[StatTile] = ()
     table: Table | None = None
     intervals: str = ""
 
 
-class Title(Protocol):
+class LensTitle(Protocol):
     """What the folder of a lens's sections declares as ``title``; most leave it at `PlainTitle`."""
 
     @property
@@ -437,7 +439,7 @@ class Title(Protocol):
         ...
 
     @property
-    def explained(self) -> str:
+    def method_text(self) -> str:
         """How its numbers are made, in sentences for the part that says what was measured."""
         ...
 
@@ -447,7 +449,7 @@ class Title(Protocol):
         ...
 
     @property
-    def joined(self) -> JoinedNumber | None:
+    def joined(self) -> CrossLensNumber | None:
         """What it offers for the table over lenses; None for nothing."""
         ...
 
@@ -456,7 +458,7 @@ class Title(Protocol):
         """What it offers for the explorer of tokens; None for nothing."""
         ...
 
-    def top(self, run: RunData) -> Top | None:
+    def top(self, run: RunData) -> PageHeader | None:
         """The headline of the page; None where its sections say all that there is."""
         ...
 
@@ -468,11 +470,11 @@ class PlainTitle:
     name: str
     question: LensQuestion | None = None
     cites: Sequence[str] = ()
-    explained: str = ""
+    method_text: str = ""
     in_float32: str = ""
-    joined: JoinedNumber | None = None
+    joined: CrossLensNumber | None = None
     tokens: TokenLens | None = None
 
-    def top(self, run: RunData) -> Top | None:
+    def top(self, run: RunData) -> PageHeader | None:
         """No headline of its own."""
         return None

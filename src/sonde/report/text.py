@@ -11,48 +11,46 @@ from typing import Any, TypeVar, cast
 
 import polars as pl
 
-from sonde.languages import spelled
 from sonde.report.section import Figure
 from sonde.results.tables import Table
 from sonde.results.text_format import (
     DASH,
     count,
+    format_name,
     interval,
     join_names,
     legible,
     number,
-    plain_words,
     with_interval,
 )
-from sonde.stats.verdict import verdict_allowed
+from sonde.stats.verdict import allows_verdict
 from sonde.tasks.engine.task import TASKS
 
 __all__ = [
     "DASH",
+    "collapse_blanks",
     "count",
     "interval",
+    "lacks_verdict",
     "list_mistakes",
-    "mark",
-    "no_verdict",
     "number",
-    "readable",
-    "spelled",
+    "to_chart_record",
     "with_interval",
 ]
 
 
-def readable(surface: str) -> str:
+def collapse_blanks(surface: str) -> str:
     """A piece's surface with long runs of one blank sign written as a count.
 
-    >>> readable("↵␣␣␣␣␣␣x")
+    >>> collapse_blanks("↵␣␣␣␣␣␣x")
     '↵␣×6x'
     """
     return re.sub(r"([^\w-])\1{4,}", lambda run: f"{run[1]}×{len(run[0])}", surface)
 
 
-def no_verdict(row: Mapping[str, Any]) -> bool:
+def lacks_verdict(row: Mapping[str, Any]) -> bool:
     """Whether a score rests on too little for a verdict; see `sonde.stats.verdict`."""
-    return not verdict_allowed(row)
+    return not allows_verdict(row)
 
 
 _MISTAKES = 3
@@ -73,14 +71,14 @@ def list_mistakes(rows: pl.DataFrame) -> str | None:
     return ", ".join([*texts, *(["…"] if wrong.height > _MISTAKES else [])]) or None
 
 
-def mark(row: Mapping[str, Any]) -> dict[str, Any]:
+def to_chart_record(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a chart draws of a share: its value with the interval (also in words, in %), and its size."""
     return {
         "value": row["value"],
         "low": row["ci_low"],
         "high": row["ci_high"],
         "reading": with_interval(row, 100, 1),
-        "few": no_verdict(row),
+        "few": lacks_verdict(row),
         "n": row["n"],
     }
 
@@ -88,10 +86,10 @@ def mark(row: Mapping[str, Any]) -> dict[str, Any]:
 _TASK = re.compile(r"^task ('[^']*')( in \w+)?: (.*)$", re.DOTALL)
 
 
-def by_reason(reasons: Iterable[tuple[str | None, str | None]]) -> dict[str, list[str]]:
+def group_by_reason(reasons: Iterable[tuple[str | None, str | None]]) -> dict[str, list[str]]:
     """What was left out with its reasons, in their order; reasons that begin with their task are joined.
 
-    >>> by_reason([(None, "task 'len': no state"), (None, "task 'csc': no state"), ("length", "why")])
+    >>> group_by_reason([(None, "task 'len': no state"), (None, "task 'csc': no state"), ("length", "why")])
     {'': ["tasks 'len', 'csc': no state"], 'length': ['why']}
 
     Args:
@@ -111,26 +109,26 @@ def by_reason(reasons: Iterable[tuple[str | None, str | None]]) -> dict[str, lis
     }
 
 
-def label_of(task: str) -> str:
+def task_label(task: str) -> str:
     """A task as a reader knows it: short names in capitals, as the papers have them.
 
-    >>> label_of("npt"), label_of("ast_depth")
+    >>> task_label("npt"), task_label("ast_depth")
     ('NPT', 'ast depth')
     """
-    return task.upper() if len(task) <= 3 else plain_words(task)
+    return task.upper() if len(task) <= 3 else format_name(task)
 
 
-def meaning_of(task: str) -> str:
+def task_description(task: str) -> str:
     """What a task asks, in a line; empty for one that a user handed in.
 
-    >>> meaning_of("csc")
+    >>> task_description("csc")
     'number of code structures: if, loops, switch and try'
     """
-    return _meanings().get(task, "").removeprefix(f"{label_of(task)}: ")
+    return _load_task_descriptions().get(task, "").removeprefix(f"{task_label(task)}: ")
 
 
 @cache
-def _meanings() -> dict[str, str]:
+def _load_task_descriptions() -> dict[str, str]:
     return {header.name: header.summary for header in TASKS.headers()}
 
 
@@ -139,30 +137,30 @@ OTHER = "other"
 
 
 @cache
-def family_of(task: str) -> str:
+def task_family(task: str) -> str:
     """The family of a task, which is the folder that it lies in; `OTHER` for a user's own.
 
-    >>> family_of("cpx"), family_of("mine")
+    >>> task_family("cpx"), task_family("mine")
     ('complexity', 'other')
     """
-    return TASKS.folder_of(task) or OTHER
+    return TASKS.get_folder_name(task) or OTHER
 
 
-def by_family(tasks: Iterable[str]) -> dict[str, list[str]]:
+def group_by_family(tasks: Iterable[str]) -> dict[str, list[str]]:
     """Tasks by family, families and their tasks by name, a user's own last.
 
-    >>> by_family(["npt", "mine", "ktx", "cpx"])
+    >>> group_by_family(["npt", "mine", "ktx", "cpx"])
     {'complexity': ['cpx', 'npt'], 'tokens': ['ktx'], 'other': ['mine']}
     """
     found: dict[str, list[str]] = {}
-    for task in sorted(set(tasks), key=lambda task: (family_of(task) == OTHER, family_of(task), task)):
-        found.setdefault(family_of(task), []).append(task)
+    for task in sorted(set(tasks), key=lambda task: (task_family(task) == OTHER, task_family(task), task)):
+        found.setdefault(task_family(task), []).append(task)
     return found
 
 
-def ordered(tasks: Iterable[str]) -> list[str]:
+def sort_by_family(tasks: Iterable[str]) -> list[str]:
     """Tasks in the order of their families."""
-    return [task for held in by_family(tasks).values() for task in held]
+    return [task for held in group_by_family(tasks).values() for task in held]
 
 
 T = TypeVar("T")
@@ -177,23 +175,26 @@ _TAKEN = {
 }  # fmt: skip
 
 
-def cleaned(figure: Figure) -> Figure:
+def sanitise_figure(figure: Figure) -> Figure:
     """A figure whose every text is legible, and whose charts hold none of it in an expression."""
-    figure = _each(figure, legible)
-    charts = [dataclasses.replace(chart, spec=ranked(_each(chart.spec, untaken))) for chart in figure.charts]
+    figure = _map_texts(figure, legible)
+    charts = [
+        dataclasses.replace(chart, spec=add_rank_columns(_map_texts(chart.spec, avoid_reserved_name)))
+        for chart in figure.charts
+    ]
     return dataclasses.replace(figure, charts=charts)
 
 
-def untaken(text: str) -> str:
+def avoid_reserved_name(text: str) -> str:
     """A name that neither JavaScript nor Vega takes for its own: a blank behind it is not seen.
 
-    >>> untaken("if"), untaken("iffy")
+    >>> avoid_reserved_name("if"), avoid_reserved_name("iffy")
     ('if ', 'iffy')
     """
     return f"{text} " if text in _TAKEN else text
 
 
-def _each(value: T, change: Callable[[str], str]) -> T:
+def _map_texts(value: T, change: Callable[[str], str]) -> T:
     """A value with every text in it changed; numbers and the like stay."""
     # Most of what a figure holds are plain numbers and texts, hundreds of thousands of them.
     kind: type = type(value)
@@ -208,24 +209,26 @@ def _each(value: T, change: Callable[[str], str]) -> T:
         made = change(value)
     elif isinstance(value, Mapping):
         held = cast("Mapping[Any, Any]", value)
-        made = {_each(key, change): _each(one, change) for key, one in held.items()}
+        made = {_map_texts(key, change): _map_texts(one, change) for key, one in held.items()}
     elif isinstance(value, list | tuple):
-        made = type(value)(_each(one, change) for one in cast("list[Any]", value))
+        made = type(value)(_map_texts(one, change) for one in cast("list[Any]", value))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
-        made = dataclasses.replace(value, **{name: _each(getattr(value, name), change) for name in names})
+        made = dataclasses.replace(
+            value, **{name: _map_texts(getattr(value, name), change) for name in names}
+        )
     return made
 
 
-def ranked(spec: Mapping[str, Any]) -> dict[str, Any]:
+def add_rank_columns(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A specification whose channels are sorted by a column of ranks where they had a list of names.
 
     Vega-Lite writes such a list into an expression; a column of numbers gives the same order.
     """
-    return _Ranks().of(spec, None)
+    return _RankColumns().of(spec, None)
 
 
-class _Ranks:
+class _RankColumns:
     """Adds the columns; a list that several channels share is one column."""
 
     def __init__(self) -> None:
@@ -272,7 +275,7 @@ _FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 
 
 @cache
-def entries() -> dict[str, str]:
+def load_references() -> dict[str, str]:
     """Every entry by its key, in the order of the file."""
     text = (files("sonde.report") / "papers.bib").read_text(encoding="utf-8")
     return {
@@ -280,25 +283,25 @@ def entries() -> dict[str, str]:
     }
 
 
-def bibtex(keys: Iterable[str]) -> str:
+def format_bibtex(keys: Iterable[str]) -> str:
     """Entries one below the other, each once.
 
     Raises:
         KeyError: No entry has this key.
     """
-    return "\n\n".join(entries()[key] for key in dict.fromkeys(keys))
+    return "\n\n".join(load_references()[key] for key in dict.fromkeys(keys))
 
 
-def reference(key: str) -> str:
+def format_reference(key: str) -> str:
     """An entry as a line for a reader.
 
-    >>> reference("hewitt2019control").partition(". ")[0]
+    >>> format_reference("hewitt2019control").partition(". ")[0]
     'John Hewitt and Percy Liang (2019)'
 
     Raises:
         KeyError: No entry has this key.
     """
-    held = {name: re.sub(r"[{}]", "", value) for name, value in _FIELD.findall(entries()[key])}
+    held = {name: re.sub(r"[{}]", "", value) for name, value in _FIELD.findall(load_references()[key])}
     names = [" ".join(reversed(name.split(", "))) for name in held["author"].split(" and ")]
     who = join_names(names)
     where = held.get("journal") or held["booktitle"]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sonde.results.glossary import glossary
+from sonde.results.glossary import load_glossary
 
 MODES = ("light", "dark")
 
@@ -54,7 +54,7 @@ _SURFACES = {
 }
 
 
-def oklch(lightness: float, chroma: float, hue: float) -> str:
+def oklch_to_hex(lightness: float, chroma: float, hue: float) -> str:
     """A colour of the perceptually uniform OKLCH space as ``#rrggbb``, clipped to sRGB.
 
     Args:
@@ -80,41 +80,41 @@ def _gamma(value: float) -> float:
     return 12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055
 
 
-def luminance(colour: str) -> float:
+def compute_luminance(colour: str) -> float:
     """Relative luminance of ``#rrggbb`` (WCAG 2.2)."""
     channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def compute_contrast(one: str, other: str) -> float:
     """Contrast ratio of two colours, 1 to 21 (WCAG 2.2); text needs 4.5."""
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    high, low = sorted((compute_luminance(one), compute_luminance(other)), reverse=True)
     return (high + 0.05) / (low + 0.05)
 
 
-def heat(mode: str) -> list[tuple[str, str]]:
+def heat_colours(mode: str) -> list[tuple[str, str]]:
     """Background and text of each step from certain to surprised: lightness moves evenly from the paper."""
     steps: list[tuple[str, str]] = []
     for step in range(HEAT_STEPS):
         share = step / (HEAT_STEPS - 1)
         if mode == "light":
-            background = oklch(0.985 - 0.47 * share, 0.015 + 0.165 * share**0.8, 95 - 70 * share)
+            background = oklch_to_hex(0.985 - 0.47 * share, 0.015 + 0.165 * share**0.8, 95 - 70 * share)
         else:
-            background = oklch(0.225 + 0.56 * share, 0.01 + 0.13 * share**0.8, 25 + 62 * share)
-        text = max(("#000000", "#ffffff"), key=lambda candidate: contrast(background, candidate))
+            background = oklch_to_hex(0.225 + 0.56 * share, 0.01 + 0.13 * share**0.8, 25 + 62 * share)
+        text = max(("#000000", "#ffffff"), key=lambda candidate: compute_contrast(background, candidate))
         steps.append((background, text))
     return steps
 
 
-def words(mode: str) -> list[str]:
+def word_cloud_colours(mode: str) -> list[str]:
     """Text colours of the word clouds, from certain (cool) to surprised (warm), legible on the paper."""
     lightness = (0.60, 0.46) if mode == "light" else (0.66, 0.80)
     colours: list[str] = []
     for step in range(HEAT_STEPS):
         share = step / (HEAT_STEPS - 1)
         light = lightness[0] + (lightness[1] - lightness[0]) * share
-        colours.append(oklch(light, 0.05 + 0.13 * share, 245 if share < 0.35 else 60 - 35 * share))
+        colours.append(oklch_to_hex(light, 0.05 + 0.13 * share, 245 if share < 0.35 else 60 - 35 * share))
     return colours
 
 
@@ -162,26 +162,26 @@ MEANINGS = tuple(_MEANINGS)
 """What has a colour of its own on every chart: the model (the empty name) and controls by name."""
 
 
-def meanings(mode: str) -> list[str]:
+def meaning_colours(mode: str) -> list[str]:
     """Colours of `MEANINGS`: the model blue, what reads no model ochre, untrained weights and chance grey."""
     return [
-        oklch(lightness if mode == "light" else 1.28 - lightness, chroma, hue)
+        oklch_to_hex(lightness if mode == "light" else 1.28 - lightness, chroma, hue)
         for lightness, chroma, hue in _MEANINGS.values()
     ]
 
 
-def categories(mode: str) -> list[str]:
+def model_colours(mode: str) -> list[str]:
     """Colours of the models of a run, equally strong, told apart without red against green.
 
     The first is that of a run's only model; none is the colour of a control, see `MEANINGS`.
     """
     lightness = 0.52 if mode == "light" else 0.76
-    return [oklch(lightness, 0.13, hue) for hue in (248, 340, 170, 295, 210, 130)]
+    return [oklch_to_hex(lightness, 0.13, hue) for hue in (248, 340, 170, 295, 210, 130)]
 
 
-def kinds(mode: str) -> list[str]:
+def kind_colours(mode: str) -> list[str]:
     """Colours of what is neither a model nor a control, such as kinds of token: paler than both."""
-    return [oklch(light if mode == "light" else 1.28 - light, 0.06, hue) for light, hue in _KINDS]
+    return [oklch_to_hex(light if mode == "light" else 1.28 - light, 0.06, hue) for light, hue in _KINDS]
 
 
 _KINDS = (
@@ -189,25 +189,25 @@ _KINDS = (
 )  # fmt: skip
 
 
-def css_variables(mode: str) -> dict[str, str]:
+def build_css_variables(mode: str) -> dict[str, str]:
     """Custom properties of the page in one mode."""
     variables = dict(_SURFACES[mode])
-    for step, (background, text) in enumerate(heat(mode)):
+    for step, (background, text) in enumerate(heat_colours(mode)):
         variables[f"heat-{step}"] = background
         variables[f"heat-text-{step}"] = text
-    variables |= {f"word-{step}": colour for step, colour in enumerate(words(mode))}
+    variables |= {f"word-{step}": colour for step, colour in enumerate(word_cloud_colours(mode))}
     lightness = 0.52 if mode == "light" else 0.76
-    variables |= {"wrong": oklch(lightness, 0.14, 35), "right": oklch(lightness, 0.11, 150)}
-    return variables | {f"model-{i}": colour for i, colour in enumerate(categories(mode))}
+    variables |= {"wrong": oklch_to_hex(lightness, 0.14, 35), "right": oklch_to_hex(lightness, 0.11, 150)}
+    return variables | {f"model-{i}": colour for i, colour in enumerate(model_colours(mode))}
 
 
-def vega_config(mode: str) -> dict[str, Any]:
+def build_vega_config(mode: str) -> dict[str, Any]:
     """Configuration of every chart in one mode; charts name styles, never colours."""
     surface = _SURFACES[mode]
     ink, muted, line, paper = surface["ink"], surface["muted"], surface["line"], surface["paper"]
-    colours = categories(mode)
-    named = dict(zip(MEANINGS, meanings(mode), strict=True))
-    ramp = [background for background, _ in heat(mode)][2:]
+    colours = model_colours(mode)
+    named = dict(zip(MEANINGS, meaning_colours(mode), strict=True))
+    ramp = [background for background, _ in heat_colours(mode)][2:]
     return {
         "background": "transparent" if mode == "dark" else paper,
         "font": SANS,
@@ -218,8 +218,8 @@ def vega_config(mode: str) -> dict[str, Any]:
             "category": colours,
             "heatmap": ramp,
             "ordinal": ramp,
-            MEANING_RANGE: meanings(mode),
-            KIND_RANGE: kinds(mode),
+            MEANING_RANGE: meaning_colours(mode),
+            KIND_RANGE: kind_colours(mode),
         },
         "axis": {
             "domain": False,
@@ -274,7 +274,7 @@ def vega_config(mode: str) -> dict[str, Any]:
     }
 
 
-def of_model(config: dict[str, Any], place: int) -> dict[str, Any]:
+def recolour_model(config: dict[str, Any], place: int) -> dict[str, Any]:
     """A configuration whose model has the colour of the run's model at a place; `page.js` does the same."""
     colour = config["range"]["category"][place % len(config["range"]["category"])]
     style = config["style"]
@@ -287,23 +287,23 @@ def of_model(config: dict[str, Any], place: int) -> dict[str, Any]:
 
 
 @cache
-def _pattern() -> re.Pattern[str]:
+def _term_pattern() -> re.Pattern[str]:
     # Longer terms first: a control task is not a control.
-    terms = "|".join(re.escape(term) for term in sorted(glossary(), key=len, reverse=True))
+    terms = "|".join(re.escape(term) for term in sorted(load_glossary(), key=len, reverse=True))
     return re.compile(rf"\b({terms})(s|es)?\b", re.IGNORECASE)
 
 
-def with_terms(text: str) -> Markup:
+def mark_terms(text: str) -> Markup:
     """A text, escaped, with the first mention of each term marked.
 
-    >>> print(with_terms("Chance & Chances"))
+    >>> print(mark_terms("Chance & Chances"))
     <abbr title="what answering at random reaches">Chance</abbr> &amp; Chances
     """
-    meanings = {term.lower(): meaning for term, meaning in glossary().items()}
+    meanings = {term.lower(): meaning for term, meaning in load_glossary().items()}
     seen: set[str] = set()
     parts: list[Markup] = []
     end = 0
-    for found in _pattern().finditer(text):
+    for found in _term_pattern().finditer(text):
         term = found[1].lower()
         mark = Markup('<abbr title="{}">{}</abbr>').format(meanings[term], found[0])
         parts += [escape(text[end : found.start()]), escape(found[0]) if term in seen else mark]
@@ -312,7 +312,7 @@ def with_terms(text: str) -> Markup:
     return Markup("").join([*parts, escape(text[end:])])
 
 
-def templates() -> Environment:
+def load_templates() -> Environment:
     """The templates of this package; all texts are escaped."""
     environment = Environment(
         loader=FunctionLoader(_template),
@@ -321,33 +321,35 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["json"] = embedded_json
-    environment.filters["terms"] = with_terms
+    environment.filters["json"] = to_embedded_json
+    environment.filters["terms"] = mark_terms
     return environment
 
 
-def embedded_json(value: Any) -> Markup:
+def to_embedded_json(value: Any) -> Markup:
     r"""JSON that may stand in a script element: no character of it can end the element or open a comment.
 
-    >>> print(embedded_json("</script><!-- & -->"))
+    >>> print(to_embedded_json("</script><!-- & -->"))
     "\u003c/script\u003e\u003c!-- \u0026 --\u003e"
     """
-    text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str)
+    text = json.dumps(
+        _replace_non_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=str
+    )
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return Markup(text)
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     """The value with null for every number that JSON cannot hold."""
     # The data of a page are hundreds of thousands of texts and numbers, and few of anything else.
     kind = type(value)
     if kind is str or kind is int or value is None:
         return value
     if kind is dict or isinstance(value, Mapping):
-        return {key: _finite(held) for key, held in value.items()}
+        return {key: _replace_non_finite(held) for key, held in value.items()}
     if kind is list or kind is tuple or isinstance(value, list | tuple):
-        return [_finite(held) for held in value]
+        return [_replace_non_finite(held) for held in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -355,6 +357,6 @@ def _template(name: str) -> str:
     return (files("sonde.report") / name).read_text(encoding="utf-8")
 
 
-def asset(name: str) -> Markup:
+def load_asset(name: str) -> Markup:
     """A style sheet or script of this package, as it is."""
     return Markup(_template(name))

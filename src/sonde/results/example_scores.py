@@ -13,21 +13,21 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from sonde.results.scores import Score, rows_of
+from sonde.results.scores import Score, estimates_to_scores
 from sonde.stats.estimate import (
     Clusters,
     Contributions,
     Statistic,
-    added_up,
+    cluster_sums,
+    estimate_ratios,
     jackknife,
-    left_out_one,
-    of_ratios,
-    ratios,
-    sums_of,
+    leave_one_out,
+    ratio_contributions,
+    sum_by_cluster,
 )
 from sonde.stats.intervals import DIFFERENCE_OF, Kind
 from sonde.stats.metrics import r_squared, r_squared_difference, weighted_spearman
-from sonde.stats.resampling import BySeed, between_seeds, bootstrap, trained_difference, trained_mean
+from sonde.stats.resampling import BySeed, bootstrap, difference_by_seed, mean_by_seed, seed_variance
 
 Fields = Mapping[str, Any]
 """Columns of a score by name."""
@@ -49,11 +49,11 @@ def mean_rows(
         fields: Columns of the score of each row.
         kind: Kind of the values.
     """
-    sums = sums_of(np.asarray(values, dtype=np.float64), clusters)
-    templates = [dataclasses.replace(template, **own) for own in fields]
-    parts = of_ratios(sums, np.unique(clusters), kind)
+    sums = cluster_sums(np.asarray(values, dtype=np.float64), clusters)
+    templates = [dataclasses.replace(template, **row_fields) for row_fields in fields]
+    parts = ratio_contributions(sums, np.unique(clusters), kind)
     counts = [values.shape[1]] * len(templates)
-    return list(rows_of(ratios(sums, kind), templates, counts, contributions=parts))
+    return list(estimates_to_scores(estimate_ratios(sums, kind), templates, counts, contributions=parts))
 
 
 def share_rows(
@@ -61,7 +61,7 @@ def share_rows(
     values: Sequence[str] | np.ndarray,
     clusters: Clusters,
     dimension: str,
-    among: Sequence[str] | None = None,
+    categories: Sequence[str] | None = None,
 ) -> list[Score]:
     """Compute the share of examples that have each value; the value becomes a dimension.
 
@@ -72,14 +72,14 @@ def share_rows(
         dimension: Name of the dimension.
         categories: The values; None takes those that occur.
     """
-    asked = sorted(set(values)) if among is None else among
-    fields = [{"dimensions": (*template.dimensions, (dimension, value))} for value in asked]
-    held = np.asarray(values, object) == np.array(asked, object)[:, None]
-    return mean_rows(template, held, clusters, fields)
+    levels = sorted(set(values)) if categories is None else categories
+    fields = [{"dimensions": (*template.dimensions, (dimension, value))} for value in levels]
+    matches = np.asarray(values, object) == np.array(levels, object)[:, None]
+    return mean_rows(template, matches, clusters, fields)
 
 
 def trained_rows(
-    template: Score, values: BySeed, clusters: Clusters, *, less: BySeed | None = None
+    template: Score, values: BySeed, clusters: Clusters, *, baseline: BySeed | None = None
 ) -> list[Score]:
     """Compute the mean over seeds and examples of numbers in [0, 1], or the difference of two such means.
 
@@ -92,17 +92,21 @@ def trained_rows(
     Returns:
         One score, whose interval holds both seeds and clusters.
     """
-    own = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    apart, sides, kind = own.mean(0), [own], "proportion"
-    if less is None:
-        found = trained_mean(own, clusters)
+    seed_values = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    example_means, sides, kind = seed_values.mean(0), [seed_values], "proportion"
+    if baseline is None:
+        estimates = mean_by_seed(seed_values, clusters)
     else:
-        other = np.atleast_2d(np.asarray(less, dtype=np.float64))
-        found = trained_difference(own, other, clusters)
-        apart, sides, kind = apart - other.mean(0), [own, other], "difference"
-    noise = tuple(term for side in sides if (term := between_seeds(side))[1])
-    parts = of_ratios(sums_of(apart[None], clusters), np.unique(clusters), kind, noise)
-    return list(rows_of(found, [template], [own.shape[1]], contributions=parts))
+        baseline_values = np.atleast_2d(np.asarray(baseline, dtype=np.float64))
+        estimates = difference_by_seed(seed_values, baseline_values, clusters)
+        example_means, sides, kind = (
+            example_means - baseline_values.mean(0),
+            [seed_values, baseline_values],
+            "difference",
+        )
+    noise = tuple(term for side in sides if (term := seed_variance(side))[1])
+    parts = ratio_contributions(cluster_sums(example_means[None], clusters), np.unique(clusters), kind, noise)
+    return list(estimates_to_scores(estimates, [template], [seed_values.shape[1]], contributions=parts))
 
 
 def statistic_rows(
@@ -134,53 +138,57 @@ def statistic_rows(
     """
     parts: list[Contributions] | None = None
     if seed is not None:
-        found = bootstrap(statistic, sums, weight, np.random.default_rng(seed), kind)
+        estimates = bootstrap(statistic, sums, weight, np.random.default_rng(seed), kind)
     else:
         dense = sums.toarray() if isinstance(sums, sparse.csr_array) else sums
-        found = jackknife(statistic, dense, weight, kind)
+        estimates = jackknife(statistic, dense, weight, kind)
         if clusters is not None:
-            moved = left_out_one(statistic, dense)
-            parts = [Contributions(clusters=clusters, weight=weight, moved=moved, kind=kind)]
-    return list(rows_of(found, [template], [weight.sum() if n is None else n], contributions=parts))
+            deviations = leave_one_out(statistic, dense)
+            parts = [Contributions(clusters=clusters, weight=weight, deviations=deviations, kind=kind)]
+    return list(
+        estimates_to_scores(estimates, [template], [weight.sum() if n is None else n], contributions=parts)
+    )
 
 
 def r2_rows(
     template: Score,
     gold: Float[np.ndarray, " example"],
-    predicted: Float[np.ndarray, "row example"],
+    predictions: Float[np.ndarray, "row example"],
     clusters: Clusters,
     fields: Sequence[Fields] = ({},),
 ) -> list[Score]:
     """Compute the share of a number's variance that predictions explain, one score a row of predictions."""
-    centred = gold - gold.mean()
+    deviations = gold - gold.mean()
     rows: list[Score] = []
-    for values, own in zip(predicted, fields, strict=True):
-        columns = np.column_stack([np.ones(len(gold)), centred, centred**2, (gold - values) ** 2])
-        kept, totals = added_up(columns, clusters)
-        named = dataclasses.replace(template, **own)
-        rows += statistic_rows(named, r_squared, totals, totals[:, 0], "r2", clusters=kept)
+    for values, row_fields in zip(predictions, fields, strict=True):
+        columns = np.column_stack([np.ones(len(gold)), deviations, deviations**2, (gold - values) ** 2])
+        cluster_names, totals = sum_by_cluster(columns, clusters)
+        row_template = dataclasses.replace(template, **row_fields)
+        rows += statistic_rows(row_template, r_squared, totals, totals[:, 0], "r2", clusters=cluster_names)
     return rows
 
 
 def r2_difference_rows(
     template: Score,
     gold: Float[np.ndarray, " example"],
-    predicted: Float[np.ndarray, " example"],
-    other: Float[np.ndarray, " example"],
+    predictions: Float[np.ndarray, " example"],
+    other_predictions: Float[np.ndarray, " example"],
     clusters: Clusters,
 ) -> list[Score]:
     """Compute how much more variance one set of predictions explains than another, paired by example."""
-    centred = gold - gold.mean()
-    errors = [(gold - values) ** 2 for values in (predicted, other)]
-    kept, totals = added_up(np.column_stack([np.ones(len(gold)), centred, centred**2, *errors]), clusters)
+    deviations = gold - gold.mean()
+    errors = [(gold - values) ** 2 for values in (predictions, other_predictions)]
+    cluster_names, totals = sum_by_cluster(
+        np.column_stack([np.ones(len(gold)), deviations, deviations**2, *errors]), clusters
+    )
     kind = DIFFERENCE_OF["r2"]
-    return statistic_rows(template, r_squared_difference, totals, totals[:, 0], kind, clusters=kept)
+    return statistic_rows(template, r_squared_difference, totals, totals[:, 0], kind, clusters=cluster_names)
 
 
 def spearman_rows(
     template: Score,
     gold: Float[np.ndarray, " example"],
-    predicted: Float[np.ndarray, " example"],
+    predictions: Float[np.ndarray, " example"],
     clusters: Clusters,
     seed: int,
 ) -> list[Score]:
@@ -190,7 +198,7 @@ def spearman_rows(
     owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))))
 
     def statistic(weights: Float[np.ndarray, "replicate example"]) -> Float[np.ndarray, " replicate"]:
-        return np.array([weighted_spearman(gold, predicted, weight) for weight in weights])
+        return np.array([weighted_spearman(gold, predictions, weight) for weight in weights])
 
     return statistic_rows(
         template, statistic, owners, np.bincount(owner).astype(np.float64), "correlation", seed=seed

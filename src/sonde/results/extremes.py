@@ -24,12 +24,12 @@ from scipy.special import stdtrit
 from sonde.results.text_format import join_names
 from sonde.stats.intervals import LEVEL
 from sonde.stats.power import POWER, degrees_of_freedom
-from sonde.stats.verdict import verdict_allowed
+from sonde.stats.verdict import allows_verdict
 
 Row = Mapping[str, Any]
 
 
-_LISTED = 3
+_MAX_NAMES = 3
 """Numbers of a set that a sentence names."""
 
 
@@ -46,7 +46,7 @@ class Extreme:
 
     rows: tuple[Row, ...]
     among: int
-    unjudged: int
+    n_without_verdict: int
     detectable: float = math.nan
 
     @property
@@ -55,13 +55,13 @@ class Extreme:
         return len(self.rows) == 1
 
     @property
-    def is_told(self) -> bool:
+    def is_distinguishable(self) -> bool:
         """Return whether any number is surely not the extreme."""
         return len(self.rows) < self.among
 
 
 def find_extreme(
-    rows: Iterable[Row], *, largest: bool = True, ends: int = 1, of_one_whole: bool = False
+    rows: Iterable[Row], *, largest: bool = True, ends: int = 1, are_shares: bool = False
 ) -> Extreme | None:
     """Find the highest number and those that cannot be told from it.
 
@@ -75,27 +75,31 @@ def find_extreme(
     Returns:
         None where fewer than two numbers allow a verdict.
     """
-    held = list(rows)
-    judged = [row for row in held if verdict_allowed(row) and row["ci_low"] < row["ci_high"]]
-    if len(judged) < 2:
+    scores = list(rows)
+    candidates = [row for row in scores if allows_verdict(row) and row["ci_low"] < row["ci_high"]]
+    if len(candidates) < 2:
         return None
-    judged.sort(key=lambda row: -row["value"] if largest else row["value"])
+    candidates.sort(key=lambda row: -row["value"] if largest else row["value"])
     sign = 1.0 if largest else -1.0
-    values = np.array([sign * row["value"] for row in judged])
-    low, high = _distances(judged, comparisons=(len(judged) - 1) * ends)
-    down, up = (low, high) if largest else (high, low)
+    values = np.array([sign * row["value"] for row in candidates])
+    low, high = _distances(candidates, comparisons=(len(candidates) - 1) * ends)
+    lower_distance, upper_distance = (low, high) if largest else (high, low)
     # The distance of each number (a column) below each other (a row), and what chance allows of it.
-    behind = values[:, None] - values
-    allowed = down[:, None] + up if of_one_whole else np.hypot(down[:, None], up)
-    kept = np.flatnonzero((behind <= allowed).all(axis=0))
+    gaps = values[:, None] - values
+    limits = (
+        lower_distance[:, None] + upper_distance
+        if are_shares
+        else np.hypot(lower_distance[:, None], upper_distance)
+    )
+    ties = np.flatnonzero((gaps <= limits).all(axis=0))
     # Of the first: what chance allows of each other's lead, and what the power asks for beyond it.
-    df = np.array([max(degrees_of_freedom(row), 1.0) for row in judged])
-    errors = (low + high) / 2 / stdtrit(df, 1 - (1 - LEVEL) / 2 / ((len(judged) - 1) * ends))
-    reach = allowed[0, 1:] + stdtrit(np.minimum(df[0], df[1:]), POWER) * np.hypot(errors[0], errors[1:])
+    df = np.array([max(degrees_of_freedom(row), 1.0) for row in candidates])
+    errors = (low + high) / 2 / stdtrit(df, 1 - (1 - LEVEL) / 2 / ((len(candidates) - 1) * ends))
+    reach = limits[0, 1:] + stdtrit(np.minimum(df[0], df[1:]), POWER) * np.hypot(errors[0], errors[1:])
     return Extreme(
-        rows=tuple(judged[place] for place in kept.tolist()),
-        among=len(judged),
-        unjudged=len(held) - len(judged),
+        rows=tuple(candidates[index] for index in ties.tolist()),
+        among=len(candidates),
+        n_without_verdict=len(scores) - len(candidates),
         detectable=float(reach.max()),
     )
 
@@ -104,9 +108,9 @@ def _distances(
     rows: Sequence[Row], comparisons: int
 ) -> tuple[Float[np.ndarray, " row"], Float[np.ndarray, " row"]]:
     """Return the distances from each value to the ends of its interval, widened for several comparisons."""
-    wider = np.array([bonferroni_factor(row, comparisons) for row in rows])
+    factors = np.array([bonferroni_factor(row, comparisons) for row in rows])
     low, high = (
-        np.array([abs(row[end] - row["value"]) for row in rows]) * wider for end in ("ci_low", "ci_high")
+        np.array([abs(row[end] - row["value"]) for row in rows]) * factors for end in ("ci_low", "ci_high")
     )
     return low, high
 
@@ -118,21 +122,21 @@ def bonferroni_factor(row: Row, comparisons: int) -> float:
     return float(stdtrit(df, 1 - tail / max(comparisons, 1)) / stdtrit(df, 1 - tail))
 
 
-def widen(row: Row, among: int) -> dict[str, Any]:
+def widen(row: Row, n_comparisons: int) -> dict[str, Any]:
     """Return a score with the interval that holds for the best of several.
 
     Args:
         row: The score.
         n_comparisons: Number of scores of which it is the best.
     """
-    if among < 2 or row["ci_low"] is None or row["ci_high"] is None:
+    if n_comparisons < 2 or row["ci_low"] is None or row["ci_high"] is None:
         return dict(row)
-    wider = bonferroni_factor(row, among)
-    ends = {end: row["value"] + wider * (row[end] - row["value"]) for end in ("ci_low", "ci_high")}
+    factor = bonferroni_factor(row, n_comparisons)
+    ends = {end: row["value"] + factor * (row[end] - row["value"]) for end in ("ci_low", "ci_high")}
     return {**row, **ends}
 
 
-def split_at(
+def split_by_threshold(
     rows: Iterable[Row], threshold: float
 ) -> tuple[tuple[Row, ...], tuple[Row, ...], tuple[Row, ...]]:
     """Split scores into those surely above a threshold, those surely below it, and the others.
@@ -141,35 +145,35 @@ def split_at(
         rows: Scores; those that allow no verdict are among the others.
         threshold: Threshold of the value. Each interval is widened so that all of them hold at once.
     """
-    held = list(rows)
-    above: list[Row] = []
-    below: list[Row] = []
-    neither: list[Row] = []
-    for row in held:
-        if not verdict_allowed(row):
-            neither.append(row)
+    scores = list(rows)
+    higher_rows: list[Row] = []
+    lower_rows: list[Row] = []
+    undecided_rows: list[Row] = []
+    for row in scores:
+        if not allows_verdict(row):
+            undecided_rows.append(row)
             continue
-        wide = widen(row, len(held))
+        wide = widen(row, len(scores))
         low, high = wide["ci_low"], wide["ci_high"]
         if low is not None and low > threshold:
-            above.append(row)
+            higher_rows.append(row)
         elif high is not None and high < threshold:
-            below.append(row)
+            lower_rows.append(row)
         else:
-            neither.append(row)
-    return tuple(above), tuple(below), tuple(neither)
+            undecided_rows.append(row)
+    return tuple(higher_rows), tuple(lower_rows), tuple(undecided_rows)
 
 
-def list_names(names: Sequence[str], shown: int = _LISTED) -> str:
+def shorten_names(names: Sequence[str], maximum: int = _MAX_NAMES) -> str:
     """Join names for a sentence; beyond ``maximum`` the rest is counted.
 
     >>> shorten_names(["a"]), shorten_names(["a", "b", "c"]), shorten_names(["a", "b", "c", "d", "e"])
     ('a', 'a, b and c', 'a, b, c and 2 others')
     """
-    if len(names) <= shown:
+    if len(names) <= maximum:
         return join_names(names)
-    rest = len(names) - shown
-    return f"{', '.join(names[:shown])} and {rest} other{'s' * (rest > 1)}"
+    rest = len(names) - maximum
+    return f"{', '.join(names[:maximum])} and {rest} other{'s' * (rest > 1)}"
 
 
 def list_layers(layers: Iterable[int]) -> str:
@@ -184,9 +188,9 @@ def list_layers(layers: Iterable[int]) -> str:
             runs[-1].append(layer)
         else:
             runs.append([layer])
-    named = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
-    several = sum(map(len, runs)) > 1
-    return f"layer{'s' * several} {join_names(named)}"
+    texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    is_plural = sum(map(len, runs)) > 1
+    return f"layer{'s' * is_plural} {join_names(texts)}"
 
 
 def describe_extreme(
@@ -205,15 +209,15 @@ def describe_extreme(
         ``"X (7.1 [6.8, 7.4] bits) surprises most"``, or ``"X (...), Y (...) and 3 others cannot be told apart
         at the top"``, or ``"which surprises most cannot be told (a lead of 0.4 bits would have been)"``.
     """
-    if not extreme.is_told:
-        return f"which {verb} cannot be told{_lead_told(extreme, figures)}"
+    if not extreme.is_distinguishable:
+        return f"which {verb} cannot be told{_describe_detectable_lead(extreme, figures)}"
     names = [f"{label(row)} ({figures(row)})" for row in extreme.rows]
     if extreme.is_single:
         return f"{names[0]} {verb}"
-    return f"{list_names(names)} cannot be told apart at the {end}"
+    return f"{shorten_names(names)} cannot be told apart at the {end}"
 
 
-def _lead_told(extreme: Extreme, figures: Callable[[Row], str]) -> str:
+def _describe_detectable_lead(extreme: Extreme, figures: Callable[[Row], str]) -> str:
     """Describe the lead that would have been found, in brackets after a blank."""
     lead = extreme.detectable
     if not math.isfinite(lead):
@@ -244,24 +248,26 @@ def describe_ends(
     Returns:
         Empty where fewer than two numbers allow a verdict.
     """
-    held = list(rows)
-    highest = find_extreme(held, ends=2)
-    lowest = find_extreme(held, largest=False, ends=2)
+    scores = list(rows)
+    highest = find_extreme(scores, ends=2)
+    lowest = find_extreme(scores, largest=False, ends=2)
     if highest is None or lowest is None:
         return ""
-    if not highest.is_told and not lowest.is_told:
-        lead = _lead_told(max(highest, lowest, key=lambda extreme: extreme.detectable), figures)
+    if not highest.is_distinguishable and not lowest.is_distinguishable:
+        lead = _describe_detectable_lead(
+            max(highest, lowest, key=lambda extreme: extreme.detectable), figures
+        )
         return (
-            f"Which of {count_compared(highest, noun)} {verbs[0]}, and which {verbs[1]}, cannot be told{lead}"
+            f"Which of {format_subject(highest, noun)} {verbs[0]}, and which {verbs[1]}, cannot be told{lead}"
         )
     clauses = [
         describe_extreme(highest, label, figures, verb=verbs[0], end="top"),
         describe_extreme(lowest, label, figures, verb=verbs[1], end="bottom"),
     ]
     start = f"In {unit}, of" if unit else "Of"
-    return f"{start} {count_compared(highest, noun)}, {'; '.join(clauses)}"
+    return f"{start} {format_subject(highest, noun)}, {'; '.join(clauses)}"
 
 
-def count_compared(extreme: Extreme, noun: str) -> str:
+def format_subject(extreme: Extreme, noun: str) -> str:
     """Format the number of scores compared, for example ``"the 18 constructs that allow a verdict"``."""
-    return f"the {extreme.among:,} {noun}{' that allow a verdict' if extreme.unjudged else ''}"
+    return f"the {extreme.among:,} {noun}{' that allow a verdict' if extreme.n_without_verdict else ''}"

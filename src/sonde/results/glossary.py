@@ -9,6 +9,6 @@ from importlib.resources import files
 
 
 @cache
-def glossary() -> Mapping[str, str]:
+def load_glossary() -> Mapping[str, str]:
     """Load the meaning of each term, in one clause, in alphabetical order."""
     return tomllib.loads((files("sonde.results") / "glossary.toml").read_text(encoding="utf-8"))

@@ -18,15 +18,22 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 from sonde.results.schema import Dimensions
-from sonde.results.scores import Score, rows_of
-from sonde.stats.estimate import ClusterSums, Contributions, Estimates, differences, of_ratios, ratios
-from sonde.stats.intervals import DIFFERENCE_OF, Column, Kind
-from sonde.stats.resampling import noise_of_draws, over_draws
+from sonde.results.scores import Score, estimates_to_scores
+from sonde.stats.estimate import (
+    ClusterSums,
+    Contributions,
+    Estimates,
+    estimate_differences,
+    estimate_ratios,
+    ratio_contributions,
+)
+from sonde.stats.intervals import DIFFERENCE_OF, GroupValues, Kind
+from sonde.stats.resampling import add_draw_noise, control_draw_variance
 
-Table = pl.DataFrame | pl.LazyFrame
+Frame = pl.DataFrame | pl.LazyFrame
 
 
-By = str | Sequence[str] | Mapping[str, pl.Expr]
+GroupBy = str | Sequence[str] | Mapping[str, pl.Expr]
 """Columns that form groups and become dimensions of the scores; a mapping gives expressions by name."""
 
 
@@ -52,28 +59,28 @@ class Mean:
     of: pl.Expr
     kind: Kind = "proportion"
     per: pl.Expr | None = None
-    less: pl.Expr | None = None
+    baseline: pl.Expr | None = None
     squares: pl.Expr | None = None
     draws: Sequence[pl.Expr] = ()
     factor: float = 1.0
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def estimated(self) -> Kind:
+    def estimate_kind(self) -> Kind:
         """Return the kind of the estimate: that of the values, or of their difference."""
-        return self.kind if self.less is None else DIFFERENCE_OF[self.kind]
+        return self.kind if self.baseline is None else DIFFERENCE_OF[self.kind]
 
 
 def means(
-    frame: Table,
-    wanted: Iterable[Mean],
+    frame: Frame,
+    mean_specs: Iterable[Mean],
     template: Score,
     *,
-    by: By = (),
+    by: GroupBy = (),
     columns: Sequence[str] = (),
     cluster: str = "cluster",
     minimum: int = 1,
-    counted: pl.Expr | None = None,
+    size: pl.Expr | None = None,
 ) -> Iterator[Score]:
     """Compute each mean in each group, with its interval: mean by mean, groups in order.
 
@@ -89,22 +96,22 @@ def means(
         minimum: Smallest total of ``size`` that a group needs.
         size: Summed over rows; None counts them.
     """
-    asked = list(wanted)
-    held = _added(frame, asked, by, columns, cluster, minimum, counted)
-    templates = held.templates(template)
-    for place, one in enumerate(asked):
-        weights = held.of("w", place)
-        found, parts = held.estimates(one, place), held.contributions(one, place)
-        yield from _rows(found, one, templates, weights.total(weights.w), parts)
+    specs = list(mean_specs)
+    sums = _sum_groups(frame, specs, by, columns, cluster, minimum, size)
+    templates = sums.templates(template)
+    for index, spec in enumerate(specs):
+        weights = sums.column_sums("w", index)
+        estimates, parts = sums.estimates(spec, index), sums.contributions(spec, index)
+        yield from _build_scores(estimates, spec, templates, weights.total(weights.w), parts)
 
 
 def mean_differences(
-    frame: Table,
-    wanted: Iterable[Mean],
+    frame: Frame,
+    mean_specs: Iterable[Mean],
     template: Score,
-    between: tuple[str, Any, Any],
+    contrast: tuple[str, Any, Any],
     *,
-    by: By = (),
+    by: GroupBy = (),
     columns: Sequence[str] = (),
     cluster: str = "cluster",
 ) -> Iterator[Score]:
@@ -120,31 +127,31 @@ def mean_differences(
         columns: As for `means`.
         cluster: As for `means`.
     """
-    column, *values = between
-    asked = list(wanted)
+    column, *values = contrast
+    specs = list(mean_specs)
     sides = [pl.col(column) == value for value in values]
     split = [
         dataclasses.replace(
-            one,
-            of=pl.when(side).then(one.of),
-            draws=[pl.when(side).then(draw) for draw in one.draws],
+            spec,
+            of=pl.when(side).then(spec.of),
+            draws=[pl.when(side).then(draw) for draw in spec.draws],
         )
         for side in sides
-        for one in asked
+        for spec in specs
     ]
-    held = _added(frame.filter(pl.any_horizontal(sides)), split, by, columns, cluster)
-    written = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
-    templates = held.templates(template.within((column, "-".join(written))))
-    for place, one in enumerate(asked):
-        first, second = held.of("x", place), held.of("x", len(asked) + place)
-        found = differences(first, second, DIFFERENCE_OF[one.kind])
-        drawn = held.drawn(one, place) - held.drawn(one, len(asked) + place)
-        found = over_draws(found, DIFFERENCE_OF[one.kind], drawn, first)
-        yield from _rows(found, one, templates, first.total(first.w) + second.total(second.w))
+    sums = _sum_groups(frame.filter(pl.any_horizontal(sides)), split, by, columns, cluster)
+    labels = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    templates = sums.templates(template.within((column, "-".join(labels))))
+    for index, spec in enumerate(specs):
+        first, second = sums.column_sums("x", index), sums.column_sums("x", len(specs) + index)
+        estimates = estimate_differences(first, second, DIFFERENCE_OF[spec.kind])
+        draw_values = sums.draw_means(spec, index) - sums.draw_means(spec, len(specs) + index)
+        estimates = add_draw_noise(estimates, DIFFERENCE_OF[spec.kind], draw_values, first)
+        yield from _build_scores(estimates, spec, templates, first.total(first.w) + second.total(second.w))
 
 
 def cells(
-    frame: Table, values: Sequence[pl.Expr], by: Sequence[str], *, cluster: str = "cluster"
+    frame: Frame, values: Sequence[pl.Expr], cell_columns: Sequence[str], *, cluster: str = "cluster"
 ) -> sparse.csr_array:
     """Sum values by cluster and cell, for statistics of several sums at once.
 
@@ -158,15 +165,20 @@ def cells(
         ``cluster (value cell)``: a row a cluster, and in it the cells of the first value, then those of the
         second. Cells are all combinations of what the columns hold, in order, the last column fastest.
     """
-    added = [value.cast(pl.Float64).sum().alias(f"v{place}") for place, value in enumerate(values)]
-    sums = _collected(frame.lazy().group_by(cluster, *by).agg(added), frame).sort(cluster, *by)
-    row, *codes = (_codes(sums[column]) for column in (cluster, *by))
+    sum_exprs = [value.cast(pl.Float64).sum().alias(f"v{index}") for index, value in enumerate(values)]
+    sums = _collect(frame.lazy().group_by(cluster, *cell_columns).agg(sum_exprs), frame).sort(
+        cluster, *cell_columns
+    )
+    row, *codes = (_dense_codes(sums[column]) for column in (cluster, *cell_columns))
     sizes = [int(code.max(initial=0)) + 1 for code in codes]
     cell, size = np.ravel_multi_index(codes, sizes), int(np.prod(sizes))
     table = sparse.coo_array(
         (
-            np.concatenate([sums[f"v{place}"].to_numpy() for place in range(len(values))]),
-            (np.tile(row, len(values)), np.concatenate([cell + size * at for at in range(len(values))])),
+            np.concatenate([sums[f"v{index}"].to_numpy() for index in range(len(values))]),
+            (
+                np.tile(row, len(values)),
+                np.concatenate([cell + size * index for index in range(len(values))]),
+            ),
         ),
         shape=(int(row.max(initial=0)) + 1, size * len(values)),
     )
@@ -188,133 +200,144 @@ class _Sums:
     groups: Sequence[tuple[Mapping[str, Any], Dimensions]]
     clusters: np.ndarray
 
-    def of(self, column: str, place: int) -> ClusterSums:
+    def column_sums(self, column: str, index: int) -> ClusterSums:
         """Return the sums of a column and the weights of the mean at ``index``."""
         group, cluster, x, w = (
-            self.sums[name].to_numpy() for name in ("_group", "_cluster", f"{column}{place}", f"w{place}")
+            self.sums[name].to_numpy() for name in ("_group", "_cluster", f"{column}{index}", f"w{index}")
         )
         return ClusterSums(group, cluster, x, w, len(self.groups))
 
-    def estimates(self, one: Mean, place: int) -> Estimates:
+    def estimates(self, spec: Mean, index: int) -> Estimates:
         """Estimate the mean at ``index`` in every group."""
-        own = self.of("x", place)
-        squares = self.of("s", place) if one.estimated == "difference" else None
+        value_sums = self.column_sums("x", index)
+        squares = self.column_sums("s", index) if spec.estimate_kind == "difference" else None
         total = None if squares is None else squares.total(squares.x)
-        if one.less is not None:
-            return differences(own, self.of("y", place), one.estimated, discordant=total)
-        return over_draws(ratios(own, one.kind, squares=total), one.kind, self.drawn(one, place), own)
+        if spec.baseline is not None:
+            return estimate_differences(
+                value_sums, self.column_sums("y", index), spec.estimate_kind, discordant=total
+            )
+        return add_draw_noise(
+            estimate_ratios(value_sums, spec.kind, squares=total),
+            spec.kind,
+            self.draw_means(spec, index),
+            value_sums,
+        )
 
-    def drawn(self, one: Mean, place: int) -> Float[np.ndarray, "draw group"]:
+    def draw_means(self, spec: Mean, index: int) -> Float[np.ndarray, "draw group"]:
         """Compute the mean at ``index`` in each of its random draws."""
-        held = [self.of(f"d{number}_", place) for number in range(len(one.draws))]
+        draw_sums = [self.column_sums(f"d{draw}_", index) for draw in range(len(spec.draws))]
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = [sums.total(sums.x) / sums.total(sums.w) for sums in held]
-        return np.array(found).reshape(len(found), len(self.groups))
+            values = [sums.total(sums.x) / sums.total(sums.w) for sums in draw_sums]
+        return np.array(values).reshape(len(values), len(self.groups))
 
-    def contributions(self, one: Mean, place: int) -> Iterator[Contributions]:
+    def contributions(self, spec: Mean, index: int) -> Iterator[Contributions]:
         """Return the contribution of each cluster to the mean at ``index``, group by group."""
-        own = self.of("x", place)
-        if one.less is not None:
-            own = dataclasses.replace(own, x=own.x - self.of("y", place).x)
-        parts = of_ratios(dataclasses.replace(own, x=own.x * one.factor), self.clusters, one.estimated)
-        drawn = self.drawn(one, place) * one.factor
-        if len(drawn) <= 1:
+        value_sums = self.column_sums("x", index)
+        if spec.baseline is not None:
+            value_sums = dataclasses.replace(value_sums, x=value_sums.x - self.column_sums("y", index).x)
+        parts = ratio_contributions(
+            dataclasses.replace(value_sums, x=value_sums.x * spec.factor), self.clusters, spec.estimate_kind
+        )
+        draw_values = self.draw_means(spec, index) * spec.factor
+        if len(draw_values) <= 1:
             return parts
         return (
-            dataclasses.replace(part, noise=((float(variance), len(drawn) - 1),))
-            for part, variance in zip(parts, noise_of_draws(drawn), strict=True)
+            dataclasses.replace(part, noise=((float(variance), len(draw_values) - 1),))
+            for part, variance in zip(parts, control_draw_variance(draw_values), strict=True)
         )
 
     def templates(self, template: Score) -> list[Score]:
         """Build the score template of each group."""
         return [
-            dataclasses.replace(template, dimensions=(*template.dimensions, *inner), **fields)
-            for fields, inner in self.groups
+            dataclasses.replace(template, dimensions=(*template.dimensions, *dimensions), **fields)
+            for fields, dimensions in self.groups
         ]
 
 
-def _added(
-    frame: Table,
-    asked: Sequence[Mean],
-    by: By,
+def _sum_groups(
+    frame: Frame,
+    specs: Sequence[Mean],
+    group_by: GroupBy,
     columns: Sequence[str],
     cluster: str,
     minimum: int = 1,
-    counted: pl.Expr | None = None,
+    size: pl.Expr | None = None,
 ) -> _Sums:
-    named = [by] if isinstance(by, str) else by
-    makes = named if isinstance(named, Mapping) else {name: pl.col(name) for name in named}
+    names = [group_by] if isinstance(group_by, str) else group_by
+    group_exprs = names if isinstance(names, Mapping) else {name: pl.col(name) for name in names}
     # The first key makes one group of all rows where there is no other.
-    values = [pl.lit(0), *map(pl.col, columns), *makes.values()]
-    keys = [f"_key{place}" for place in range(len(values))]
+    values = [pl.lit(0), *map(pl.col, columns), *group_exprs.values()]
+    keys = [f"_key{index}" for index in range(len(values))]
     # What is added up is made first: sums of plain columns are much faster than sums of expressions.
     rows = frame.lazy().select(
         *(value.alias(key) for key, value in zip(keys, values, strict=True)),
         pl.col(cluster).alias("_cluster"),
-        (pl.lit(1) if counted is None else counted).alias("_size"),
-        *(part for place, one in enumerate(asked) for part in _parts(one, place)),
+        (pl.lit(1) if size is None else size).alias("_size"),
+        *(part for index, spec in enumerate(specs) for part in _build_terms(spec, index)),
     )
-    sums = _collected(rows.drop_nulls(keys).group_by(*keys, "_cluster").sum(), frame)
+    sums = _collect(rows.drop_nulls(keys).group_by(*keys, "_cluster").sum(), frame)
     sizes = sums.group_by(keys).agg(pl.col("_size").sum()).filter(pl.col("_size") >= minimum)
     groups = sizes.sort(keys).with_row_index("_group")
-    held = sums.join(groups.select("_group", *keys), on=keys)
+    group_sums = sums.join(groups.select("_group", *keys), on=keys)
     dense = pl.col("_cluster").rank("dense").cast(pl.Int64) - 1
-    within = 1 + len(columns)
+    n_columns = 1 + len(columns)
     texts = groups.select(pl.col(keys).cast(pl.String)).rows()
     return _Sums(
-        held.with_columns(pl.col("_group").cast(pl.Int64), _cluster=dense).sort("_group", "_cluster"),
+        group_sums.with_columns(pl.col("_group").cast(pl.Int64), _cluster=dense).sort("_group", "_cluster"),
         [
             (
-                dict(zip(columns, own[1:within], strict=True)),
-                tuple(zip(makes, text[within:], strict=True)),
+                dict(zip(columns, key_values[1:n_columns], strict=True)),
+                tuple(zip(group_exprs, text[n_columns:], strict=True)),
             )
-            for own, text in zip(groups.select(keys).rows(), texts, strict=True)
+            for key_values, text in zip(groups.select(keys).rows(), texts, strict=True)
         ],
-        held["_cluster"].unique().sort().to_numpy(),
+        group_sums["_cluster"].unique().sort().to_numpy(),
     )
 
 
-def _rows(
-    found: Estimates,
-    one: Mean,
+def _build_scores(
+    estimates: Estimates,
+    spec: Mean,
     templates: Sequence[Score],
-    n: Column,
+    n: GroupValues,
     contributions: Iterable[Contributions] | None = None,
 ) -> Iterator[Score]:
-    fields = {"metric": one.metric, **({"seeds": len(one.draws)} if one.draws else {}), **one.fields}
-    return rows_of(found, templates, n, factor=one.factor, fields=fields, contributions=contributions)
+    fields = {"metric": spec.metric, **({"seeds": len(spec.draws)} if spec.draws else {}), **spec.fields}
+    return estimates_to_scores(
+        estimates, templates, n, factor=spec.factor, fields=fields, contributions=contributions
+    )
 
 
-def _parts(one: Mean, place: int) -> Iterator[pl.Expr]:
+def _build_terms(spec: Mean, index: int) -> Iterator[pl.Expr]:
     """Yield the expressions whose sums a mean needs."""
-    number = one.of.cast(pl.Float64)
-    known, apart = one.of.is_not_null(), number
-    sums = {"x": number, "w": pl.lit(1.0) if one.per is None else one.per}
-    sums |= {f"d{number}_": draw for number, draw in enumerate(one.draws)}
-    if one.less is not None:
-        sums["y"] = one.less.cast(pl.Float64)
-        known, apart = known & one.less.is_not_null(), number - sums["y"]
-    if one.estimated == "difference":
-        sums["s"] = apart**2 if one.squares is None else one.squares
-    for name, value in sums.items():
-        yield pl.when(known).then(value).cast(pl.Float64).alias(f"{name}{place}")
+    value = spec.of.cast(pl.Float64)
+    is_present, difference = spec.of.is_not_null(), value
+    sums = {"x": value, "w": pl.lit(1.0) if spec.per is None else spec.per}
+    sums |= {f"d{draw_index}_": draw for draw_index, draw in enumerate(spec.draws)}
+    if spec.baseline is not None:
+        sums["y"] = spec.baseline.cast(pl.Float64)
+        is_present, difference = is_present & spec.baseline.is_not_null(), value - sums["y"]
+    if spec.estimate_kind == "difference":
+        sums["s"] = difference**2 if spec.squares is None else spec.squares
+    for name, term in sums.items():
+        yield pl.when(is_present).then(term).cast(pl.Float64).alias(f"{name}{index}")
 
 
-def _collected(sums: pl.LazyFrame, source: Table) -> pl.DataFrame:
+def _collect(sums: pl.LazyFrame, source: Frame) -> pl.DataFrame:
     """Collect sums: streaming for lazy tables, in memory for the others."""
     return sums.collect(engine="streaming" if isinstance(source, pl.LazyFrame) else "in-memory")
 
 
-def _codes(series: pl.Series) -> Int[np.ndarray, " row"]:
+def _dense_codes(series: pl.Series) -> Int[np.ndarray, " row"]:
     return series.to_physical().rank("dense").cast(pl.Int64).to_numpy() - 1
 
 
-MATCHED = "matched"
+MATCHED_SHARE = "matched"
 """Metric: the share of one side's observations that lie in cells which the other side has too."""
 
 
-def matched_cells(
-    sums: pl.DataFrame, sides: tuple[str, str, str], by: Sequence[str], value: str, weight: str
+def match_cells(
+    sums: pl.DataFrame, sides: tuple[str, str, str], cell_columns: Sequence[str], value: str, weight: str
 ) -> pl.DataFrame:
     """Return the cells that both sides have.
 
@@ -337,26 +360,28 @@ def matched_cells(
         ``w``, is the matched difference.
     """
     column, *names = sides
-    one, other = (
-        sums.filter((pl.col(column) == name) & (pl.col(weight) > 0)).select(*by, value, weight)
+    first_side, second_side = (
+        sums.filter((pl.col(column) == name) & (pl.col(weight) > 0)).select(*cell_columns, value, weight)
         for name in names
     )
     a, b = pl.col(weight), pl.col(f"{weight}_right")
     w = a * b / (a + b)
     return (
-        one.join(other, on=list(by))
+        first_side.join(second_side, on=list(cell_columns))
         .select(
-            *by,
+            *cell_columns,
             w=w,
             first=pl.col(value) / a * w,
             second=pl.col(f"{value}_right") / b * w,
             held=a + b,
         )
-        .sort(by)
+        .sort(cell_columns)
     )
 
 
-def in_matched_cells(sums: pl.DataFrame, side: str, by: Sequence[str], weight: str) -> pl.DataFrame:
+def mark_matched_cells(
+    sums: pl.DataFrame, side: str, cell_columns: Sequence[str], weight: str
+) -> pl.DataFrame:
     """Add a column ``matched``: the weight of a cell that several sides have, else 0.
 
     Args:
@@ -365,8 +390,8 @@ def in_matched_cells(sums: pl.DataFrame, side: str, by: Sequence[str], weight: s
         cell_columns: Columns that form cells.
         weight: Column of the weights.
     """
-    sides = pl.col(side).filter(pl.col(weight) > 0).n_unique().over(by)
-    return sums.with_columns(pl.when(sides > 1).then(weight).otherwise(0).alias(MATCHED))
+    sides = pl.col(side).filter(pl.col(weight) > 0).n_unique().over(cell_columns)
+    return sums.with_columns(pl.when(sides > 1).then(weight).otherwise(0).alias(MATCHED_SHARE))
 
 
 _BATCH_ROWS = 25_000
@@ -378,7 +403,7 @@ _PENDING_ROWS = 50_000
 _QUANTUM = 2.0**-30
 
 
-def whole(value: pl.Expr) -> pl.Expr:
+def to_fixed_point(value: pl.Expr) -> pl.Expr:
     """Convert to fixed point (multiples of 2^-30), so that sums are independent of the order of rows.
 
     Nine decimals are finer than what models repeat; 2^63 of these units are 8.6e9.
@@ -386,23 +411,23 @@ def whole(value: pl.Expr) -> pl.Expr:
     return (value.cast(pl.Float64) / _QUANTUM).round().cast(pl.Int64)
 
 
-def whole_items(observations: pl.LazyFrame, item: str = "item_id") -> Iterator[pl.DataFrame]:
+def iterate_item_batches(observations: pl.LazyFrame, item: str = "item_id") -> Iterator[pl.DataFrame]:
     """Iterate batches that never split an item; at least one batch, even if it is empty.
 
     Args:
         observations: A table in which the rows of an item are adjacent.
         item: Column of the item ids.
     """
-    held = observations.head(0).collect()
+    buffer = observations.head(0).collect()
     for batch in observations.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True):
-        held = pl.concat([held, batch])
-        if held.height < _BATCH_ROWS:
+        buffer = pl.concat([buffer, batch])
+        if buffer.height < _BATCH_ROWS:
             continue
-        last = held[item] == held[item][-1]
+        last = buffer[item] == buffer[item][-1]
         if not last.all():
-            yield held.filter(~last)
-            held = held.filter(last)
-    yield held
+            yield buffer.filter(~last)
+            buffer = buffer.filter(last)
+    yield buffer
 
 
 @dataclass(slots=True)
@@ -424,15 +449,15 @@ class Accumulator:
         self._waiting.append(part)
         self._rows += part.height
         if self._rows > _PENDING_ROWS and len(self._waiting) > 1:
-            total = self.added()
+            total = self.merge_parts()
             # Where nearly every row is its own group, waiting longer saves work.
             self._waiting, self._rows = [total], max(0, total.height - _PENDING_ROWS // 2)
 
-    def added(self) -> pl.DataFrame:
+    def merge_parts(self) -> pl.DataFrame:
         """Merge all sums, in fixed point, one row a key, as another accumulator of these keys takes them."""
         return pl.concat(self._waiting).group_by(self.keys).sum()
 
     def total(self) -> pl.DataFrame:
         """Return all sums as real numbers, one row a key, sorted by key."""
-        frame = self.added().sort(self.keys)
+        frame = self.merge_parts().sort(self.keys)
         return frame.with_columns(pl.col(name) * _QUANTUM for name in self.real if name in frame.columns)

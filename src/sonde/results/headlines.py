@@ -18,15 +18,15 @@ from sonde.results.scores import LEFT_OUT
 from sonde.results.text_format import (
     NO_DIFFERENCE,
     TOO_LITTLE,
-    figures,
-    in_brackets,
-    in_figures,
-    plain_words,
-    too_little,
-    would_be_found,
+    bracket,
+    describe_detectable,
+    format_estimate,
+    format_name,
+    format_score,
+    insufficient_data_reason,
 )
-from sonde.stats.power import detectable_of
-from sonde.stats.verdict import amount, least_size, verdict_allowed, why_no_verdict
+from sonde.stats.power import detectable_from_score
+from sonde.stats.verdict import allows_verdict, classify_effect, minimum_effect, no_verdict_reason
 
 OUTCOMES: Mapping[str, str] = {
     "better": "better",
@@ -48,10 +48,10 @@ CUES_GAIN = "cues_gain"
 """Metric of the paired difference: the probe less local cues."""
 
 
-KEY = ("model", "task", "language")
+MODEL_KEY = ("model", "task", "language")
 
 
-_WORDS = {**OUTCOMES, "higher": "more from the states", "lower": "less from the states"}
+_OUTCOME_WORDS = {**OUTCOMES, "higher": "more from the states", "lower": "less from the states"}
 
 
 def describe_cues(accuracy: Row, cues: Row, gain: Row) -> str:
@@ -64,7 +64,7 @@ def describe_cues(accuracy: Row, cues: Row, gain: Row) -> str:
     """
     return (
         f"read from the states with {100 * accuracy['value']:.1f} %, from the word and its neighbours with "
-        f"{figures(cues, 100)} %: {compare_with_cues(gain)}, {figures(gain, 100, sign='+')} points"
+        f"{format_score(cues, 100)} %: {compare_with_cues(gain)}, {format_score(gain, 100, sign='+')} points"
     )
 
 
@@ -79,14 +79,14 @@ def compare_with_cues(gain: Row) -> str:
     >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": -0.02, "effective_clusters": 3.0})
     'too little data'
     """
-    if not verdict_allowed(gain):
+    if not allows_verdict(gain):
         return TOO_LITTLE
     low, high = gain["ci_low"], gain["ci_high"]
-    least = least_size(gain["metric"], gain["ci_method"] or "")
-    return _WORDS[amount(gain["value"], low, high, least, sure=low > 0 or high < 0)]
+    minimum = minimum_effect(gain["metric"], gain["ci_method"] or "")
+    return _OUTCOME_WORDS[classify_effect(gain["value"], low, high, minimum, is_sure=low > 0 or high < 0)]
 
 
-def cues_by_key(rows: pl.DataFrame) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
+def index_cues(rows: pl.DataFrame) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
     """Return the accuracy of local cues and the paired difference to it, by model, task and language.
 
     Args:
@@ -95,7 +95,8 @@ def cues_by_key(rows: pl.DataFrame) -> dict[tuple[Any, ...], tuple[dict[str, Any
     cues = rows.filter(control=LOCAL_CUES, metric="accuracy")
     gains = rows.filter(metric=CUES_GAIN, of_metric="accuracy")
     first, second = (
-        {tuple(row[name] for name in KEY): row for row in reversed(some.to_dicts())} for some in (cues, gains)
+        {tuple(row[name] for name in MODEL_KEY): row for row in reversed(frame.to_dicts())}
+        for frame in (cues, gains)
     )
     return {key: (row, second[key]) for key, row in first.items() if key in second}
 
@@ -107,11 +108,11 @@ Controls = dict[tuple[Any, ...], list[Row]]
 """Rows of controls by question, see `control_key`."""
 
 
-PLACES = ("side", "layer", "head")
+POSITION_COLUMNS = ("side", "layer", "head")
 """Columns of the position in a model."""
 
 
-QUALIFIERS = (
+QUALIFIER_COLUMNS = (
     "task", "split", "pooling", "metric", "of_metric", "compared_to", "k", "method", "matching",
     "aggregation", "objective", "weighting", "binning", "unit", "chosen",
 )  # fmt: skip
@@ -119,7 +120,7 @@ QUALIFIERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Headline:
     """The headline result of a lens for one model and language.
 
     Attributes:
@@ -142,20 +143,20 @@ class Finding:
     def tied(self) -> int:
         """Count the scores that cannot be told from the highest, with itself and those without a verdict."""
         extreme = find_extreme(self.values)
-        return self.among if extreme is None else len(extreme.rows) + extreme.unjudged
+        return self.among if extreme is None else len(extreme.rows) + extreme.n_without_verdict
 
     @property
-    def judged(self) -> Row:
+    def adjusted_row(self) -> Row:
         """Return ``row`` with the interval that holds for the highest of several scores (`widen`)."""
         return widen(self.row, self.among)
 
 
-def usable(scores: pl.DataFrame) -> pl.DataFrame:
+def select_finite(scores: pl.DataFrame) -> pl.DataFrame:
     """Select the rows whose value is finite."""
     return scores.filter(pl.col("value").is_not_null() & pl.col("value").is_finite())
 
 
-def findings(scores: pl.DataFrame) -> list[Finding]:
+def find_headlines(scores: pl.DataFrame) -> list[Headline]:
     """Find one headline result for each model and language, in the order of the table.
 
     The headline metric has an interval, covers the most data (without dimensions, layer and head before one
@@ -164,168 +165,179 @@ def findings(scores: pl.DataFrame) -> list[Finding]:
     Args:
         scores: The rows of one lens in the schema of ``scores.parquet``, those of controls included.
     """
-    rows = usable(scores).filter(pl.col("metric") != LEFT_OUT).to_dicts()
-    beside = controls_of(rows)
-    own = [row for row in rows if row["control"] is None]
-    if not own:
+    rows = select_finite(scores).filter(pl.col("metric") != LEFT_OUT).to_dicts()
+    controls = group_controls(rows)
+    model_rows = [row for row in rows if row["control"] is None]
+    if not model_rows:
         return []
-    chosen = _first(own, beside)
-    found: list[Finding] = []
-    for subject in dict.fromkeys((row["model"], row["language"]) for row in own):
-        held = [row for row in own if (row["model"], row["language"]) == subject]
-        asked = _question(chosen)
-        same = [row for row in held if _question(row) == asked]
-        if not same:
-            first = _first(held, beside)
-            asked = _question(first)
-            same = [row for row in held if _question(row) == asked]
+    headline_row = _select_first_row(model_rows, controls)
+    headlines: list[Headline] = []
+    for subject in dict.fromkeys((row["model"], row["language"]) for row in model_rows):
+        subject_rows = [row for row in model_rows if (row["model"], row["language"]) == subject]
+        question = _question_key(headline_row)
+        matches = [row for row in subject_rows if _question_key(row) == question]
+        if not matches:
+            first = _select_first_row(subject_rows, controls)
+            question = _question_key(first)
+            matches = [row for row in subject_rows if _question_key(row) == question]
         # Rows that nothing tells apart are no range: the first is taken.
-        same = same if dimension_names(same[0]) else same[:1]
-        highest = max(same, key=lambda row: row["value"])
-        found.append(Finding(row=highest, values=same, controls=answering(beside, highest)))
-    return found
+        matches = matches if dimension_names(matches[0]) else matches[:1]
+        highest = max(matches, key=lambda row: row["value"])
+        headlines.append(Headline(row=highest, values=matches, controls=find_controls(controls, highest)))
+    return headlines
 
 
-def controls_of(rows: Iterable[Row]) -> Controls:
+def group_controls(rows: Iterable[Row]) -> Controls:
     """Group rows of controls by the question that they answer."""
-    found: Controls = {}
+    controls: Controls = {}
     for row in rows:
         if row["control"] not in (None, LOCAL_CUES):
-            found.setdefault(place_of(row), []).append(row)
-    return found
+            controls.setdefault(control_key(row), []).append(row)
+    return controls
 
 
-def answering(controls: Controls, row: Row) -> list[Row]:
+def find_controls(controls: Controls, row: Row) -> list[Row]:
     """Return the controls of a row: those of the same layer and head, and those that have none."""
-    own = controls.get(place_of(row), [])
+    matches = controls.get(control_key(row), [])
     if row["layer"] is None and row["head"] is None:
-        return own
-    return own + controls.get(place_of({**row, "layer": None, "head": None}), [])
+        return matches
+    return matches + controls.get(control_key({**row, "layer": None, "head": None}), [])
 
 
-def place_of(row: Row) -> tuple[Any, ...]:
+def control_key(row: Row) -> tuple[Any, ...]:
     """Return the key that a control shares with the row that it controls."""
-    asked = tuple(row[name] for name in QUALIFIERS if name not in ("chosen", "method"))
-    values = tuple((one["name"], one["value"]) for one in row["dimensions"])
-    return (row["model"], row["language"], *asked, *(row[name] for name in PLACES), values)
+    question = tuple(row[name] for name in QUALIFIER_COLUMNS if name not in ("chosen", "method"))
+    values = tuple((dimension["name"], dimension["value"]) for dimension in row["dimensions"])
+    return (row["model"], row["language"], *question, *(row[name] for name in POSITION_COLUMNS), values)
 
 
 def dimension_names(row: Row) -> tuple[str, ...]:
     """Return the names of a row's dimensions, and of layer and head if it has them."""
-    return (*(one["name"] for one in row["dimensions"]), *(one for one in PLACES[1:] if row[one] is not None))
+    return (
+        *(dimension["name"] for dimension in row["dimensions"]),
+        *(name for name in POSITION_COLUMNS[1:] if row[name] is not None),
+    )
 
 
-def dimension_words(row: Row) -> str:
+def describe_dimensions(row: Row) -> str:
     """Describe a row's dimensions with their values, for example ``"depth 3, layer 2"``."""
-    named = [(one["name"], one["value"]) for one in row["dimensions"]]
-    named += [(name, row[name]) for name in PLACES[1:] if row[name] is not None]
-    return ", ".join(f"{plain_words(name)} {plain_words(value)}" for name, value in named)
+    pairs = [(dimension["name"], dimension["value"]) for dimension in row["dimensions"]]
+    pairs += [(name, row[name]) for name in POSITION_COLUMNS[1:] if row[name] is not None]
+    return ", ".join(f"{format_name(name)} {format_name(value)}" for name, value in pairs)
 
 
-def metric_words(row: Row) -> str:
+def format_metric(row: Row) -> str:
     """Format the metric, with ``k`` and ``of_metric``."""
-    of = f" of {plain_words(row['of_metric'])}" if row["of_metric"] else ""
+    of_metric = f" of {format_name(row['of_metric'])}" if row["of_metric"] else ""
     k = f" (k = {row['k']})" if row["k"] is not None else ""
-    return f"{plain_words(row['metric'])}{of}{k}"
+    return f"{format_name(row['metric'])}{of_metric}{k}"
 
 
-def control_words(row: Row) -> str:
+def format_control(row: Row) -> str:
     """Format a row of a control, for example ``"random weights 0.10 [0.08, 0.12]"``."""
-    return f"{plain_words(row['control'])} {in_figures(row)}"
+    return f"{format_name(row['control'])} {format_estimate(row)}"
 
 
-def sentence(finding: Finding, model: str = "") -> str:
+def describe_headline(headline: Headline, model: str = "") -> str:
     """Describe a headline result in a sentence, the same on page, terminal and notebook.
 
     Args:
         headline: The headline result.
         model: Name of the model; by default as the user named it.
     """
-    row = finding.row
-    task = f"{plain_words(row['task'])}, " if row["task"] else ""
+    row = headline.row
+    task = f"{format_name(row['task'])}, " if row["task"] else ""
     language = row["language"].capitalize() or "all languages"
-    subject = f"{plain_words(model or row['model'])} on {plain_words(language)}"
-    if finding.among > 1:
+    subject = f"{format_name(model or row['model'])} on {format_name(language)}"
+    if headline.among > 1:
         # A control of one value says nothing of the others.
-        of_all = [control for control in finding.controls if not dimension_words(control)]
-        return f"{subject}: {task}{metric_words(row)} has {_values(finding)}{_beside(of_all)}"
-    at = f" ({words})" if (words := dimension_words(row)) else ""
-    behind = (
+        rows = [control for control in headline.controls if not describe_dimensions(control)]
+        return f"{subject}: {task}{format_metric(row)} has {_format_values(headline)}{_format_controls(rows)}"
+    site = f" ({words})" if (words := describe_dimensions(row)) else ""
+    size = (
         f"over {row['n']:,} observation{'s' * (row['n'] != 1)} from {row['n_clusters']:,} "
         f"cluster{'s' * (row['n_clusters'] != 1)}"
     )
-    controls = _beside(finding.controls)
-    why = why_no_verdict(row)
-    verdict = f"{TOO_LITTLE}: {why}" if why else "a verdict is allowed"
-    return f"{subject}: {task}{metric_words(row)} is {in_figures(row)}{at}, {behind}{controls}; {verdict}"
+    controls = _format_controls(headline.controls)
+    reason = no_verdict_reason(row)
+    note = f"{TOO_LITTLE}: {reason}" if reason else "a verdict is allowed"
+    return f"{subject}: {task}{format_metric(row)} is {format_estimate(row)}{site}, {size}{controls}; {note}"
 
 
-def _beside(rows: Sequence[Row]) -> str:
+def _format_controls(rows: Sequence[Row]) -> str:
     """Format controls: the first few, and a count of the rest."""
-    controls = "".join(f"; control {control_words(row)}" for row in rows[:_CONTROLS])
-    more = len(rows) - _CONTROLS
-    return f"{controls} and {more} further control{'s' * (more > 1)} in the table" if more > 0 else controls
-
-
-def _values(finding: Finding) -> str:
-    """Describe several values: which are highest and lowest, as far as the intervals tell."""
-    said = describe_ends(
-        finding.values, dimension_words, in_figures, noun="values", verbs=("is the highest", "is the lowest")
+    controls = "".join(f"; control {format_control(row)}" for row in rows[:_MAX_CONTROLS])
+    remaining = len(rows) - _MAX_CONTROLS
+    return (
+        f"{controls} and {remaining} further control{'s' * (remaining > 1)} in the table"
+        if remaining > 0
+        else controls
     )
-    observations = [row["n"] for row in finding.values]
-    few, many = min(observations), max(observations)
-    each = f"{few:,} to {many:,}" if few < many else f"{few:,}"
-    values = f"{finding.among:,} values, over {each} observation{'s' * (each != '1')} each"
-    if not said:
-        lowest = min(finding.values, key=lambda row: row["value"])
-        ends = f"from {in_figures(lowest)} to {in_figures(finding.row)}"
-        why = why_no_verdict(finding.row) or "fewer than two of them can be compared"
-        return f"{values}, {ends}; {TOO_LITTLE}: {why}"
-    return f"{values}. {said}"
 
 
-_CONTROLS = 4
+def _format_values(headline: Headline) -> str:
+    """Describe several values: which are highest and lowest, as far as the intervals tell."""
+    ends_sentence = describe_ends(
+        headline.values,
+        describe_dimensions,
+        format_estimate,
+        noun="values",
+        verbs=("is the highest", "is the lowest"),
+    )
+    observations = [row["n"] for row in headline.values]
+    minimum, maximum = min(observations), max(observations)
+    range_text = f"{minimum:,} to {maximum:,}" if minimum < maximum else f"{minimum:,}"
+    values = f"{headline.among:,} values, over {range_text} observation{'s' * (range_text != '1')} each"
+    if not ends_sentence:
+        lowest = min(headline.values, key=lambda row: row["value"])
+        ends = f"from {format_estimate(lowest)} to {format_estimate(headline.row)}"
+        reason = no_verdict_reason(headline.row) or "fewer than two of them can be compared"
+        return f"{values}, {ends}; {TOO_LITTLE}: {reason}"
+    return f"{values}. {ends_sentence}"
 
 
-def _question(row: Row) -> tuple[Any, ...]:
+_MAX_CONTROLS = 4
+
+
+def _question_key(row: Row) -> tuple[Any, ...]:
     """Return the key of a row's question, without the values of its dimensions and its layer and head."""
-    return (*(row[name] for name in QUALIFIERS), row["side"], dimension_names(row))
+    return (*(row[name] for name in QUALIFIER_COLUMNS), row["side"], dimension_names(row))
 
 
-def _first(rows: Sequence[Row], beside: Controls) -> Row:
+def _select_first_row(rows: Sequence[Row], controls: Controls) -> Row:
     """Select the row that represents others; of equally ranked rows one with controls."""
     ranks = [_rank(row) for row in rows]
     best = min(ranks)
-    same = [row for row, rank in zip(rows, ranks, strict=True) if rank == best]
-    return next((row for row in same if answering(beside, row)), same[0])
+    ties = [row for row, rank in zip(rows, ranks, strict=True) if rank == best]
+    return next((row for row in ties if find_controls(controls, row)), ties[0])
 
 
 def _rank(row: Row) -> tuple[bool, bool, int]:
     low, high = row["ci_low"], row["ci_high"]
     unknown = low is None or high is None or not math.isfinite(high - low)
     # As many as `dimension_names` lists.
-    named = len(row["dimensions"]) + sum(row[one] is not None for one in PLACES[1:])
-    return unknown, bool(row["of_metric"]), named
+    n_dimensions = len(row["dimensions"]) + sum(row[name] is not None for name in POSITION_COLUMNS[1:])
+    return unknown, bool(row["of_metric"]), n_dimensions
 
 
 PERIOD = "period"
 
 
-BEFORE, AFTER, CHANGE = "before", "after", "after-before"
+BEFORE_CUTOFF, AFTER_CUTOFF, CUTOFF_CHANGE = "before", "after", "after-before"
 """Values of the dimension: both times, and by how much more the later one costs."""
 
 
-SEEN, NOT_SEEN = "contamination seen", "contamination not seen"
+CONTAMINATION_SEEN, CONTAMINATION_NOT_SEEN = "contamination seen", "contamination not seen"
 
 
-LIMIT = (
+CLAIM_LIMIT = (
     "a model that has read the older code predicts it better than matched newer code; other causes of drift "
     "over time are not excluded"
 )
 """The most that the comparison can show, in words."""
 
 
-def memory_seen(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = None) -> str:
+def contamination_verdict(change: Mapping[str, Any], control_change: Mapping[str, Any] | None = None) -> str:
     """Return whether code from before a cut-off date is memorised, in words.
 
     It is said to be where newer code costs more by an interval that excludes zero, and by more than it does
@@ -343,15 +355,15 @@ def memory_seen(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = No
         change: The score of the difference, later less earlier.
         control_change: The same difference for the model with random weights; None without that control.
     """
-    rows = [change] if beyond is None else [change, beyond]
+    rows = [change] if control_change is None else [change, control_change]
     for row in rows:
-        if why := too_little(row):
-            return why
-    seen = all(row["ci_low"] > 0 for row in rows)
-    return SEEN if seen else NOT_SEEN
+        if reason := insufficient_data_reason(row):
+            return reason
+    is_seen = all(row["ci_low"] > 0 for row in rows)
+    return CONTAMINATION_SEEN if is_seen else CONTAMINATION_NOT_SEEN
 
 
-def describe_memory(change: Mapping[str, Any], beyond: Mapping[str, Any] | None = None) -> str:
+def describe_contamination(change: Mapping[str, Any], control_change: Mapping[str, Any] | None = None) -> str:
     """Describe `contamination_verdict` in a sentence, with its meaning and the detectable difference.
 
     >>> row = {"value": 0.1, "ci_low": 0.08, "ci_high": 0.12, "effective_clusters": 12}
@@ -359,18 +371,18 @@ def describe_memory(change: Mapping[str, Any], beyond: Mapping[str, Any] | None 
     'Contamination not seen: no difference found by which newer code costs more than older code of the same \
 kind (0.03 bits or more would have been found).'
     """
-    said = memory_seen(change, beyond)
-    means = ""
-    if said == SEEN:
-        means = f": {LIMIT}"
-    elif said == NOT_SEEN:
-        last = beyond if beyond is not None and change["ci_low"] > 0 else change
-        told = would_be_found(detectable_of(last), digits=2, unit=" bits")
-        than = ", beyond that of random weights" if last is beyond else ""
-        means = f": newer code costs less than older code of the same kind{than}"
+    verdict = contamination_verdict(change, control_change)
+    meaning = ""
+    if verdict == CONTAMINATION_SEEN:
+        meaning = f": {CLAIM_LIMIT}"
+    elif verdict == CONTAMINATION_NOT_SEEN:
+        last = control_change if control_change is not None and change["ci_low"] > 0 else change
+        detectable = describe_detectable(detectable_from_score(last), digits=2, unit=" bits")
+        suffix = ", beyond that of random weights" if last is control_change else ""
+        meaning = f": newer code costs less than older code of the same kind{suffix}"
         if last["ci_high"] >= 0:
-            means = (
-                f": {NO_DIFFERENCE} by which newer code costs more than older code of the same kind{than}"
-                f"{in_brackets(told)}"
+            meaning = (
+                f": {NO_DIFFERENCE} by which newer code costs more than older code of the same kind{suffix}"
+                f"{bracket(detectable)}"
             )
-    return f"{said[0].upper()}{said[1:]}{means}."
+    return f"{verdict[0].upper()}{verdict[1:]}{meaning}."

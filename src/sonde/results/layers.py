@@ -3,8 +3,8 @@
 The layer is the one that validation chose. Tested examples say two things of it: whether it is beyond the
 control that validation chose, and which layers are surely less accurate, both paired by example and clustered
 (`sonde.stats.resampling.difference_by_seed`). What is said of several layers holds for all of them at once
-(Bonferroni, `sonde.results.extremes.split_by_threshold`), so that the remaining set holds the truly best layer
-in at least 95 of 100 samples, and labels without meaning are called encoded in at most 5.
+(Bonferroni, `sonde.results.extremes.split_by_threshold`), so that the remaining set holds the truly best
+layer in at least 95 of 100 samples, and labels without meaning are called encoded in at most 5.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 import polars as pl
 
-from sonde.results.extremes import list_layers, split_at
-from sonde.results.schema import SELECTION, dimensions_are, dimensions_named
-from sonde.stats.verdict import amount, least_size, verdict_allowed
+from sonde.results.extremes import list_layers, split_by_threshold
+from sonde.results.schema import SELECTION, has_dimension_names, has_dimensions
+from sonde.stats.verdict import allows_verdict, classify_effect, minimum_effect
 
 Row = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ THIRDS = ("early", "middle", "late")
 
 _ACCURACY, _GAIN = "accuracy", "gain"
 _KEY = ("model", "task", "language")
-_FIRST = ("corpus_hash", "pooling")
+_FIRST_COLUMNS = ("corpus_hash", "pooling")
 """Of several the first is meant."""
 
 
@@ -63,7 +63,7 @@ class LayerScore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerAccount:
+class LayerSummary:
     """Layers at which one model encodes a task in a language.
 
     Attributes:
@@ -107,7 +107,7 @@ class LayerAccount:
         if self.tied is None:
             return ""
         # A layer without a number still counts in the depth.
-        depth = 1 + max([self.chosen, *(one.layer for one in self.layers)])
+        depth = 1 + max([self.chosen, *(layer_score.layer for layer_score in self.layers)])
         thirds = {find_third(layer, depth) for layer in self.named}
         return thirds.pop() if len(thirds) == 1 and len(self.layers) >= len(THIRDS) else ""
 
@@ -119,26 +119,26 @@ class LayerAccount:
         if self.status == "absent":
             return status
         if self.status == "elsewhere":
-            where = f"at the layer that validation chose ({chosen})"
+            location = f"at the layer that validation chose ({chosen})"
             if self.accuracy["fold_layers"]:
-                where = f"at the layers that validation chose in each fold (most often {chosen})"
-            return f"encoded at {list_layers(self.beyond)}, but not surely {where}"
+                location = f"at the layers that validation chose in each fold (most often {chosen})"
+            return f"encoded at {list_layers(self.beyond)}, but not surely {location}"
         if self.status != "encoded":
             return f"{status}: {chosen}"
         third = f" ({self.third} third)" if self.third else ""
-        return f"{status}: {chosen}{self._describe_others()}{third}"
+        return f"{status}: {chosen}{self._describe_other_layers()}{third}"
 
-    def _describe_others(self) -> str:
+    def _describe_other_layers(self) -> str:
         if self.tied is None:
             return ""
         if len(self.layers) == 1:
             return ", the only one"
-        others = [layer for layer in self.tied if layer != self.chosen]
-        if not others:
+        ties = [layer for layer in self.tied if layer != self.chosen]
+        if not ties:
             return ", every other layer is surely less accurate"
         if len(self.tied) == len(self.layers):
             return ", no other layer is surely less accurate"
-        return f", {list_layers(others)} {'is' if len(others) == 1 else 'are'} not surely less accurate"
+        return f", {list_layers(ties)} {'is' if len(ties) == 1 else 'are'} not surely less accurate"
 
 
 def find_third(layer: int, layers: int) -> str:
@@ -150,7 +150,7 @@ def find_third(layer: int, layers: int) -> str:
     return THIRDS[3 * layer // layers]
 
 
-def account_layers(scores: pl.DataFrame) -> list[LayerAccount]:
+def summarise_layers(scores: pl.DataFrame) -> list[LayerSummary]:
     """Summarise the layers of every model, task and language, in the order of the table.
 
     Args:
@@ -163,37 +163,39 @@ def account_layers(scores: pl.DataFrame) -> list[LayerAccount]:
             & (pl.col("split") == "test")
             & pl.col("method").ne_missing("mlp")
         )
-        .with_columns(_chosen=dimensions_are({SELECTION: "best"}), _every=dimensions_named())
+        .with_columns(_chosen=has_dimensions({SELECTION: "best"}), _every=has_dimension_names())
         .filter(pl.col("_chosen") | pl.col("_every"))
     )
     parts = rows.partition_by(_KEY, maintain_order=True)
-    return [account for part in parts if (account := _account(part.to_dicts()))]
+    return [summary for part in parts if (summary := _summarise(part.to_dicts()))]
 
 
-def _account(rows: Sequence[Row]) -> LayerAccount | None:
+def _summarise(rows: Sequence[Row]) -> LayerSummary | None:
     accuracy = _first(rows, _ACCURACY, None)
     if accuracy is None or accuracy["layer"] is None:
         return None
-    same = [row for row in rows if all(row[name] == accuracy[name] for name in _FIRST)]
-    gain = next((row for row in same if row["_chosen"] and row["metric"] == _GAIN), None)
-    control = None if gain is None else _first(same, _ACCURACY, gain["control"])
-    own = [row for row in same if row["control"] is None]
-    gains, differences = (_by_layer(same, metric) for metric in (LAYER_GAIN, LAYER_DIFFERENCE))
+    pooling_rows = [row for row in rows if all(row[name] == accuracy[name] for name in _FIRST_COLUMNS)]
+    gain = next((row for row in pooling_rows if row["_chosen"] and row["metric"] == _GAIN), None)
+    control = None if gain is None else _first(pooling_rows, _ACCURACY, gain["control"])
+    model_rows = [row for row in pooling_rows if row["control"] is None]
+    gains, differences = (_index_by_layer(pooling_rows, metric) for metric in (LAYER_GAIN, LAYER_DIFFERENCE))
     layers = tuple(
         LayerScore(layer=layer, accuracy=row, gain=gains.get(layer), difference=differences.get(layer))
-        for layer, row in sorted(_by_layer(own, _ACCURACY).items())
+        for layer, row in sorted(_index_by_layer(model_rows, _ACCURACY).items())
     )
-    beyond = _surely(gains, above=True)
-    status = _judge(accuracy, gain, beyond)
-    worse = {*_surely(differences, above=False)} - {accuracy["layer"]}
-    known = bool(differences) or len(layers) == 1
-    return LayerAccount(
+    layers_above = _select_sure_layers(gains, is_above=True)
+    status = _judge_status(accuracy, gain, layers_above)
+    worse_layers = {*_select_sure_layers(differences, is_above=False)} - {accuracy["layer"]}
+    is_known = bool(differences) or len(layers) == 1
+    return LayerSummary(
         accuracy=accuracy,
         control=control,
         gain=gain,
         status=status,
-        tied=tuple(one.layer for one in layers if one.layer not in worse) if known else None,
-        beyond=beyond if status == "elsewhere" else (),
+        tied=tuple(layer_score.layer for layer_score in layers if layer_score.layer not in worse_layers)
+        if is_known
+        else None,
+        beyond=layers_above if status == "elsewhere" else (),
         layers=layers,
     )
 
@@ -203,37 +205,37 @@ def _first(rows: Sequence[Row], metric: str, control: str | None) -> Row | None:
     return next((row for row in of_chosen if row["control"] == control), None)
 
 
-def _by_layer(rows: Sequence[Row], metric: str) -> dict[int, Row]:
+def _index_by_layer(rows: Sequence[Row], metric: str) -> dict[int, Row]:
     return {row["layer"]: row for row in rows if row["_every"] and row["metric"] == metric}
 
 
-def _surely(differences: Mapping[int, Row], *, above: bool) -> tuple[int, ...]:
+def _select_sure_layers(differences: Mapping[int, Row], *, is_above: bool) -> tuple[int, ...]:
     """Select layers whose difference is surely above 0 and large enough to matter, or surely below 0."""
-    judged = [row for row in differences.values() if verdict_allowed(row)]
-    higher, lower, _ = split_at(judged, 0.0)
-    if not above:
+    rows = [row for row in differences.values() if allows_verdict(row)]
+    higher, lower, _ = split_by_threshold(rows, 0.0)
+    if not is_above:
         return tuple(row["layer"] for row in lower)
-    return tuple(row["layer"] for row in higher if row["value"] >= _least(row))
+    return tuple(row["layer"] for row in higher if row["value"] >= _minimum_effect(row))
 
 
-def _least(row: Row) -> float:
-    return least_size(row["metric"], row["ci_method"] or "")
+def _minimum_effect(row: Row) -> float:
+    return minimum_effect(row["metric"], row["ci_method"] or "")
 
 
-def _judge(accuracy: Row, gain: Row | None, beyond: Sequence[int]) -> Status:
+def _judge_status(accuracy: Row, gain: Row | None, layers_above: Sequence[int]) -> Status:
     """Judge the gain of the chosen layer, then the gains of all others.
 
     Validation chose one layer before anything was tested, so that its gain is judged by its own interval. The
     others are looked at only where that one is not beyond, by intervals that hold for all of them.
     """
-    if not verdict_allowed(accuracy if gain is None else gain):
+    if not allows_verdict(accuracy if gain is None else gain):
         return "open"
     if gain is None:
         return "alone"
     low, high = gain["ci_low"], gain["ci_high"]
-    found = amount(gain["value"], low, high, _least(gain), sure=low > 0 or high < 0)
-    if found == "higher":
+    effect = classify_effect(gain["value"], low, high, _minimum_effect(gain), is_sure=low > 0 or high < 0)
+    if effect == "higher":
         return "encoded"
-    if beyond:
+    if layers_above:
         return "elsewhere"
-    return "slight" if found == "slight" and low > 0 else "absent"
+    return "slight" if effect == "slight" and low > 0 else "absent"

@@ -13,7 +13,7 @@ Direction = Literal["higher", "lower", ""]
 """Which values of a metric are better; empty where neither is."""
 
 
-IDENTITY = (
+IDENTITY_COLUMNS = (
     "lens", "task", "language", "split", "dimensions", "side", "pooling", "metric", "of_metric",
     "compared_to", "k", "method", "matching", "aggregation", "objective", "weighting", "binning", "unit",
     "mode",
@@ -21,10 +21,10 @@ IDENTITY = (
 """Columns that define a number, without layer and head, which a model may select."""
 
 
-_PLACE = ("layer", "head")
+_POSITION_COLUMNS = ("layer", "head")
 
 
-_UNBOUNDED = ("nonnegative", "real")
+_UNBOUNDED_KINDS = ("nonnegative", "real")
 """Kinds of numbers whose observations may be others in other words: each is a ratio of its own sums."""
 
 
@@ -33,7 +33,7 @@ _DEFINITION = ("pooling", "objective", "matching", "aggregation", "method", "wei
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparableMetric:
     """Metric that a lens declares comparable between models: one for each thing that it measures.
 
     Attributes:
@@ -49,7 +49,7 @@ class Compared:
     """
 
     metric: str
-    better: Direction = ""
+    direction: Direction = ""
     k: int | None = None
     method: str | None = None
     without: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Unpaired:
+class UnmatchedScores:
     """Scores without a counterpart, and why.
 
     Attributes:
@@ -87,7 +87,7 @@ class Unpaired:
 
 
 @dataclass(slots=True)
-class Pairs:
+class ScorePairs:
     """Pairs of scores of two models that answer the same question.
 
     Attributes:
@@ -96,17 +96,17 @@ class Pairs:
     """
 
     pairs: list[tuple[Score, Score, Direction]] = field(default_factory=list[tuple[Score, Score, Direction]])
-    unpaired: list[Unpaired] = field(default_factory=list[Unpaired])
+    unpaired: list[UnmatchedScores] = field(default_factory=list[UnmatchedScores])
 
 
-def paired(
+def pair_scores(
     bases: Iterable[Score],
     scores: Iterable[Score],
-    wanted: Sequence[Compared],
+    metrics: Sequence[ComparableMetric],
     *,
     same_tokens: bool,
-    changed: bool = False,
-) -> Pairs:
+    texts_differ: bool = False,
+) -> ScorePairs:
     """Pair the scores of two models over the same items.
 
     A layer or head is a part of the question where a model has several such scores; where each has one, it is
@@ -119,36 +119,40 @@ def paired(
         same_tokens: Whether both models read the items with the same subwords.
         texts_differ: Whether they read the same programs with different transformations.
     """
-    read = "changed" if changed else "same" if same_tokens else "other"
-    found = Pairs()
-    for one in wanted:
-        sides = [_by_question(score for score in side if one.takes(score)) for side in (bases, scores)]
-        if one.tokenizers not in ("", read):
-            if read == "other" and one.tokenizers == "same":
-                _leave(found, [*sides[1].values()], "tokenizers differ, and it is counted by subword")
+    tokenizers = "changed" if texts_differ else "same" if same_tokens else "other"
+    result = ScorePairs()
+    for metric in metrics:
+        sides = [
+            _index_by_question(score for score in side if metric.takes(score)) for side in (bases, scores)
+        ]
+        if metric.tokenizers not in ("", tokenizers):
+            if tokenizers == "other" and metric.tokenizers == "same":
+                _add_unmatched_score(
+                    result, [*sides[1].values()], "tokenizers differ, and it is counted by subword"
+                )
             continue
         first, second = sides
-        nearly = [_Nearly(side) for side in sides]
+        near_matches = [_NearMatches(side) for side in sides]
         for question in dict.fromkeys((*first, *second)):
             base, score = first.get(question), second.get(question)
             if base is None or score is None:
-                for alone, others in ((score, nearly[0]), (base, nearly[1])):
-                    if alone is not None:
-                        _leave(found, [alone], others.why_alone(question))
+                for unmatched_score, candidates in ((score, near_matches[0]), (base, near_matches[1])):
+                    if unmatched_score is not None:
+                        _add_unmatched_score(result, [unmatched_score], candidates.unmatched_reason(question))
             elif base.contributions is None or score.contributions is None:
-                _leave(found, [score], "no paired test is known for this number")
+                _add_unmatched_score(result, [score], "no paired test is known for this number")
             elif "difference" in (base.contributions.kind, score.contributions.kind):
-                _leave(found, [score], "a difference is not compared once more")
-            elif not (changed and base.contributions.kind in _UNBOUNDED) and not (
-                base.contributions.over_the_same(score.contributions)
+                _add_unmatched_score(result, [score], "a difference is not compared once more")
+            elif not (texts_differ and base.contributions.kind in _UNBOUNDED_KINDS) and not (
+                base.contributions.has_same_clusters(score.contributions)
             ):
-                _leave(found, [score], f"observations differ: {base.n:,} against {score.n:,}")
+                _add_unmatched_score(result, [score], f"observations differ: {base.n:,} against {score.n:,}")
             else:
-                found.pairs.append((base, score, one.better))
-    return found
+                result.pairs.append((base, score, metric.direction))
+    return result
 
 
-def merge_same_numbers(
+def merge_identical_pairs(
     pairs: Sequence[tuple[Score, Score, Direction]],
 ) -> list[tuple[tuple[Score, Score, Direction], tuple[Dimensions, ...]]]:
     """Merge pairs that are one number under several names, such as a tag and the role that it always has.
@@ -161,89 +165,89 @@ def merge_same_numbers(
         In their order, each pair that is tested, under the name with the fewest dimensions (then the first in
         the order of letters), and the other names of its number.
     """
-    held: dict[Hashable, list[int]] = {}
-    for place, pair in enumerate(pairs):
-        held.setdefault(_content(pair) or place, []).append(place)
-    kept: dict[int, tuple[Dimensions, ...]] = {}
-    for places in held.values():
-        first, *others = sorted(places, key=lambda place: _by_name(pairs[place][1].dimensions))
-        kept[first] = tuple(pairs[place][1].dimensions for place in others)
-    return [(pairs[place], kept[place]) for place in sorted(kept)]
+    groups: dict[Hashable, list[int]] = {}
+    for index, pair in enumerate(pairs):
+        groups.setdefault(_content_key(pair) or index, []).append(index)
+    duplicate_names: dict[int, tuple[Dimensions, ...]] = {}
+    for indices in groups.values():
+        first, *duplicates = sorted(indices, key=lambda index: _name_order(pairs[index][1].dimensions))
+        duplicate_names[first] = tuple(pairs[index][1].dimensions for index in duplicates)
+    return [(pairs[index], duplicate_names[index]) for index in sorted(duplicate_names)]
 
 
-def _by_name(dimensions: Dimensions) -> tuple[int, Dimensions]:
+def _name_order(dimensions: Dimensions) -> tuple[int, Dimensions]:
     return len(dimensions), dimensions
 
 
-def _content(pair: tuple[Score, Score, Direction]) -> Hashable:
+def _content_key(pair: tuple[Score, Score, Direction]) -> Hashable:
     """Return the key of a pair of numbers without its dimensions; None if it is not unique."""
-    held = [side.contributions for side in pair[:2]]
-    parts = [one.content for one in held if one is not None]
-    if None in parts or len(parts) < len(held):
+    contributions = [side.contributions for side in pair[:2]]
+    parts = [contribution.content for contribution in contributions if contribution is not None]
+    if None in parts or len(parts) < len(contributions):
         return None
-    about = tuple(getattr(pair[1], name) for name in IDENTITY if name != "dimensions")
-    places = tuple(getattr(side, name) for side in pair[:2] for name in _PLACE)
-    return about, places, tuple((side.value, side.n) for side in pair[:2]), tuple(parts)
+    identity = tuple(getattr(pair[1], name) for name in IDENTITY_COLUMNS if name != "dimensions")
+    positions = tuple(getattr(side, name) for side in pair[:2] for name in _POSITION_COLUMNS)
+    return identity, positions, tuple((side.value, side.n) for side in pair[:2]), tuple(parts)
 
 
 _Question = tuple[tuple[Any, ...], tuple[Any, ...]]
 """Question of a score: its `IDENTITY_COLUMNS`, and layer and head where these are a part of it."""
 
 
-def _by_question(scores: Iterable[Score]) -> dict[_Question, Score]:
+def _index_by_question(scores: Iterable[Score]) -> dict[_Question, Score]:
     """Index scores by the question that they answer."""
-    held: dict[tuple[Any, ...], list[Score]] = {}
+    groups: dict[tuple[Any, ...], list[Score]] = {}
     for score in scores:
-        held.setdefault(tuple(getattr(score, name) for name in IDENTITY), []).append(score)
-    found: dict[_Question, Score] = {}
-    for question, some in held.items():
-        for score in some:
-            place = () if len(some) == 1 else tuple(getattr(score, name) for name in _PLACE)
-            found.setdefault((question, place), score)
-    return found
+        groups.setdefault(tuple(getattr(score, name) for name in IDENTITY_COLUMNS), []).append(score)
+    scores_by_question: dict[_Question, Score] = {}
+    for question, members in groups.items():
+        for score in members:
+            position = () if len(members) == 1 else tuple(getattr(score, name) for name in _POSITION_COLUMNS)
+            scores_by_question.setdefault((question, position), score)
+    return scores_by_question
 
 
-class _Nearly:
+class _NearMatches:
     """Index of answered questions that finds those which differ in one column only."""
 
-    def __init__(self, answered: Iterable[_Question]) -> None:
+    def __init__(self, questions: Iterable[_Question]) -> None:
         self._held: dict[Hashable, _Question] = {}
-        for question in answered:
-            for name, rest in self._but_one(question):
+        for question in questions:
+            for name, rest in self._mask_each_column(question):
                 self._held.setdefault((name, rest), question)
 
-    def why_alone(self, question: _Question) -> str:
+    def unmatched_reason(self, question: _Question) -> str:
         """Return the one column that keeps a question from being answered, in words."""
-        for name, rest in self._but_one(question):
-            if (other := self._held.get((name, rest))) is not None:
-                place = IDENTITY.index(name)
-                shown = sorted(_shown(one[0][place]) for one in (question, other))
-                return f"{name} differs: {' against '.join(shown)}"
+        for name, rest in self._mask_each_column(question):
+            if (match := self._held.get((name, rest))) is not None:
+                index = IDENTITY_COLUMNS.index(name)
+                values = sorted(_format_value(candidate[0][index]) for candidate in (question, match))
+                return f"{name} differs: {' against '.join(values)}"
         return "only one side has such a number"
 
     @staticmethod
-    def _but_one(question: _Question) -> Iterable[tuple[str, Hashable]]:
-        values, place = question
+    def _mask_each_column(question: _Question) -> Iterable[tuple[str, Hashable]]:
+        values, position = question
         for name in _DEFINITION:
-            at = IDENTITY.index(name)
-            yield name, (values[:at], values[at + 1 :], place)
+            index = IDENTITY_COLUMNS.index(name)
+            yield name, (values[:index], values[index + 1 :], position)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return "none" if value in (None, "", ()) else str(value)
 
 
-def _leave(found: Pairs, scores: Sequence[Score], reason: str) -> None:
+def _add_unmatched_score(pairs: ScorePairs, scores: Sequence[Score], reason: str) -> None:
     """Count scores without a counterpart under their reason."""
     for score in scores:
-        for at, one in enumerate(found.unpaired):
-            if (one.lens, one.reason) == (score.lens, reason):
-                found.unpaired[at] = Unpaired(one.lens, reason, one.count + 1, one.example)
+        for index, entry in enumerate(pairs.unpaired):
+            if (entry.lens, entry.reason) == (score.lens, reason):
+                pairs.unpaired[index] = UnmatchedScores(entry.lens, reason, entry.count + 1, entry.example)
                 break
         else:
-            found.unpaired.append(Unpaired(score.lens, reason, 1, _in_words(score)))
+            pairs.unpaired.append(UnmatchedScores(score.lens, reason, 1, _describe_score(score)))
 
 
-def _in_words(score: Score) -> str:
-    about = ", ".join(f"{name} {value}" for name, value in score.dimensions)
-    return " ".join(filter(None, (score.task, score.metric, f"({about})" if about else "")))
+def _describe_score(score: Score) -> str:
+    dimensions = ", ".join(f"{name} {value}" for name, value in score.dimensions)
+    return " ".join(filter(None, (score.task, score.metric, f"({dimensions})" if dimensions else "")))

@@ -21,12 +21,12 @@ Selector = Mapping[str, Any]
 """Values by column of the scores; ``dimensions`` by their name, all of them. What is not named of ``control``
 and ``dimensions`` is empty, what is not named of the others may be anything, and ``none`` is empty."""
 
-HOW = ("maximum", "deviation", "gain", "share", "below")
+COMBINATIONS = ("maximum", "deviation", "gain", "share", "below")
 """Combinations of several scores, see `combine_scores`."""
 
-_TABLE = {"title", "source", "paper", "unit", "scale", "digits", "causes", "where", "columns", "rows"}
-_NOT_WHERE = {"how", "of", "base", "over", "nowhere", "take", "scale", "digits"}
-_ROW = _NOT_WHERE | {"name", "where", "values"}
+_TABLE_KEYS = {"title", "source", "paper", "unit", "scale", "digits", "causes", "where", "columns", "rows"}
+_SPECIAL_KEYS = {"how", "of", "base", "over", "nowhere", "take", "scale", "digits"}
+_ROW_KEYS = _SPECIAL_KEYS | {"name", "where", "values"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,11 @@ class PublishedFigure:
         if not self.how:
             return (self.where,)
         parts = [*self.of, *self.base]
-        return [merged(one, at) for at in self.over for one in parts] if self.over else parts
+        return (
+            [merge_selectors(selector, condition) for condition in self.over for selector in parts]
+            if self.over
+            else parts
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,28 +101,30 @@ class PublishedTable:
     @property
     def models(self) -> tuple[str, ...]:
         """Return the models of the table, in its order."""
-        named = (one.get("model") for figure in self.figures for one in figure.asked)
-        return tuple(dict.fromkeys(str(one) for one in named if one))
+        names = (selector.get("model") for figure in self.figures for selector in figure.asked)
+        return tuple(dict.fromkeys(str(name) for name in names if name))
 
 
-def published_table(name: str, data: Mapping[str, Any]) -> PublishedTable:
+def parse_published_table(name: str, data: Mapping[str, Any]) -> PublishedTable:
     """Parse a table from plain data, as in a paper's file or in ``run.json``.
 
     Raises:
         InputError: Something is missing or unknown in it.
     """
-    _known(name, data, _TABLE, _TABLE - {"where"})
+    _check_keys(name, data, _TABLE_KEYS, _TABLE_KEYS - {"where"})
     columns = cast("Mapping[str, Mapping[str, Any]]", data["columns"])
     figures: list[PublishedFigure] = []
     for row in cast("Sequence[Mapping[str, Any]]", data["rows"]):
-        _known(name, row, _ROW, {"name", "values"})
+        _check_keys(name, row, _ROW_KEYS, {"name", "values"})
         values = cast("Sequence[float | None]", row["values"])
         if len(values) != len(columns):
-            raise _fault(name, f"row {row['name']!r} has {len(values)} values for {len(columns)} columns")
-        for (column, about), value in zip(columns.items(), values, strict=True):
+            raise _table_error(
+                name, f"row {row['name']!r} has {len(values)} values for {len(columns)} columns"
+            )
+        for (column, column_data), value in zip(columns.items(), values, strict=True):
             # JSON has no NaN: run.json holds null where the paper has a blank.
             if value is not None and not math.isnan(value):
-                figures.append(_figure(name, data, row, column, about, float(value)))
+                figures.append(_parse_figure(name, data, row, column, column_data, float(value)))
     return PublishedTable(
         name=name,
         causes=tuple(data["causes"]),
@@ -127,38 +133,49 @@ def published_table(name: str, data: Mapping[str, Any]) -> PublishedTable:
     )
 
 
-def _figure(
-    name: str, data: Mapping[str, Any], row: Mapping[str, Any], column: str, about: Selector, value: float
+def _parse_figure(
+    name: str,
+    data: Mapping[str, Any],
+    row: Mapping[str, Any],
+    column: str,
+    column_data: Selector,
+    value: float,
 ) -> PublishedFigure:
     common = data.get("where", {})
-    special = {**{key: data[key] for key in ("scale", "digits")}, **_special(common), **_special(about)}
-    special |= _special(row)
-    shared = merged(_plain(common), _plain(about))
-    where = merged(shared, row.get("where", {}))
-    special |= _special(where)
-    parts = {
-        key: tuple(merged(where, one) for one in special.pop(key)) for key in ("of", "base") if key in special
+    special = {
+        **{key: data[key] for key in ("scale", "digits")},
+        **_select_special(common),
+        **_select_special(column_data),
     }
-    if special.get("how", "") not in ("", *HOW):
-        raise _fault(name, f"how = {special['how']!r} is none of {', '.join(HOW)}")
+    special |= _select_special(row)
+    common_selector = merge_selectors(_select_plain(common), _select_plain(column_data))
+    selector = merge_selectors(common_selector, row.get("where", {}))
+    special |= _select_special(selector)
+    parts = {
+        key: tuple(merge_selectors(selector, part) for part in special.pop(key))
+        for key in ("of", "base")
+        if key in special
+    }
+    if special.get("how", "") not in ("", *COMBINATIONS):
+        raise _table_error(name, f"how = {special['how']!r} is none of {', '.join(COMBINATIONS)}")
     figure = PublishedFigure(
-        row=str(row["name"]), column=column, value=value, where=_plain(where), **parts, **special
+        row=str(row["name"]), column=column, value=value, where=_select_plain(selector), **parts, **special
     )
-    for one in figure.asked:
-        if unknown := sorted(one.keys() - SCORES_SCHEMA.keys()):
-            raise _fault(name, f"scores have no column {unknown[0]!r}")
+    for query in figure.asked:
+        if unknown := sorted(query.keys() - SCORES_SCHEMA.keys()):
+            raise _table_error(name, f"scores have no column {unknown[0]!r}")
     return figure
 
 
-def _special(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key in _NOT_WHERE}
+def _select_special(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key in _SPECIAL_KEYS}
 
 
-def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key not in _NOT_WHERE}
+def _select_plain(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in _SPECIAL_KEYS}
 
 
-def merged(first: Selector, second: Selector) -> Selector:
+def merge_selectors(first: Selector, second: Selector) -> Selector:
     """Merge two selectors: the second wins for a column in both; dimensions are united."""
     dimensions = {**first.get("dimensions", {}), **second.get("dimensions", {})}
     return {**first, **second, **({"dimensions": dimensions} if dimensions else {})}
@@ -173,24 +190,24 @@ def base_name(model: str) -> str:
     return re.split("[@?]", model, maxsplit=1)[0]
 
 
-def answers(row: Mapping[str, Any], selector: Selector) -> bool:
+def matches_selector(row: Mapping[str, Any], selector: Selector) -> bool:
     """Return whether a score matches a selector; models are compared by `base_name`."""
-    held = {one["name"]: one["value"] for one in row["dimensions"]}
-    if held != selector.get("dimensions", {}) or row["control"] != selector.get("control"):
+    dimensions = {dimension["name"]: dimension["value"] for dimension in row["dimensions"]}
+    if dimensions != selector.get("dimensions", {}) or row["control"] != selector.get("control"):
         return False
     return all(
-        base_name(row[key] or "") == base_name(value) if key == "model" else _is(row[key], value)
+        base_name(row[key] or "") == base_name(value) if key == "model" else _equals(row[key], value)
         for key, value in selector.items()
         if key != "dimensions"
     )
 
 
-def _is(held: Any, wanted: Any) -> bool:
+def _equals(value: Any, target: Any) -> bool:
     """Return whether a value equals a target; TOML has no null, for which ``none`` stands."""
-    return held is None if wanted == "none" else held == wanted
+    return value is None if target == "none" else value == target
 
 
-def made_of(figure: PublishedFigure, value_of: Callable[[Selector], float]) -> float:
+def combine_scores(figure: PublishedFigure, find_value: Callable[[Selector], float]) -> float:
     """Combine several scores into the number of a figure.
 
     ``maximum``: the greatest of them. ``deviation``: their standard deviation. ``gain``: how far the
@@ -203,30 +220,33 @@ def made_of(figure: PublishedFigure, value_of: Callable[[Selector], float]) -> f
     """
     if figure.how == "below":
         sides = [
-            tuple(max(value_of(merged(one, at)) for one in part) for part in (figure.of, figure.base))
-            for at in figure.over
+            tuple(
+                max(find_value(merge_selectors(selector, condition)) for selector in part)
+                for part in (figure.of, figure.base)
+            )
+            for condition in figure.over
         ]
-        missing = any(math.isnan(one) for side in sides for one in side)
-        return math.nan if missing else sum(own < base for own, base in sides)
-    own, base = ([value_of(one) for one in part] for part in (figure.of, figure.base))
-    if any(map(math.isnan, [*own, *base])):
+        missing = any(math.isnan(value) for side in sides for value in side)
+        return math.nan if missing else sum(value < base_value for value, base_value in sides)
+    values, base_values = ([find_value(selector) for selector in part] for part in (figure.of, figure.base))
+    if any(map(math.isnan, [*values, *base_values])):
         return math.nan
     if figure.how == "maximum":
-        return max(own)
+        return max(values)
     if figure.how == "deviation":
-        return statistics.pstdev(own)
-    ahead = max(own) - max(base)
+        return statistics.pstdev(values)
+    lead = max(values) - max(base_values)
     if figure.how == "gain":
-        return ahead
-    return max(0.0, ahead / (1.0 - max(base))) if max(base) < 1.0 else math.nan
+        return lead
+    return max(0.0, lead / (1.0 - max(base_values))) if max(base_values) < 1.0 else math.nan
 
 
-def _known(name: str, table: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
-    if unknown := sorted(table.keys() - known):
-        raise _fault(name, f"unknown key {unknown[0]!r}")
-    if lacking := sorted(needed - table.keys()):
-        raise _fault(name, f"{lacking[0]!r} is missing")
+def _check_keys(name: str, table: Mapping[str, Any], valid_keys: set[str], required_keys: set[str]) -> None:
+    if unknown_keys := sorted(table.keys() - valid_keys):
+        raise _table_error(name, f"unknown key {unknown_keys[0]!r}")
+    if missing_keys := sorted(required_keys - table.keys()):
+        raise _table_error(name, f"{missing_keys[0]!r} is missing")
 
 
-def _fault(name: str, what: str) -> InputError:
-    return InputError(f"published table {name!r}: {what}")
+def _table_error(name: str, message: str) -> InputError:
+    return InputError(f"published table {name!r}: {message}")

@@ -22,7 +22,7 @@ def scan_files(paths: Path | list[Path]) -> pl.LazyFrame:
     return pl.scan_parquet(paths, glob=False, hive_partitioning=False)
 
 
-def schema_of(columns: Columns) -> dict[str, ColumnType]:
+def to_schema(columns: Columns) -> dict[str, ColumnType]:
     """Return the polars schema of columns.
 
     >>> to_schema({"nats": (pl.Float32, "surprisal")})
@@ -50,7 +50,7 @@ SELECTION = "selection"
 _COLUMN = pl.col("dimensions")
 
 
-def dimension(name: str) -> pl.Expr:
+def dimension_value(name: str) -> pl.Expr:
     """Return an expression for the value of a dimension; null in rows without it.
 
     >>> rows = [[{"name": "tag", "value": "a;b"}]]
@@ -59,18 +59,18 @@ def dimension(name: str) -> pl.Expr:
     ('a;b', None)
     """
     element = pl.element().struct
-    chosen = element.field("value").filter(element.field("name") == name)
-    return _COLUMN.list.eval(chosen).list.first()
+    value = element.field("value").filter(element.field("name") == name)
+    return _COLUMN.list.eval(value).list.first()
 
 
-def dimensions_named(*names: str) -> pl.Expr:
+def has_dimension_names(*names: str) -> pl.Expr:
     """Return whether a row has exactly these dimensions, whatever their values; without names: none."""
-    held = _COLUMN.list.eval(pl.element().struct.field("name"))
-    same = [held.list.contains(name) for name in names]
-    return pl.all_horizontal(held.list.len() == len(names), *same)
+    row_names = _COLUMN.list.eval(pl.element().struct.field("name"))
+    conditions = [row_names.list.contains(name) for name in names]
+    return pl.all_horizontal(row_names.list.len() == len(names), *conditions)
 
 
-def dimensions_are(values: Mapping[str, str]) -> pl.Expr:
+def has_dimensions(values: Mapping[str, str]) -> pl.Expr:
     """Return whether a row has exactly these dimensions with these values.
 
     >>> rows = [[{"name": "tag", "value": "a"}], []]
@@ -78,11 +78,13 @@ def dimensions_are(values: Mapping[str, str]) -> pl.Expr:
     >>> table.select(some=has_dimensions({"tag": "a"}), none=has_dimensions({})).rows()
     [(True, False), (False, True)]
     """
-    same = [dimension(name).eq_missing(value) for name, value in values.items()]
-    return pl.all_horizontal(_COLUMN.list.len() == len(values), *same)
+    conditions = [dimension_value(name).eq_missing(value) for name, value in values.items()]
+    return pl.all_horizontal(_COLUMN.list.len() == len(values), *conditions)
 
 
-def in_words(dimensions: pl.Expr = _COLUMN, *, between: str = " ", without: Sequence[str] = ()) -> pl.Expr:
+def dimensions_text(
+    dimensions: pl.Expr = _COLUMN, *, separator: str = " ", exclude: Sequence[str] = ()
+) -> pl.Expr:
     """Format the dimensions of a row as text, for example ``"epochs 2, fraction 0.33"``; empty without any.
 
     Args:
@@ -91,12 +93,12 @@ def in_words(dimensions: pl.Expr = _COLUMN, *, between: str = " ", without: Sequ
         exclude: Names of dimensions to omit.
     """
     element = pl.element().struct
-    written = pl.concat_str(element.field("name"), element.field("value"), separator=between)
-    kept = written.filter(~element.field("name").is_in(list(without)))
-    return dimensions.list.eval(kept).list.join(", ")
+    texts = pl.concat_str(element.field("name"), element.field("value"), separator=separator)
+    remaining = texts.filter(~element.field("name").is_in(list(exclude)))
+    return dimensions.list.eval(remaining).list.join(", ")
 
 
-def named(dimensions: Dimensions) -> str:
+def format_dimensions(dimensions: Dimensions) -> str:
     """Format the dimensions of one score like `dimensions_text`.
 
     >>> format_dimensions((("shared", "tokens"), ("role", "function")))
@@ -159,14 +161,14 @@ OBSERVATIONS_COLUMNS: Columns = {
 """Columns of the surprisal lens's item table, one row a scored subword."""
 
 
-OBSERVATIONS_SCHEMA = schema_of(OBSERVATIONS_COLUMNS)
+OBSERVATIONS_SCHEMA = to_schema(OBSERVATIONS_COLUMNS)
 
 
 FILE_COLUMNS = tuple(name for name in OBSERVATIONS_SCHEMA if name.startswith("file_"))
 """What a subword cost behind the text of its file; null where that was not asked for."""
 
 
-FIRST = (pl.col("context") == 0).fill_null(value=False)
+IS_FIRST = (pl.col("context") == 0).fill_null(value=False)
 """Whether a model that reads from left to right had nothing of the text before a subword."""
 
 
@@ -194,4 +196,4 @@ ANSWERS_COLUMNS: Columns = {
 """Columns of ``answers/lens=LENS/model=MODEL/*.parquet``, one row a tested example."""
 
 
-ANSWERS = schema_of(ANSWERS_COLUMNS)
+ANSWERS = to_schema(ANSWERS_COLUMNS)

@@ -16,13 +16,13 @@ import polars as pl
 from jaxtyping import Float
 
 from sonde.base.errors import InputError
-from sonde.results.schema import DIMENSIONS, REASON, Columns, Dimensions, scan_files, schema_of
+from sonde.results.schema import DIMENSIONS, REASON, Columns, Dimensions, scan_files, to_schema
 from sonde.stats.estimate import Contributions, Estimates
 
 SCHEMA_VERSION = 2
 
 
-_MOST_ROWS = 5_000_000
+_MAX_ROWS = 5_000_000
 """A run has some thousand numbers; a file of some kilobytes may promise a thousand million."""
 
 
@@ -101,7 +101,7 @@ SCORES_COLUMNS: Columns = {
 """Columns in their order, each with its type and what it holds."""
 
 
-SCORES_SCHEMA = schema_of(SCORES_COLUMNS)
+SCORES_SCHEMA = to_schema(SCORES_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,19 +181,21 @@ def left_out(template: Score, reason: str) -> Score:
     )
 
 
-def scores_frame(scores: Iterable[Score]) -> pl.DataFrame:
+def scores_to_frame(scores: Iterable[Score]) -> pl.DataFrame:
     """Convert scores to a table in the schema of ``scores.parquet``."""
-    listed = list(scores)
+    rows = list(scores)
     plain = [name for name in SCORES_SCHEMA if name != "dimensions"]
     table = pl.DataFrame(
-        {name: list(map(attrgetter(name), listed)) for name in plain},
+        {name: list(map(attrgetter(name), rows)) for name in plain},
         schema={name: SCORES_SCHEMA[name] for name in plain},
     )
     # Nested values are slow to build, and many numbers are about the same.
-    places = {dimensions: at for at, dimensions in enumerate({one.dimensions: None for one in listed})}
-    held = [[{"name": name, "value": value} for name, value in dimensions] for dimensions in places]
-    dimensions = pl.Series("dimensions", held, dtype=DIMENSIONS).gather(
-        [places[one.dimensions] for one in listed]
+    indices = {
+        dimensions: index for index, dimensions in enumerate({score.dimensions: None for score in rows})
+    }
+    structs = [[{"name": name, "value": value} for name, value in dimensions] for dimensions in indices]
+    dimensions = pl.Series("dimensions", structs, dtype=DIMENSIONS).gather(
+        [indices[score.dimensions] for score in rows]
     )
     return table.with_columns(dimensions).select(list(SCORES_SCHEMA))
 
@@ -206,34 +208,34 @@ def read_scores(path: Path) -> pl.DataFrame:
     """
     table = scan_files(path)
     rows = table.select(pl.len()).collect().item()
-    if rows > _MOST_ROWS:
+    if rows > _MAX_ROWS:
         raise InputError(f"{path} holds {rows:,} rows, which no run writes")
     columns = table.collect_schema().names()
-    lacking = [name for name in SCORES_SCHEMA if name not in columns]
-    if "schema_version" not in lacking:
+    missing_columns = [name for name in SCORES_SCHEMA if name not in columns]
+    if "schema_version" not in missing_columns:
         versions = table.select(pl.col("schema_version").unique()).collect().to_series().to_list()
-        if others := [version for version in versions if version != SCHEMA_VERSION]:
+        if unknown := [version for version in versions if version != SCHEMA_VERSION]:
             raise InputError(
-                f"scores {str(path)!r}: of schema version {others[0]}, and sonde reads {SCHEMA_VERSION}; "
+                f"scores {str(path)!r}: of schema version {unknown[0]}, and sonde reads {SCHEMA_VERSION}; "
                 "run the experiment again"
             )
-    if lacking:
-        raise InputError(f"scores {str(path)!r}: no column {lacking[0]!r}; run the experiment again")
+    if missing_columns:
+        raise InputError(f"scores {str(path)!r}: no column {missing_columns[0]!r}; run the experiment again")
     return table.select(pl.col(name).cast(kind) for name, kind in SCORES_SCHEMA.items()).collect()
 
 
-def scores_from(frame: pl.DataFrame) -> list[Score]:
+def frame_to_scores(frame: pl.DataFrame) -> list[Score]:
     """Return the scores of a table in `SCORES_SCHEMA`, in its order."""
     scores: list[Score] = []
     for row in frame.select(SCORES_SCHEMA.keys()).iter_rows(named=True):
-        row["dimensions"] = tuple((one["name"], one["value"]) for one in row["dimensions"])
+        row["dimensions"] = tuple((dimension["name"], dimension["value"]) for dimension in row["dimensions"])
         row["fold_layers"] = None if row["fold_layers"] is None else tuple(row["fold_layers"])
         scores.append(Score(**row))
     return scores
 
 
-def rows_of(
-    found: Estimates,
+def estimates_to_scores(
+    estimates: Estimates,
     templates: Sequence[Score],
     counts: Float[np.ndarray, " group"] | Sequence[float],
     *,
@@ -252,28 +254,28 @@ def rows_of(
         contributions: Contributions of the clusters to each estimate, before ``factor``; None if unknown.
     """
     parts = [None] * len(templates) if contributions is None else contributions
-    for place, (template, n, part) in enumerate(zip(templates, counts, parts, strict=True)):
-        value = float(found.value[place])
+    for index, (template, n, part) in enumerate(zip(templates, counts, parts, strict=True)):
+        value = float(estimates.value[index])
         if not math.isfinite(value):
             continue
-        low, high = float(found.low[place]), float(found.high[place])
-        known = math.isfinite(low) and math.isfinite(high)
+        low, high = float(estimates.low[index]), float(estimates.high[index])
+        has_interval = math.isfinite(low) and math.isfinite(high)
         yield dataclasses.replace(
             template,
             value=value * factor,
-            ci_low=low * factor if known else None,
-            ci_high=high * factor if known else None,
-            ci_method=found.method,
+            ci_low=low * factor if has_interval else None,
+            ci_high=high * factor if has_interval else None,
+            ci_method=estimates.method,
             n=int(n),
-            n_clusters=int(found.n_clusters[place]),
-            effective_clusters=float(found.effective[place]),
-            n_eff=_finite(found.n_eff[place]),
-            df=_finite(found.df[place]),
-            p_value=_finite(found.p_value[place]),
+            n_clusters=int(estimates.n_clusters[index]),
+            effective_clusters=float(estimates.effective[index]),
+            n_eff=_to_finite(estimates.n_eff[index]),
+            df=_to_finite(estimates.df[index]),
+            p_value=_to_finite(estimates.p_value[index]),
             contributions=part,
             **fields,
         )
 
 
-def _finite(value: float) -> float | None:
+def _to_finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -32,21 +32,21 @@ import polars as pl
 from sonde.results.text_format import (
     COUNT,
     TEXT,
-    Clusters,
+    CellValue,
+    ClusterCount,
     Format,
     Interval,
     Number,
-    Plain,
     Row,
-    counted,
+    caveat,
     legible,
-    standing,
+    plural,
 )
 
-_VISIBLE = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})
+_VISIBLE_BREAKS = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})
 
 
-def itself(row: Row) -> Row:
+def identity(row: Row) -> Row:
     """Return the row itself, for formats that take a score with its interval or clusters."""
     return row
 
@@ -57,7 +57,7 @@ class Cell:
 
     text: str
     order: float | None
-    plain: tuple[Plain, ...]
+    plain: tuple[CellValue, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,20 +75,22 @@ class Column:
     """
 
     title: str
-    value: str | Callable[[Row], Any] = itself
+    value: str | Callable[[Row], Any] = identity
     format: Format | Callable[[Row], Format] = TEXT
     help: str = ""
     order: str | Callable[[Row], float | None] | None = None
 
     def cell(self, row: Row) -> Cell:
         """Format the cell of a row."""
-        form = self.format if isinstance(self.format, Format) else self.format(row)
-        held = _of(row, self.value)
-        order = None if self.order is None else _of(row, self.order)
-        if held is None:
-            return Cell(form.missing, order, (None,) * len(form.parts))
+        format = self.format if isinstance(self.format, Format) else self.format(row)
+        value = _get_value(row, self.value)
+        order = None if self.order is None else _get_value(row, self.order)
+        if value is None:
+            return Cell(format.missing, order, (None,) * len(format.parts))
         return Cell(
-            legible(form.text(held)), form.order(held) if self.order is None else order, form.plain(held)
+            legible(format.text(value)),
+            format.order(value) if self.order is None else order,
+            format.plain(value),
         )
 
 
@@ -128,22 +130,22 @@ class Table:
         """Convert to a table for programs: numbers in the scale shown, an interval as two columns."""
         cells = self.cells()
         series: dict[str, pl.Series] = {}
-        for place, (title, form) in enumerate(zip(self.titles, self._formats(), strict=True)):
+        for index, (title, form) in enumerate(zip(self.titles, self._formats(), strict=True)):
             for part, (suffix, kind) in enumerate(form.parts.items()):
-                name = _untaken(f"{title}{suffix}", series)
-                values = [row[place].plain[part] for row in cells]
+                name = _unique_name(f"{title}{suffix}", series)
+                values = [row[index].plain[part] for row in cells]
                 series[name] = pl.Series(name, values, kind)
         return pl.DataFrame(list(series.values()))
 
-    def lines(self, *, headed: bool = True, indent: int = 0) -> list[str]:
+    def lines(self, *, header: bool = True, indent: int = 0) -> list[str]:
         """Format as aligned lines for a terminal; line breaks in a cell are shown, never obeyed.
 
         Args:
             header: Whether the headings are the first line.
             indent: Blanks before each line.
         """
-        rows = [*([self.titles] if headed else []), *self.texts()]
-        rows = [[text.translate(_VISIBLE) for text in row] for row in rows]
+        rows = [*([self.titles] if header else []), *self.texts()]
+        rows = [[text.translate(_VISIBLE_BREAKS) for text in row] for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         sides = [str.rjust if right else str.ljust for right in self.right]
         return [
@@ -169,17 +171,17 @@ class Table:
         return formats
 
 
-def _of(row: Row, value: str | Callable[[Row], Any]) -> Any:
+def _get_value(row: Row, value: str | Callable[[Row], Any]) -> Any:
     return row[value] if isinstance(value, str) else value(row)
 
 
-def _untaken(name: str, taken: dict[str, pl.Series]) -> str:
+def _unique_name(name: str, existing: dict[str, pl.Series]) -> str:
     """Return a name that no column has yet: headings may repeat, columns of a frame may not."""
-    made, at = name, 1
-    while made in taken:
-        at += 1
-        made = f"{name} ({at})"
-    return made
+    candidate, number = name, 1
+    while candidate in existing:
+        number += 1
+        candidate = f"{name} ({number})"
+    return candidate
 
 
 MODEL = Column(title="Model", value="shown", help="The language model, by the last part of its name.")
@@ -196,18 +198,18 @@ CONTROL = Column(
 )
 CLUSTERS = Column(
     title="Clusters",
-    format=Clusters(),
+    format=ClusterCount(),
     help="Independent groups of code, such as repositories or libraries, and how many of equal size they "
     "are worth; too few allow no verdict.",
 )
 
 
-def estimate(
+def estimate_columns(
     title: str,
     digits: int | Callable[[Row], int] = 2,
     scale: float | Callable[[Row], float] = 1.0,
     *,
-    key: str | Callable[[Row], Any] = itself,
+    key: str | Callable[[Row], Any] = identity,
     interval: str = "95 % interval",
     help: str = "",
 ) -> tuple[Column, Column]:
@@ -241,7 +243,7 @@ def estimate(
     )
 
 
-def scored(
+def score_columns(
     title: str,
     digits: int | Callable[[Row], int] = 2,
     scale: float | Callable[[Row], float] = 1.0,
@@ -260,15 +262,15 @@ def scored(
         clusters: Heading of the clusters.
         help: Description of the value, in plain words.
     """
-    return (*estimate(title, digits, scale, help=help), *sized(n, clusters))
+    return (*estimate_columns(title, digits, scale, help=help), *size_columns(n, clusters))
 
 
-def sized(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Column]:
+def size_columns(n: str = "n", clusters: str = "Clusters") -> tuple[Column, Column]:
     """Build the columns of observations and clusters, with other headings."""
     return dataclasses.replace(N, title=n), dataclasses.replace(CLUSTERS, title=clusters)
 
 
-def rests_on(clusters: str, several: str = "") -> Column:
+def sample_size_column(clusters: str, plural_noun: str = "") -> Column:
     """Build the terminal's column of the sample size: ``n=120, 8 clusters (too little data: ...)``.
 
     Args:
@@ -277,5 +279,5 @@ def rests_on(clusters: str, several: str = "") -> Column:
     """
     return Column(
         title="Rests on",
-        value=lambda row: f"n={row['n']}, {counted(row['n_clusters'], clusters, several)}{standing(row)}",
+        value=lambda row: f"n={row['n']}, {plural(row['n_clusters'], clusters, plural_noun)}{caveat(row)}",
     )

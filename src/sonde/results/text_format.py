@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from sonde.stats.power import detectable_of
-from sonde.stats.verdict import verdict_allowed, why_no_verdict
+from sonde.stats.power import detectable_from_score
+from sonde.stats.verdict import allows_verdict, no_verdict_reason
 
 DASH = "–"
 
@@ -20,20 +20,20 @@ Row = Mapping[str, Any]
 """A record of a table, often a row of ``scores.parquet`` with more beside it."""
 
 
-Plain = str | float | int | bool | None
+CellValue = str | float | int | bool | None
 """Value of a cell of a CSV file."""
 
 
-Type = pl.DataType | type[pl.DataType]
+ColumnType = pl.DataType | type[pl.DataType]
 
 
 _REPLACEMENT = "\ufffd"
 
 
-_KEPT = "\t\n\r"
+_ALLOWED_CONTROLS = "\t\n\r"
 
 
-def counted(how_many: float, noun: str, several: str = "") -> str:
+def plural(quantity: float, noun: str, plural_noun: str = "") -> str:
     """Format a count with its noun.
 
     Args:
@@ -44,8 +44,8 @@ def counted(how_many: float, noun: str, several: str = "") -> str:
     >>> plural(1, "pair"), plural(1200, "pair"), plural(0, "miss", "misses")
     ('1 pair', '1,200 pairs', '0 misses')
     """
-    shown = number(how_many, 0)
-    return f"{shown} {noun if shown == '1' else several or f'{noun}s'}"
+    text = number(quantity, 0)
+    return f"{text} {noun if text == '1' else plural_noun or f'{noun}s'}"
 
 
 class _Pictures(dict[int, str]):
@@ -53,11 +53,11 @@ class _Pictures(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         sign = chr(code)
-        shown = sign
-        if sign not in _KEPT and unicodedata.category(sign) in ("Cc", "Cs", "Cn"):
-            shown = chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else _REPLACEMENT
-        self[code] = shown
-        return shown
+        picture = sign
+        if sign not in _ALLOWED_CONTROLS and unicodedata.category(sign) in ("Cc", "Cs", "Cn"):
+            picture = chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else _REPLACEMENT
+        self[code] = picture
+        return picture
 
 
 _PICTURES = _Pictures()
@@ -97,11 +97,11 @@ def count(value: float | None) -> str:
     return number(value, 0)
 
 
-_MORE_DIGITS = 4
+_MAX_EXTRA_DIGITS = 4
 """Decimals that a small number and its interval may have beyond those asked for."""
 
 
-def digits_shown(row: Row, scale: float = 1.0, digits: int = 2) -> int:
+def choose_digits(row: Row, scale: float = 1.0, digits: int = 2) -> int:
     """Return the decimals that tell a number and its interval from 0 and from each other.
 
     Args:
@@ -118,30 +118,30 @@ def digits_shown(row: Row, scale: float = 1.0, digits: int = 2) -> int:
     >>> choose_digits({"value": 0.0004, "ci_low": -0.1, "ci_high": 0.1})
     2
     """
-    low, high = _bounds(row)
+    low, high = _get_bounds(row)
     if low is None or high is None or low == high:
         return digits
-    value = _value(row)
-    for more in range(digits, digits + _MORE_DIGITS):
-        unit = 10.0**-more
-        is_flat = round(low * scale, more) == round(high * scale, more)
+    value = _get_value(row)
+    for decimals in range(digits, digits + _MAX_EXTRA_DIGITS):
+        unit = 10.0**-decimals
+        is_flat = round(low * scale, decimals) == round(high * scale, decimals)
         is_lost = value is not None and low * high > 0 and abs(value * scale) < unit / 2
         if not is_flat and not is_lost:
-            return more
+            return decimals
     return digits
 
 
-def rounded_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, float] | None:
+def round_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, float] | None:
     """Return the scaled ends of an interval, different from each other in print; None without an interval.
 
     Ends that `choose_digits` does not tell apart are rounded outwards. Equal ends are those of a number that
     does not vary, which has no interval.
     """
-    low, high = _bounds(row)
+    low, high = _get_bounds(row)
     if low is None or high is None or low == high:
         return None
     low, high = low * scale, high * scale
-    unit = 10.0 ** -digits_shown(row, scale, digits)
+    unit = 10.0 ** -choose_digits(row, scale, digits)
     if round(low / unit) == round(high / unit):
         return math.floor(low / unit) * unit, math.ceil(high / unit) * unit
     return low, high
@@ -153,11 +153,11 @@ def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
     >>> interval({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
     '[0.0001, 0.0007]'
     """
-    ends = rounded_ends(row, scale, digits)
+    ends = round_ends(row, scale, digits)
     if ends is None:
         return DASH
-    shown = digits_shown(row, scale, digits)
-    return f"[{number(ends[0], shown)}, {number(ends[1], shown)}]"
+    decimals = choose_digits(row, scale, digits)
+    return f"[{number(ends[0], decimals)}, {number(ends[1], decimals)}]"
 
 
 NO_VARIATION = "no variation"
@@ -170,13 +170,13 @@ def with_interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
     >>> with_interval({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
     '0.00 (no variation)'
     """
-    value = number(row["value"] * scale, digits_shown(row, scale, digits))
+    value = number(row["value"] * scale, choose_digits(row, scale, digits))
     if (bounds := interval(row, scale, digits)) != DASH:
         return f"{value} {bounds}"
-    return value if _bounds(row)[0] is None else f"{value} ({NO_VARIATION})"
+    return value if _get_bounds(row)[0] is None else f"{value} ({NO_VARIATION})"
 
 
-def _bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
+def _get_bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
     """Return both ends of a row's interval, or neither: half an interval is none."""
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
@@ -184,9 +184,9 @@ def _bounds(row: Row) -> tuple[float, float] | tuple[None, None]:
     return low, high
 
 
-def _value(held: Any) -> float | None:
+def _get_value(content: Any) -> float | None:
     """Return the number of a score row, or the number itself; None where it is none."""
-    value = held["value"] if isinstance(held, Mapping) else held
+    value = content["value"] if isinstance(content, Mapping) else content
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -202,21 +202,21 @@ class Format:
     missing: str = DASH
     right: bool = False
 
-    parts: ClassVar[Mapping[str, Type]] = {"": pl.String}
+    parts: ClassVar[Mapping[str, ColumnType]] = {"": pl.String}
     """Columns of a CSV file: suffix of the title, and type of the values."""
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format a value that is not missing, for people."""
-        return str(held)
+        return str(content)
 
-    def order(self, held: Any) -> float | None:
+    def order(self, content: Any) -> float | None:
         """Return the number by which rows are sorted; None where they are sorted by text."""
-        del held
+        del content
         return None
 
-    def plain(self, held: Any) -> tuple[Plain, ...]:
+    def plain(self, content: Any) -> tuple[CellValue, ...]:
         """Return one value for each of `parts`."""
-        return (legible(str(held)),)
+        return (legible(str(content)),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,22 +232,22 @@ class Number(Format):
     scale: float = 1.0
     right: bool = True
 
-    parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64}
+    parts: ClassVar[Mapping[str, ColumnType]] = {"": pl.Float64}
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format the scaled number with its decimals."""
-        value = _value(held)
+        value = _get_value(content)
         return self.missing if value is None else number(value * self.scale, self.digits)
 
-    def order(self, held: Any) -> float | None:
+    def order(self, content: Any) -> float | None:
         """Return the number itself."""
-        return _value(held)
+        return _get_value(content)
 
-    def plain(self, held: Any) -> tuple[Plain, ...]:
+    def plain(self, content: Any) -> tuple[CellValue, ...]:
         """Return the scaled number, not rounded to the decimals shown."""
-        return (self._scaled(_value(held)),)
+        return (self._scale(_get_value(content)),)
 
-    def _scaled(self, value: float | None) -> float | None:
+    def _scale(self, value: float | None) -> float | None:
         # Twelve digits leave out what multiplying by 100 adds at the end: 7.000000000000001.
         return None if value is None else float(f"{value * self.scale:.12g}")
 
@@ -258,11 +258,11 @@ class Count(Number):
 
     digits: int = 0
 
-    parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64}
+    parts: ClassVar[Mapping[str, ColumnType]] = {"": pl.Int64}
 
-    def plain(self, held: Any) -> tuple[Plain, ...]:
+    def plain(self, content: Any) -> tuple[CellValue, ...]:
         """Return the number as an integer."""
-        value = _value(held)
+        value = _get_value(content)
         return (None if value is None else round(value),)
 
 
@@ -270,9 +270,9 @@ class Count(Number):
 class General(Number):
     """A number of any size, such as a learning rate, with as many digits as it needs."""
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format with decimals or a power of ten, whichever is shorter."""
-        value = _value(held)
+        value = _get_value(content)
         return self.missing if value is None else f"{value:g}"
 
 
@@ -282,86 +282,94 @@ class PValue(Number):
 
     digits: int = 4
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format, for example, ``0.0312`` or ``< 0.0001``."""
-        value, least = _value(held), 10.0**-self.digits
+        value, minimum = _get_value(content), 10.0**-self.digits
         if value is None:
             return self.missing
-        return f"< {number(least, self.digits)}" if value < least else number(value, self.digits)
+        return f"< {number(minimum, self.digits)}" if value < minimum else number(value, self.digits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval(Number):
     """The 95 % interval of a score row; low and high are two columns of a CSV file."""
 
-    parts: ClassVar[Mapping[str, Type]] = {" low": pl.Float64, " high": pl.Float64}
+    parts: ClassVar[Mapping[str, ColumnType]] = {" low": pl.Float64, " high": pl.Float64}
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format both ends in brackets."""
-        bounds = interval(held, self.scale, self.digits)
+        bounds = interval(content, self.scale, self.digits)
         return self.missing if bounds == DASH else bounds
 
-    def order(self, held: Any) -> float | None:
+    def order(self, content: Any) -> float | None:
         """Return the lower end."""
-        return _bounds(held)[0]
+        return _get_bounds(content)[0]
 
-    def plain(self, held: Any) -> tuple[Plain, ...]:
+    def plain(self, content: Any) -> tuple[CellValue, ...]:
         """Return both ends, scaled."""
-        return tuple(self._scaled(end) for end in _bounds(held))
+        return tuple(self._scale(end) for end in _get_bounds(content))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithInterval(Number):
     """A score row's value followed by its 95 % interval; three columns of a CSV file."""
 
-    parts: ClassVar[Mapping[str, Type]] = {"": pl.Float64, " low": pl.Float64, " high": pl.Float64}
+    parts: ClassVar[Mapping[str, ColumnType]] = {"": pl.Float64, " low": pl.Float64, " high": pl.Float64}
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format, for example, ``1.43 [1.39, 1.47]``."""
-        return self.missing if _value(held) is None else with_interval(held, self.scale, self.digits)
+        return (
+            self.missing if _get_value(content) is None else with_interval(content, self.scale, self.digits)
+        )
 
-    def plain(self, held: Any) -> tuple[Plain, ...]:
+    def plain(self, content: Any) -> tuple[CellValue, ...]:
         """Return value and both ends, scaled."""
-        return tuple(self._scaled(one) for one in (_value(held), *_bounds(held)))
+        return tuple(self._scale(part) for part in (_get_value(content), *_get_bounds(content)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WithHalf(WithInterval):
+class WithHalfWidth(WithInterval):
     """A score row's value with half the width of its interval, where whole intervals do not fit."""
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format, for example, ``41.3 ±2.1``."""
-        value, (low, high) = _value(held), _bounds(held)
+        value, (low, high) = _get_value(content), _get_bounds(content)
         if value is None:
             return self.missing
-        digits = digits_shown(held, self.scale, self.digits) if isinstance(held, Mapping) else self.digits
-        shown = number(value * self.scale, digits)
+        digits = (
+            choose_digits(content, self.scale, self.digits) if isinstance(content, Mapping) else self.digits
+        )
+        text = number(value * self.scale, digits)
         if low is None or high is None or low == high:
-            return shown
-        return f"{shown} ±{number(self.scale / 2 * (high - low), digits)}"
+            return text
+        return f"{text} ±{number(self.scale / 2 * (high - low), digits)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clusters(Format):
+class ClusterCount(Format):
     """A score row's clusters, its effective clusters, and whether these are too few for a verdict."""
 
     right: bool = True
 
-    parts: ClassVar[Mapping[str, Type]] = {"": pl.Int64, " effective": pl.Float64, " verdict": pl.Boolean}
+    parts: ClassVar[Mapping[str, ColumnType]] = {
+        "": pl.Int64,
+        " effective": pl.Float64,
+        " verdict": pl.Boolean,
+    }
 
-    def text(self, held: Any) -> str:
+    def text(self, content: Any) -> str:
         """Format, for example, ``12 (worth 8.3), no verdict``."""
-        effective = held.get("effective_clusters")
+        effective = content.get("effective_clusters")
         worth = "" if effective is None else f" (worth {number(effective, 1)})"
-        return f"{count(held['n_clusters'])}{worth}{'' if verdict_allowed(held) else ', no verdict'}"
+        return f"{count(content['n_clusters'])}{worth}{'' if allows_verdict(content) else ', no verdict'}"
 
-    def order(self, held: Any) -> float | None:
+    def order(self, content: Any) -> float | None:
         """Return the number of clusters."""
-        return held["n_clusters"]
+        return content["n_clusters"]
 
-    def plain(self, held: Any) -> tuple[Plain, ...]:
+    def plain(self, content: Any) -> tuple[CellValue, ...]:
         """Return clusters, effective clusters, and whether a verdict is allowed."""
-        return held["n_clusters"], held.get("effective_clusters"), verdict_allowed(held)
+        return content["n_clusters"], content.get("effective_clusters"), allows_verdict(content)
 
 
 TEXT = Format()
@@ -388,10 +396,10 @@ TOO_LITTLE = "too little data"
 """Printed of a number that allows no verdict, with its estimate."""
 
 
-_MOST_DIGITS = 8
+_MAX_DIGITS = 8
 
 
-def bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
+def format_bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
     """Format the interval of a score row; empty where none is known.
 
     Args:
@@ -405,14 +413,14 @@ def bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: st
     >>> format_bounds({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
     '(no variation)'
     """
-    ends = rounded_ends(row, scale, digits)
+    ends = round_ends(row, scale, digits)
     if ends is None:
         return f"({NO_VARIATION})" if row["ci_low"] is not None and row["ci_low"] == row["ci_high"] else ""
-    shown = digits_shown(row, scale, digits)
-    return f"[{ends[0]:{sign}z.{shown}f}, {ends[1]:{sign}z.{shown}f}]"
+    decimals = choose_digits(row, scale, digits)
+    return f"[{ends[0]:{sign}z.{decimals}f}, {ends[1]:{sign}z.{decimals}f}]"
 
 
-def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
+def format_score(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
     """Format a score with its interval, for plain text; arguments as for `format_bounds`.
 
     >>> format_score({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
@@ -420,27 +428,27 @@ def figures(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: s
     """
     if not math.isfinite(row["value"]):
         return DASH
-    value = f"{scale * row['value']:{sign}z.{digits_shown(row, scale, digits)}f}"
-    return f"{value} {ends}" if (ends := bounds(row, scale, digits, sign)) else value
+    value = f"{scale * row['value']:{sign}z.{choose_digits(row, scale, digits)}f}"
+    return f"{value} {ends}" if (ends := format_bounds(row, scale, digits, sign)) else value
 
 
-def standing(row: Mapping[str, Any]) -> str:
+def caveat(row: Mapping[str, Any]) -> str:
     """Return why a score allows no verdict, in brackets after a blank; empty if it allows one."""
-    return in_brackets(too_little(row))
+    return bracket(insufficient_data_reason(row))
 
 
-def too_little(row: Mapping[str, Any]) -> str:
+def insufficient_data_reason(row: Mapping[str, Any]) -> str:
     """Return why a score allows no verdict, to be printed with its estimate; empty if it allows one."""
-    why = why_no_verdict(row)
-    return f"{TOO_LITTLE}: {why}" if why else ""
+    reason = no_verdict_reason(row)
+    return f"{TOO_LITTLE}: {reason}" if reason else ""
 
 
-def in_brackets(text: str) -> str:
+def bracket(text: str) -> str:
     """Return a text in brackets after a blank; an empty text stays empty."""
     return f" ({text})" if text else ""
 
 
-def would_be_found(difference: float, scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
+def describe_detectable(difference: float, scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
     """Describe the difference that would have been found, without a full stop.
 
     Args:
@@ -459,15 +467,15 @@ def would_be_found(difference: float, scale: float = 1.0, digits: int = 1, unit:
     """
     if not math.isfinite(difference):
         return ""
-    shown = abs(difference * scale)
-    if not shown:
+    size = abs(difference * scale)
+    if not size:
         return NO_VARIATION
-    digits = max(digits, -math.floor(math.log10(shown)))
-    return f"{number(shown, min(digits, _MOST_DIGITS))}{unit} or more would have been found"
+    digits = max(digits, -math.floor(math.log10(size)))
+    return f"{number(size, min(digits, _MAX_DIGITS))}{unit} or more would have been found"
 
 
-def nothing_found(
-    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "", among: float = 1
+def describe_null_result(
+    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "", n_comparisons: float = 1
 ) -> str:
     """Describe a paired difference that was not found, with the one that would have been.
 
@@ -475,16 +483,16 @@ def nothing_found(
     >>> describe_null_result(row, 100, unit=" points")
     'no difference found (2.8 points or more would have been found)'
     """
-    told = would_be_found(detectable_of(row, among), scale, digits, unit)
-    return f"{NO_DIFFERENCE}{in_brackets(told)}"
+    detectable = describe_detectable(detectable_from_score(row, n_comparisons), scale, digits, unit)
+    return f"{NO_DIFFERENCE}{bracket(detectable)}"
 
 
-def nothing_found_in(
+def describe_null_results(
     rows: Sequence[Mapping[str, Any]],
     scale: float = 1.0,
     digits: int = 1,
     unit: str = "",
-    among: float = 1,
+    n_comparisons: float = 1,
 ) -> list[str]:
     """Describe several differences that were not found, with the largest detectable one; empty without any.
 
@@ -497,24 +505,24 @@ def nothing_found_in(
     """
     if not rows:
         return []
-    sizes = [size for row in rows if math.isfinite(size := detectable_of(row, among))]
-    told = would_be_found(max(sizes, default=math.nan), scale, digits, unit)
-    return [f"{NO_DIFFERENCE} in {len(rows)}{in_brackets(told and told + ' in each' * (len(rows) > 1))}"]
+    sizes = [size for row in rows if math.isfinite(size := detectable_from_score(row, n_comparisons))]
+    detectable = describe_detectable(max(sizes, default=math.nan), scale, digits, unit)
+    return [
+        f"{NO_DIFFERENCE} in {len(rows)}{bracket(detectable and detectable + ' in each' * (len(rows) > 1))}"
+    ]
 
 
-def standing_of_difference(
-    row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = ""
-) -> str:
+def difference_caveat(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
     """Return why a difference allows no verdict, or that none was found, in brackets, else empty text."""
-    if why := too_little(row):
-        return in_brackets(why)
+    if reason := insufficient_data_reason(row):
+        return bracket(reason)
     if not row["ci_low"] <= 0 <= row["ci_high"]:
         return ""
-    told = would_be_found(detectable_of(row), scale, digits, unit)
-    return in_brackets(f"{NO_DIFFERENCE}: {told}" if told else NO_DIFFERENCE)
+    detectable = describe_detectable(detectable_from_score(row), scale, digits, unit)
+    return bracket(f"{NO_DIFFERENCE}: {detectable}" if detectable else NO_DIFFERENCE)
 
 
-def digits_of(row: Mapping[str, Any]) -> int:
+def auto_digits(row: Mapping[str, Any]) -> int:
     """Return the decimals that show three figures of a number, or of half its interval; at most six.
 
     >>> values = (1234.5, 12.5, 0.034, 0.0)
@@ -522,29 +530,31 @@ def digits_of(row: Mapping[str, Any]) -> int:
     [0, 1, 4, 2]
     """
     low, high = row["ci_low"], row["ci_high"]
-    half = 0.0 if low is None or high is None or not math.isfinite(high - low) else (high - low) / 2
-    size = max(abs(row["value"]), half)
+    half_width = 0.0 if low is None or high is None or not math.isfinite(high - low) else (high - low) / 2
+    size = max(abs(row["value"]), half_width)
     return 2 if not size or not math.isfinite(size) else min(6, max(0, 2 - math.floor(math.log10(size))))
 
 
-def in_figures(row: Mapping[str, Any]) -> str:
+def format_estimate(row: Mapping[str, Any]) -> str:
     """Format a number of unknown unit with its interval, both with the same decimals.
 
     >>> format_estimate({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
     '0.250 [0.200, 0.300]'
     """
-    return with_interval(row, digits=digits_of(row)).replace("−", "-")
+    return with_interval(row, digits=auto_digits(row)).replace("−", "-")
 
 
-_LONGEST = 60
+_MAX_NAME_LENGTH = 60
 
 
-def plain_words(name: object) -> str:
+def format_name(name: object) -> str:
     r"""Format a name for a sentence: one line without control characters, cut where it is long.
 
     >>> format_name("random_weights"), ascii(format_name("a\x1b[0m"))
     ('random weights', "'a\\ufffd[0m'")
     """
     text = str(name).replace("_", " ") if str(name).isidentifier() else str(name)
-    shown = "".join(sign if sign.isprintable() else "\ufffd" for sign in text[: _LONGEST + 1])
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}\u2026"
+    visible_text = "".join(sign if sign.isprintable() else "\ufffd" for sign in text[: _MAX_NAME_LENGTH + 1])
+    return (
+        visible_text if len(visible_text) <= _MAX_NAME_LENGTH else f"{visible_text[:_MAX_NAME_LENGTH]}\u2026"
+    )

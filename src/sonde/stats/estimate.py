@@ -23,27 +23,27 @@ from scipy import sparse
 
 from sonde.stats.intervals import (
     BOOTSTRAP_T,
-    SKEWED,
+    SKEWED_KINDS,
     Bounds,
-    Column,
+    GroupValues,
     Kind,
+    bootstrap_t_factors,
     effective_size,
     korn_graubard,
-    student,
-    student_on_scale,
+    student_interval,
+    student_interval_on_scale,
     to_scale,
     two_sided_p,
-    widening,
 )
 
-LEAST_ICC = 0.05
+MIN_ICC = 0.05
 """Lower bound of the assumed intraclass correlation."""
 
 
-_UNSEEN_ICC = 0.2
+_DEFAULT_ICC = 0.2
 
 
-_SHOWING_CLUSTERS = 3
+_MIN_RARE_CLUSTERS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ class ClusterSums:
         return np.bincount(self.group, values, minlength=self.n_groups)
 
     @property
-    def counted(self) -> Int[np.ndarray, " group"]:
+    def n_clusters(self) -> Int[np.ndarray, " group"]:
         """Return the number of clusters of each group that hold any weight."""
         return np.bincount(self.group[self.w != 0], minlength=self.n_groups)
 
@@ -90,25 +90,25 @@ Clusters = Int[np.ndarray, " example"] | Sequence[str]
 """The cluster of each example: numbers or names."""
 
 
-def sums_of(values: Float[np.ndarray, "row example"], clusters: Clusters) -> ClusterSums:
+def cluster_sums(values: Float[np.ndarray, "row example"], clusters: Clusters) -> ClusterSums:
     """Sum rows of values over the same examples by cluster; each row is a group, each example weighs 1."""
-    kept, index = np.unique(clusters, return_inverse=True)
+    names, index = np.unique(clusters, return_inverse=True)
     rows = len(values)
-    place = (np.arange(rows)[:, None] * len(kept) + index).ravel()
-    x = np.bincount(place, values.ravel(), minlength=rows * len(kept))
-    w = np.tile(np.bincount(index, minlength=len(kept)).astype(np.float64), rows)
-    group, cluster = np.divmod(np.arange(rows * len(kept)), len(kept))
+    cell = (np.arange(rows)[:, None] * len(names) + index).ravel()
+    x = np.bincount(cell, values.ravel(), minlength=rows * len(names))
+    w = np.tile(np.bincount(index, minlength=len(names)).astype(np.float64), rows)
+    group, cluster = np.divmod(np.arange(rows * len(names)), len(names))
     return ClusterSums(group, cluster, x, w, rows)
 
 
-def added_up(
+def sum_by_cluster(
     values: Float[np.ndarray, "example value"], clusters: Clusters
 ) -> tuple[Shaped[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
     """Return the clusters in order, and the sum of each value in each cluster."""
-    kept, owner = np.unique(clusters, return_inverse=True)
+    names, owner = np.unique(clusters, return_inverse=True)
     size = len(owner)
-    owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))), shape=(len(kept), size))
-    return kept, owners @ values
+    owners = sparse.csr_array((np.ones(size), (owner, np.arange(size))), shape=(len(names), size))
+    return names, owners @ values
 
 
 def kish(weight: Float[np.ndarray, " cluster"]) -> float:
@@ -121,7 +121,7 @@ def kish(weight: Float[np.ndarray, " cluster"]) -> float:
     return float(weight.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
-def least_icc(sums: ClusterSums) -> Float[np.ndarray, " group"]:
+def minimum_icc(sums: ClusterSums) -> Float[np.ndarray, " group"]:
     """Return the lower bound of the intraclass correlation assumed for the proportion of each group.
 
     The one pooled over all groups of the metric, and not below 0.05: with few clusters a small one cannot be
@@ -130,7 +130,7 @@ def least_icc(sums: ClusterSums) -> Float[np.ndarray, " group"]:
     """
     holds = (sums.x > 0).astype(np.float64), (sums.x < sums.w).astype(np.float64)
     rarer = np.minimum(*(sums.total(outcome) for outcome in holds))
-    floor = np.where(rarer < _SHOWING_CLUSTERS, _UNSEEN_ICC, LEAST_ICC)
+    floor = np.where(rarer < _MIN_RARE_CLUSTERS, _DEFAULT_ICC, MIN_ICC)
     return np.maximum(_pooled_icc(sums), floor)
 
 
@@ -144,21 +144,21 @@ def _pooled_icc(sums: ClusterSums) -> float:
     Returns:
         Between 0 and 1; 0 where nothing can be told (every cluster holds one observation).
     """
-    held = sums.w > 0
-    group, x, w = sums.group[held], sums.x[held], sums.w[held]
+    has_weight = sums.w > 0
+    group, x, w = sums.group[has_weight], sums.x[has_weight], sums.w[has_weight]
     n = np.bincount(group, w, minlength=sums.n_groups)
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = np.bincount(group, x, minlength=sums.n_groups) / n
         share = x / w
-        between = float((w * (share - mean[group]) ** 2).sum())
-        within = float((x * (1 - share)).sum())
-        spread = np.nansum(n - np.bincount(group, w**2, minlength=sums.n_groups) / n)
+        between_squares = float((w * (share - mean[group]) ** 2).sum())
+        within_squares = float((x * (1 - share)).sum())
+        size_term = np.nansum(n - np.bincount(group, w**2, minlength=sums.n_groups) / n)
     free_between = len(w) - len(np.unique(group))
     free_within = float(w.sum()) - len(w)
     if free_between <= 0 or free_within <= 0:
         return 0.0
-    size = float(spread) / free_between
-    mean_between, mean_within = between / free_between, within / free_within
+    size = float(size_term) / free_between
+    mean_between, mean_within = between_squares / free_between, within_squares / free_within
     total = mean_between + (size - 1) * mean_within
     return float(np.clip((mean_between - mean_within) / total, 0.0, 1.0)) if total > 0 else 0.0
 
@@ -203,25 +203,25 @@ class Estimates:
         method: Name of the interval's method.
     """
 
-    value: Column
-    low: Column
-    high: Column
+    value: GroupValues
+    low: GroupValues
+    high: GroupValues
     n_clusters: Int[np.ndarray, " group"]
-    effective: Column
-    n_eff: Column
-    df: Column
-    error: Column
-    p_value: Column
-    wider: Bounds
+    effective: GroupValues
+    n_eff: GroupValues
+    df: GroupValues
+    error: GroupValues
+    p_value: GroupValues
+    width_factor: Bounds
     method: str
 
     @property
-    def facing_zero(self) -> Column:
+    def facing_zero(self) -> GroupValues:
         """Return the factor of the end that faces 0, by which a test against 0 widens the standard error."""
-        return np.where(self.value > 0, self.wider.low, self.wider.high)
+        return np.where(self.value > 0, self.width_factor.low, self.width_factor.high)
 
 
-def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> Estimates:
+def estimate_ratios(sums: ClusterSums, kind: Kind, *, squares: GroupValues | None = None) -> Estimates:
     """Estimate ratios of sums, for all groups at once.
 
     Args:
@@ -231,31 +231,31 @@ def ratios(sums: ClusterSums, kind: Kind, *, squares: Column | None = None) -> E
         squares: Of a mean of paired differences of 0/1 (``difference``), the sum of their squares: the
             discordant pairs.
     """
-    value, deviations = _left_out(sums)
-    variance = jackknife_variance(sums.total(deviations**2), sums.counted)
+    value, deviations = _leave_out_clusters(sums)
+    variance = jackknife_variance(sums.total(deviations**2), sums.n_clusters)
     if squares is not None:
-        variance = np.maximum(variance, least_paired_variance(value, squares, sums.total(sums.w)))
-    held = (sums.w != 0) | (sums.x != 0)
-    return estimated(
+        variance = np.maximum(variance, minimum_paired_variance(value, squares, sums.total(sums.w)))
+    has_data = (sums.w != 0) | (sums.x != 0)
+    return build_estimates(
         value,
         variance,
-        sums.counted,
+        sums.n_clusters,
         sums.effective,
         kind,
         n=sums.total(sums.w),
         mean_size=sums.mean_size,
-        icc=least_icc(sums),
+        icc=minimum_icc(sums),
         method=JACKKNIFE if squares is None else f"paired {JACKKNIFE}",
-        wider=widening(sums.group[held], deviations[held], value, kind),
+        width_factor=bootstrap_t_factors(sums.group[has_data], deviations[has_data], value, kind),
     )
 
 
-def differences(
+def estimate_differences(
     first: ClusterSums,
     second: ClusterSums,
     kind: Kind,
     *,
-    discordant: Column | None = None,
+    discordant: GroupValues | None = None,
 ) -> Estimates:
     """Estimate differences ``first - second`` of ratios whose groups share clusters, group by group.
 
@@ -269,35 +269,40 @@ def differences(
             sides are taken as different observations.
     """
     n_groups = first.n_groups
-    (one, left), (two, right) = _left_out(first), _left_out(second)
+    (first_ratio, first_deviations), (second_ratio, second_deviations) = (
+        _leave_out_clusters(first),
+        _leave_out_clusters(second),
+    )
     group = np.concatenate([first.group, second.group]).astype(np.int64)
     cluster = np.concatenate([first.cluster, second.cluster])
     width = int(cluster.max(initial=0)) + 1
     pairs, inverse = np.unique(group * width + cluster, return_inverse=True)
-    joint = np.bincount(inverse, np.concatenate([left, -right]), minlength=len(pairs))
+    joint = np.bincount(inverse, np.concatenate([first_deviations, -second_deviations]), minlength=len(pairs))
     owner = pairs // width
     n_clusters = np.bincount(owner, minlength=n_groups)
     variance = jackknife_variance(np.bincount(owner, joint**2, minlength=n_groups), n_clusters)
     effective = np.minimum(first.effective, second.effective)
-    value = one - two
-    n_one, n_two = first.total(first.w), second.total(second.w)
+    value = first_ratio - second_ratio
+    n_first, n_second = first.total(first.w), second.total(second.w)
     if kind == "difference":
         if discordant is not None:
-            least = least_paired_variance(value, discordant, n_one)
+            minimum_variance = minimum_paired_variance(value, discordant, n_first)
         else:
-            least = _smoothed(one, n_one) + _smoothed(two, n_two)
-        variance = np.maximum(variance, least)
-    return estimated(
+            minimum_variance = _smoothed_variance(first_ratio, n_first) + _smoothed_variance(
+                second_ratio, n_second
+            )
+        variance = np.maximum(variance, minimum_variance)
+    return build_estimates(
         value,
         variance,
         n_clusters,
         effective,
         kind,
-        n=np.minimum(n_one, n_two),
+        n=np.minimum(n_first, n_second),
         mean_size=np.maximum(first.mean_size, second.mean_size),
-        icc=np.maximum(least_icc(first), least_icc(second)),
+        icc=np.maximum(minimum_icc(first), minimum_icc(second)),
         method=f"paired {JACKKNIFE}" if discordant is not None else JACKKNIFE,
-        wider=widening(owner, joint, value, kind),
+        width_factor=bootstrap_t_factors(owner, joint, value, kind),
     )
 
 
@@ -323,16 +328,16 @@ def jackknife(
     """
     total = sums.sum(axis=0, keepdims=True)
     value = statistic(total)
-    without = statistic(total - sums)
+    values_without = statistic(total - sums)
     present = (sums != 0).any(axis=1)
     n_clusters = np.array([int(present.sum())])
-    variance = jackknife_variance(((without[present] - value) ** 2).sum(keepdims=True), n_clusters)
+    variance = jackknife_variance(((values_without[present] - value) ** 2).sum(keepdims=True), n_clusters)
     size = np.array([weight.sum()])
     if kind == "difference":
         # At least so many pairs are discordant.
-        variance = np.maximum(variance, least_paired_variance(value, np.abs(value) * size, size))
+        variance = np.maximum(variance, minimum_paired_variance(value, np.abs(value) * size, size))
     effective = np.array([kish(weight)])
-    found = estimated(
+    estimates = build_estimates(
         value,
         variance,
         n_clusters,
@@ -340,21 +345,23 @@ def jackknife(
         kind,
         n=size,
         mean_size=(weight**2).sum() / np.maximum(size, 1.0),
-        icc=np.full(1, LEAST_ICC),
-        wider=widening(np.zeros(int(n_clusters[0]), dtype=np.int64), (value - without)[present], value, kind),
+        icc=np.full(1, MIN_ICC),
+        width_factor=bootstrap_t_factors(
+            np.zeros(int(n_clusters[0]), dtype=np.int64), (value - values_without)[present], value, kind
+        ),
     )
-    if kind not in ("correlation", "unit") or not (found.error > _NO_ERROR).all():
-        return found
+    if kind not in ("correlation", "unit") or not (estimates.error > _NO_ERROR).all():
+        return estimates
     with np.errstate(divide="ignore", invalid="ignore"):
-        moved = to_scale(without[present], kind) - to_scale(value, kind)
-        on_scale = np.sqrt(jackknife_variance((moved**2).sum(keepdims=True), n_clusters))
+        deviations = to_scale(values_without[present], kind) - to_scale(value, kind)
+        on_scale = np.sqrt(jackknife_variance((deviations**2).sum(keepdims=True), n_clusters))
     if not np.isfinite(on_scale).all():
-        return found
-    bounds = student_on_scale(value, on_scale, found.df, kind)
-    return dataclasses.replace(found, low=bounds.low, high=bounds.high)
+        return estimates
+    bounds = student_interval_on_scale(value, on_scale, estimates.df, kind)
+    return dataclasses.replace(estimates, low=bounds.low, high=bounds.high)
 
 
-def left_out_one(
+def leave_one_out(
     statistic: Statistic, sums: Float[np.ndarray, "cluster total"]
 ) -> Float[np.ndarray, " cluster"]:
     """Return the change of a function of totals when each cluster is left out; 0 without sums."""
@@ -363,7 +370,7 @@ def left_out_one(
     return np.where(present, statistic(total - sums) - statistic(total), 0.0)
 
 
-def least_paired_variance(value: Column, discordant: Column, n: Column) -> Column:
+def minimum_paired_variance(value: GroupValues, discordant: GroupValues, n: GroupValues) -> GroupValues:
     """Return the lower bound of the variance of a mean of paired 0/1 differences.
 
     It is the variance of independent pairs with one discordant pair added, ((discordant + 1) / n - d^2) / n:
@@ -373,26 +380,26 @@ def least_paired_variance(value: Column, discordant: Column, n: Column) -> Colum
         return np.maximum((discordant + 1) / n - value**2, 0.0) / n
 
 
-def _smoothed(value: Column, n: Column) -> Column:
+def _smoothed_variance(value: GroupValues, n: GroupValues) -> GroupValues:
     """Return the variance of a proportion, with one success and one failure added."""
     share = (value * n + 1) / (n + 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         return share * (1 - share) / n
 
 
-def estimated(
-    value: Column,
-    variance: Column,
+def build_estimates(
+    value: GroupValues,
+    variance: GroupValues,
     n_clusters: Int[np.ndarray, " group"],
-    effective: Column,
+    effective: GroupValues,
     kind: Kind,
     *,
-    n: Column,
-    mean_size: Column,
-    icc: Column,
+    n: GroupValues,
+    mean_size: GroupValues,
+    icc: GroupValues,
     method: str = JACKKNIFE,
-    df: Column | None = None,
-    wider: Bounds | None = None,
+    df: GroupValues | None = None,
+    width_factor: Bounds | None = None,
 ) -> Estimates:
     """Build estimates with the interval of their kind, from values and variances.
 
@@ -409,60 +416,64 @@ def estimated(
         df: Degrees of freedom; by default effective clusters less one.
         width_factor: See `Estimates.width_factor`; 1 by default.
     """
-    wider = wider or Bounds(np.ones(len(value)), np.ones(len(value)))
+    width_factor = width_factor or Bounds(np.ones(len(value)), np.ones(len(value)))
     df = np.where(n_clusters > 1, effective - 1, np.nan) if df is None else df
     error = np.sqrt(variance)
-    nothing = np.full(len(value), np.nan)
-    n_eff = p_value = nothing
+    missing = np.full(len(value), np.nan)
+    n_eff = p_value = missing
     if kind in ("proportion", "unit", "difference"):
         share = np.abs(value) if kind == "difference" else value
         n_eff = effective_size(share, variance, n, df, mean_size, icc)
     if kind == "proportion":
         bounds, method = korn_graubard(value, n_eff), KORN_GRAUBARD
     else:
-        bounds = student(value, error, df, kind, wider)
-        method += SCALES.get(kind, "") + (BOOTSTRAP_T if kind in SKEWED else "")
+        bounds = student_interval(value, error, df, kind, width_factor)
+        method += SCALES.get(kind, "") + (BOOTSTRAP_T if kind in SKEWED_KINDS else "")
     if kind == "unit":
         # At the ends, and where no variance is seen, the logit says nothing: as if all were right or wrong.
         ends = (value <= 0) | (value >= 1) | (error <= _NO_ERROR)
-        bounds = _where(ends, korn_graubard(value, n_eff), bounds)
+        bounds = _select_bounds(ends, korn_graubard(value, n_eff), bounds)
     if kind in ("difference", "correlation"):
         p_value = two_sided_p(value, error, df, kind)
     if kind == "difference":
-        bounds, p_value = _all_one_way(value, n_eff, bounds, p_value)
+        bounds, p_value = _sign_test(value, n_eff, bounds, p_value)
     return Estimates(
         value=value,
         low=bounds.low,
         high=bounds.high,
         n_clusters=n_clusters,
         effective=effective,
-        n_eff=n_eff if kind == "proportion" else nothing,
+        n_eff=n_eff if kind == "proportion" else missing,
         df=df,
         error=error,
         p_value=p_value,
-        wider=wider,
+        width_factor=width_factor,
         method=method,
     )
 
 
-def _all_one_way(value: Column, n_eff: Column, bounds: Bounds, p_value: Column) -> tuple[Bounds, Column]:
+def _sign_test(
+    value: GroupValues, n_eff: GroupValues, bounds: Bounds, p_value: GroupValues
+) -> tuple[Bounds, GroupValues]:
     """Use the sign test of ``n_eff`` pairs where all pairs have the same sign: there no scale serves."""
     ends = np.abs(value) >= 1
     if not ends.any():
         return bounds, p_value
-    least = 2 * korn_graubard(np.ones(len(value)), n_eff).low - 1
-    low = np.where(value > 0, least, -1.0)
-    high = np.where(value > 0, 1.0, -least)
-    known = np.isfinite(n_eff)
-    both = Bounds(np.where(known, low, np.nan), np.where(known, high, np.nan))
-    return _where(ends, both, bounds), np.where(ends, np.minimum(2 * 0.5**n_eff, 1.0), p_value)
+    lower_end = 2 * korn_graubard(np.ones(len(value)), n_eff).low - 1
+    low = np.where(value > 0, lower_end, -1.0)
+    high = np.where(value > 0, 1.0, -lower_end)
+    is_known = np.isfinite(n_eff)
+    sign_bounds = Bounds(np.where(is_known, low, np.nan), np.where(is_known, high, np.nan))
+    return _select_bounds(ends, sign_bounds, bounds), np.where(ends, np.minimum(2 * 0.5**n_eff, 1.0), p_value)
 
 
-def _where(chosen: Bool[np.ndarray, " group"], these: Bounds, others: Bounds) -> Bounds:
-    return Bounds(np.where(chosen, these.low, others.low), np.where(chosen, these.high, others.high))
+def _select_bounds(condition: Bool[np.ndarray, " group"], if_true: Bounds, if_false: Bounds) -> Bounds:
+    return Bounds(
+        np.where(condition, if_true.low, if_false.low), np.where(condition, if_true.high, if_false.high)
+    )
 
 
-def _left_out(sums: ClusterSums) -> tuple[Column, Float[np.ndarray, " row"]]:
+def _leave_out_clusters(sums: ClusterSums) -> tuple[GroupValues, Float[np.ndarray, " row"]]:
     """Return each group's ratio, and its change when a cluster is left out (0 for clusters without weight).
 
     Deviations are taken around the estimate, which is at least as wide as around their mean.
@@ -470,11 +481,11 @@ def _left_out(sums: ClusterSums) -> tuple[Column, Float[np.ndarray, " row"]]:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = sums.total(sums.x) / sums.total(sums.w)
         rest = sums.total(sums.w)[sums.group] - sums.w
-        moved = (sums.x - value[sums.group] * sums.w) / rest
-    return value, np.where((sums.w == 0) & (sums.x == 0), 0.0, moved)
+        deviations = (sums.x - value[sums.group] * sums.w) / rest
+    return value, np.where((sums.w == 0) & (sums.x == 0), 0.0, deviations)
 
 
-def jackknife_variance(squares: Column, n_clusters: Int[np.ndarray, " group"]) -> Column:
+def jackknife_variance(squares: GroupValues, n_clusters: Int[np.ndarray, " group"]) -> GroupValues:
     """Return the variance from summed squared leave-one-out changes; NaN for one cluster."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(n_clusters > 1, squares * (n_clusters - 1) / n_clusters, np.nan)
@@ -496,7 +507,7 @@ class Contributions:
     clusters: Shaped[np.ndarray, " cluster"]
     weight: Float[np.ndarray, " cluster"]
     sums: Float[np.ndarray, " cluster"] | None = None
-    moved: Float[np.ndarray, " cluster"] | None = None
+    deviations: Float[np.ndarray, " cluster"] | None = None
     kind: Kind = "real"
     noise: tuple[tuple[float, int], ...] = ()
 
@@ -517,13 +528,16 @@ class Contributions:
         names = "\0".join(self.clusters[order].astype(str).tolist())
         return names.encode(), self.weight[order].tobytes(), self.sums[order].tobytes()
 
-    def over_the_same(self, other: Contributions) -> bool:
+    def has_same_clusters(self, contributions: Contributions) -> bool:
         """Return whether both have as many observations in the same clusters."""
-        sizes = [dict(zip(one.clusters.tolist(), one.weight.tolist(), strict=True)) for one in (self, other)]
+        sizes = [
+            dict(zip(part.clusters.tolist(), part.weight.tolist(), strict=True))
+            for part in (self, contributions)
+        ]
         return sizes[0] == sizes[1]
 
 
-def of_ratios(
+def ratio_contributions(
     sums: ClusterSums,
     clusters: Shaped[np.ndarray, " cluster"],
     kind: Kind,

@@ -33,17 +33,17 @@ DIFFERENCE_OF: Mapping[Kind, Kind] = {
 """Kind of the difference of two numbers of a kind."""
 
 
-Column = Float[np.ndarray, " group"]
+GroupValues = Float[np.ndarray, " group"]
 
 
 class Bounds(NamedTuple):
     """Ends of intervals."""
 
-    low: Column
-    high: Column
+    low: GroupValues
+    high: GroupValues
 
 
-def quantile(df: Column) -> Column:
+def student_quantile(df: GroupValues) -> GroupValues:
     """Return Student's quantile of a two-sided 95 % interval; NaN without degrees of freedom.
 
     Below one degree of freedom (one cluster holds most of the weight) it runs off to thousands of standard
@@ -52,8 +52,12 @@ def quantile(df: Column) -> Column:
     return stdtrit(np.where(df >= 1, df, np.nan), 0.5 + LEVEL / 2)
 
 
-def student(
-    value: Column, error: Column, df: Column, kind: Kind = "real", wider: Bounds | None = None
+def student_interval(
+    value: GroupValues,
+    error: GroupValues,
+    df: GroupValues,
+    kind: Kind = "real",
+    width_factor: Bounds | None = None,
 ) -> Bounds:
     """Compute Student's t interval, on a scale of its kind where the number is bounded.
 
@@ -65,34 +69,34 @@ def student(
         kind: Kind of the numbers. A value at the very end of its bounds has no such interval: NaN.
         width_factor: Factors of the half-widths of unbounded numbers; 1 by default.
     """
-    half = quantile(df) * error
-    if wider is not None and kind in ("real", "nonnegative"):
-        below, above = half * wider.low, half * wider.high
+    half_width = student_quantile(df) * error
+    if width_factor is not None and kind in ("real", "nonnegative"):
+        lower_width, upper_width = half_width * width_factor.low, half_width * width_factor.high
     else:
-        below = above = half
+        lower_width = upper_width = half_width
     if kind == "nonnegative":
-        return _on_log_scale(value, below, above)
+        return _on_log_scale(value, lower_width, upper_width)
     if kind == "r2":
-        return Bounds(value - half, np.minimum(value + half, 1.0))
+        return Bounds(value - half_width, np.minimum(value + half_width, 1.0))
     if kind == "real":
-        return Bounds(value - below, value + above)
+        return Bounds(value - lower_width, value + upper_width)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return student_on_scale(value, error / _slope(value, kind), df, kind)
+        return student_interval_on_scale(value, error / _slope(value, kind), df, kind)
 
 
-def _on_log_scale(value: Column, below: Column, above: Column) -> Bounds:
+def _on_log_scale(value: GroupValues, lower_width: GroupValues, upper_width: GroupValues) -> Bounds:
     """Return the ends for positive numbers, from half-widths carried over to the log scale (delta method).
 
     An upper half-width beyond the number itself, which a few clusters give, is lengthened in proportion: the
     exponential would run off.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        low, up = value * np.exp(-below / value), above / value
-        high = value * np.minimum(np.exp(up), 1 + np.expm1(1.0) * up)
-    return Bounds(np.where(value > 0, low, 0.0), np.where(value > 0, high, above))
+        low, ratio = value * np.exp(-lower_width / value), upper_width / value
+        high = value * np.minimum(np.exp(ratio), 1 + np.expm1(1.0) * ratio)
+    return Bounds(np.where(value > 0, low, 0.0), np.where(value > 0, high, upper_width))
 
 
-def student_on_scale(value: Column, error: Column, df: Column, kind: Kind) -> Bounds:
+def student_interval_on_scale(value: GroupValues, error: GroupValues, df: GroupValues, kind: Kind) -> Bounds:
     """Compute Student's t interval on the scale without bounds (Fisher's z, or logit), carried back.
 
     Args:
@@ -102,10 +106,10 @@ def student_on_scale(value: Column, error: Column, df: Column, kind: Kind) -> Bo
         kind: ``unit`` or ``proportion`` (logit), ``difference`` or ``correlation`` (Fisher's z).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        centre, half = to_scale(value, kind), quantile(df) * error
-        low, high = from_scale(centre - half, kind), from_scale(centre + half, kind)
-    known = np.isfinite(centre) & np.isfinite(half)
-    return Bounds(np.where(known, low, np.nan), np.where(known, high, np.nan))
+        centre, half_width = to_scale(value, kind), student_quantile(df) * error
+        low, high = from_scale(centre - half_width, kind), from_scale(centre + half_width, kind)
+    is_finite = np.isfinite(centre) & np.isfinite(half_width)
+    return Bounds(np.where(is_finite, low, np.nan), np.where(is_finite, high, np.nan))
 
 
 def to_scale(value: Float[np.ndarray, " *any"], kind: Kind) -> Float[np.ndarray, " *any"]:
@@ -122,7 +126,7 @@ def from_scale(value: Float[np.ndarray, " *any"], kind: Kind) -> Float[np.ndarra
     return expit(value) if kind in ("unit", "proportion") else value
 
 
-def korn_graubard(value: Column, n_eff: Column) -> Bounds:
+def korn_graubard(value: GroupValues, n_eff: GroupValues) -> Bounds:
     """Compute Clopper and Pearson's interval of a share of ``n_eff`` independent observations.
 
     Korn and Graubard (1998): never outside 0 and 1, never of zero width; fractions of one are allowed.
@@ -133,13 +137,18 @@ def korn_graubard(value: Column, n_eff: Column) -> Bounds:
         low = np.where(right <= 0, 0.0, betaincinv(np.maximum(right, 1e-12), n_eff - right + 1, tail))
         wrong = n_eff - right
         high = np.where(wrong <= 0, 1.0, betaincinv(right + 1, np.maximum(wrong, 1e-12), 1 - tail))
-    known = np.isfinite(n_eff) & np.isfinite(value)
-    return Bounds(np.where(known, low, np.nan), np.where(known, high, np.nan))
+    is_finite = np.isfinite(n_eff) & np.isfinite(value)
+    return Bounds(np.where(is_finite, low, np.nan), np.where(is_finite, high, np.nan))
 
 
 def effective_size(
-    value: Column, variance: Column, n: Column, df: Column, mean_size: Column, icc: Column
-) -> Column:
+    value: GroupValues,
+    variance: GroupValues,
+    n: GroupValues,
+    df: GroupValues,
+    mean_size: GroupValues,
+    icc: GroupValues,
+) -> GroupValues:
     """Return the effective sample size of clustered observations (Korn and Graubard 1998).
 
     Args:
@@ -155,26 +164,26 @@ def effective_size(
         intraclass correlation, which also stands in where all are right or wrong and no variance is seen.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        seen = np.nan_to_num(variance * n / (value * (1 - value)), nan=0.0, posinf=0.0)
-        least = 1 + np.maximum(mean_size - 1, 0.0) * icc
-        ratio = stdtrit(np.maximum(n - 1, 1.0), 0.5 + LEVEL / 2) / quantile(df)
-        return np.minimum(n, n / np.maximum(seen, least) * ratio**2)
+        design_effect = np.nan_to_num(variance * n / (value * (1 - value)), nan=0.0, posinf=0.0)
+        minimum_design_effect = 1 + np.maximum(mean_size - 1, 0.0) * icc
+        ratio = stdtrit(np.maximum(n - 1, 1.0), 0.5 + LEVEL / 2) / student_quantile(df)
+        return np.minimum(n, n / np.maximum(design_effect, minimum_design_effect) * ratio**2)
 
 
-def two_sided_p(value: Column, error: Column, df: Column, kind: Kind) -> Column:
+def two_sided_p(value: GroupValues, error: GroupValues, df: GroupValues, kind: Kind) -> GroupValues:
     """Return p-values of "the value is 0" by the test that inverts `student_interval`; NaN without one."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = error if kind in ("real", "nonnegative", "r2") else error / _slope(value, kind)
+        scaled_error = error if kind in ("real", "nonnegative", "r2") else error / _slope(value, kind)
         freedom = np.where(df >= 1, df, np.nan)
-        return 2 * stdtr(freedom, -np.abs(to_scale(value, kind) / scaled))
+        return 2 * stdtr(freedom, -np.abs(to_scale(value, kind) / scaled_error))
 
 
-def _slope(value: Column, kind: Kind) -> Column:
+def _slope(value: GroupValues, kind: Kind) -> GroupValues:
     """Return the derivative of a bounded number by its scale without bounds."""
     return 1 - value**2 if kind in ("difference", "correlation") else value * (1 - value)
 
 
-SKEWED: frozenset[Kind] = frozenset(("real", "nonnegative"))
+SKEWED_KINDS: frozenset[Kind] = frozenset(("real", "nonnegative"))
 """Kinds whose intervals are made wider: means of what has no bounds."""
 
 
@@ -195,7 +204,7 @@ _CELLS = 1_000_000
 """Counts of draws that are held at once; where all fit, they are kept for the next groups."""
 
 
-_AT_ONCE = 1000
+_GROUPS_PER_BATCH = 1000
 """Groups whose draws are held at once, likewise."""
 
 
@@ -207,8 +216,8 @@ _DECIMALS = 6
 """Digits behind the point of a factor: which other groups are worked on beside it changes the last bits."""
 
 
-def widening(
-    group: Int[np.ndarray, " row"], raised: Float[np.ndarray, " row"], value: Column, kind: Kind
+def bootstrap_t_factors(
+    group: Int[np.ndarray, " row"], influences: Float[np.ndarray, " row"], value: GroupValues, kind: Kind
 ) -> Bounds:
     """Compute factors, at least 1, of Student's half-widths below and above (bootstrap-t).
 
@@ -221,44 +230,44 @@ def widening(
         value: Number of each group.
         kind: ``nonnegative``: on the log scale; ``real``: as it is; of other kinds the factors are 1.
     """
-    if kind not in SKEWED:
+    if kind not in SKEWED_KINDS:
         return Bounds(np.ones(len(value)), np.ones(len(value)))
     log = kind == "nonnegative"
     factors = np.ones((2, len(value)))
     sizes = np.bincount(group, minlength=len(value))
-    ordered = raised[np.argsort(group, kind="stable")]
+    sorted_influences = influences[np.argsort(group, kind="stable")]
     starts = np.cumsum(sizes) - sizes
     # Where one cluster holds all of the weight, nothing is left without it.
-    known = np.isfinite(np.bincount(group, np.abs(raised), minlength=len(value)))
-    usable = np.flatnonzero(known & (sizes > 2) & ((value > 0) | (not log)))
+    is_finite = np.isfinite(np.bincount(group, np.abs(influences), minlength=len(value)))
+    usable = np.flatnonzero(is_finite & (sizes > 2) & ((value > 0) | (not log)))
     usable = usable[np.argsort(sizes[usable], kind="stable")]
-    for first in range(0, len(usable), _AT_ONCE):
-        chosen = usable[first : first + _AT_ONCE]
-        largest = int(sizes[chosen[-1]])
+    for first in range(0, len(usable), _GROUPS_PER_BATCH):
+        batch = usable[first : first + _GROUPS_PER_BATCH]
+        largest = int(sizes[batch[-1]])
         memory = np.empty(min(_DRAWS * largest, max(_CELLS, largest)))
-        sums, turned = np.empty((2, len(chosen), _DRAWS)), np.empty(len(chosen))
-        own, begins = np.unique(sizes[chosen], return_index=True)
-        for size, part in zip(own.tolist(), np.split(np.arange(len(chosen)), begins[1:]), strict=True):
-            rows = ordered[starts[chosen[part]][:, None] + np.arange(size)]
-            rows, turned[part] = _laid_out(rows, value[chosen[part]] if log else None)
-            for draws, counts in _counts(size):
+        sums, signs = np.empty((2, len(batch), _DRAWS)), np.empty(len(batch))
+        batch_sizes, begins = np.unique(sizes[batch], return_index=True)
+        for size, part in zip(batch_sizes.tolist(), np.split(np.arange(len(batch)), begins[1:]), strict=True):
+            rows = sorted_influences[starts[batch[part]][:, None] + np.arange(size)]
+            rows, signs[part] = _standardise_rows(rows, value[batch[part]] if log else None)
+            for draws, counts in _iterate_draw_counts(size):
                 # Into memory that is there already: new memory for each number of clusters takes longest.
-                often = memory[: counts.size].reshape(counts.shape)
-                np.copyto(often, counts)
-                sums[0, part, draws], sums[1, part, draws] = rows @ often, rows**2 @ often
-        drawn = _studentised(sums[0], sums[1], sizes[chosen], log=log)
-        drawn.sort(axis=1)  # Faster than `partition` at two places.
-        ends = np.stack([drawn[:, _HIGHEST], -drawn[:, _LOWEST]]) / stdtrit(
-            sizes[chosen] - 1, 0.5 + LEVEL / 2
+                float_counts = memory[: counts.size].reshape(counts.shape)
+                np.copyto(float_counts, counts)
+                sums[0, part, draws], sums[1, part, draws] = rows @ float_counts, rows**2 @ float_counts
+        statistics = _studentise(sums[0], sums[1], sizes[batch], log=log)
+        statistics.sort(axis=1)  # Faster than `partition` at two places.
+        ends = np.stack([statistics[:, _HIGHEST], -statistics[:, _LOWEST]]) / stdtrit(
+            sizes[batch] - 1, 0.5 + LEVEL / 2
         )
-        ends = np.where(turned < 0, ends[::-1], np.where(turned == 0, ends.max(axis=0), ends))
-        factors[:, chosen] = np.maximum(ends, 1.0)
+        ends = np.where(signs < 0, ends[::-1], np.where(signs == 0, ends.max(axis=0), ends))
+        factors[:, batch] = np.maximum(ends, 1.0)
     return Bounds(*factors.round(_DECIMALS))
 
 
-def _laid_out(
-    rows: Float[np.ndarray, "group cluster"], values: Column | None
-) -> tuple[Float[np.ndarray, "group cluster"], Column]:
+def _standardise_rows(
+    rows: Float[np.ndarray, "group cluster"], values: GroupValues | None
+) -> tuple[Float[np.ndarray, "group cluster"], GroupValues]:
     """Centre rows and divide them by their value, or else by their spread; return them with the sign of each.
 
     Without a value the longer tail is turned upwards; the sign is 0 where neither is longer.
@@ -266,15 +275,15 @@ def _laid_out(
     rows = rows - rows.mean(axis=1, keepdims=True)
     scale = np.sqrt((rows**2).sum(axis=1)) if values is None else values
     rows /= np.where(scale > 0, scale, 1.0)[:, None]
-    turned = np.ones(len(rows))
+    signs = np.ones(len(rows))
     if values is None:
         skew = (rows**3).sum(axis=1)
-        turned = np.where(np.abs(skew) > _NO_SPREAD, np.sign(skew), 0.0)
-        rows *= np.where(turned < 0, -1.0, 1.0)[:, None]
-    return np.sort(rows, axis=1), turned
+        signs = np.where(np.abs(skew) > _NO_SPREAD, np.sign(skew), 0.0)
+        rows *= np.where(signs < 0, -1.0, 1.0)[:, None]
+    return np.sort(rows, axis=1), signs
 
 
-def _studentised(
+def _studentise(
     total: Float[np.ndarray, "group draw"],
     squares: Float[np.ndarray, "group draw"],
     sizes: Int[np.ndarray, " group"],
@@ -292,23 +301,23 @@ def _studentised(
     return total / np.sqrt(variance)
 
 
-def _counts(size: int) -> Iterator[tuple[slice, Int[np.ndarray, "cluster draw"]]]:
+def _iterate_draw_counts(size: int) -> Iterator[tuple[slice, Int[np.ndarray, "cluster draw"]]]:
     """Yield how often each draw holds each cluster, in parts that fit into memory."""
     if size * _DRAWS <= _CELLS:
-        yield slice(_DRAWS), _kept(size)
+        yield slice(_DRAWS), _cached_draw_counts(size)
         return
     rng = np.random.default_rng(size)
     for start in range(0, _DRAWS, step := max(_CELLS // size, 1)):
         draws = slice(start, min(start + step, _DRAWS))
-        yield draws, _drawn(size, draws.stop - start, rng)
+        yield draws, _sample_draw_counts(size, draws.stop - start, rng)
 
 
 @lru_cache(maxsize=256)
-def _kept(size: int) -> Int[np.ndarray, "cluster draw"]:
+def _cached_draw_counts(size: int) -> Int[np.ndarray, "cluster draw"]:
     # No draw holds a cluster so often that a byte is too small.
-    return _drawn(size, _DRAWS, np.random.default_rng(size)).astype(np.uint8)
+    return _sample_draw_counts(size, _DRAWS, np.random.default_rng(size)).astype(np.uint8)
 
 
-def _drawn(size: int, draws: int, rng: np.random.Generator) -> Int[np.ndarray, "cluster draw"]:
-    chosen = rng.integers(size, size=(size, draws)) * draws + np.arange(draws)
-    return np.bincount(chosen.ravel(), minlength=size * draws).reshape(size, draws)
+def _sample_draw_counts(size: int, draws: int, rng: np.random.Generator) -> Int[np.ndarray, "cluster draw"]:
+    cells = rng.integers(size, size=(size, draws)) * draws + np.arange(draws)
+    return np.bincount(cells.ravel(), minlength=size * draws).reshape(size, draws)

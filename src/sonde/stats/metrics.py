@@ -36,8 +36,8 @@ def equal_mass_bins(count: Float[np.ndarray, " step"], bins: int) -> Int[np.ndar
     Returns:
         The bin of each step, from 0, in order.
     """
-    before = np.cumsum(count) - count
-    centre = (before + count / 2) / max(float(count.sum()), 1.0)
+    lower_count = np.cumsum(count) - count
+    centre = (lower_count + count / 2) / max(float(count.sum()), 1.0)
     return np.clip((centre * bins).astype(np.int64), 0, bins - 1)
 
 
@@ -52,16 +52,16 @@ def spearman(
 
 
 def _spearman(x: Float[np.ndarray, " value"], y: Float[np.ndarray, " value"]) -> float:
-    both = np.isfinite(x) & np.isfinite(y)
-    if both.sum() < 3:
+    is_finite = np.isfinite(x) & np.isfinite(y)
+    if is_finite.sum() < 3:
         return np.nan
-    a, b = (ranks(values[both]) for values in (x, y))
+    a, b = (average_ranks(values[is_finite]) for values in (x, y))
     a, b = a - a.mean(), b - b.mean()
     scale = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / scale) if scale > 0 else np.nan
 
 
-def ranks(values: Float[np.ndarray, " value"]) -> Float[np.ndarray, " value"]:
+def average_ranks(values: Float[np.ndarray, " value"]) -> Float[np.ndarray, " value"]:
     """Return the rank of each value, from 1; equal values share their mean rank.
 
     >>> average_ranks(np.array([3.0, 1.0, 3.0])).tolist()
@@ -103,15 +103,15 @@ def _mid_ranks(
     values: Float[np.ndarray, " example"], weight: Float[np.ndarray, " example"]
 ) -> Float[np.ndarray, " example"]:
     _, level = np.unique(values, return_inverse=True)
-    held = np.bincount(level, weight)
-    return (np.cumsum(held) - held / 2)[level]
+    level_weights = np.bincount(level, weight)
+    return (np.cumsum(level_weights) - level_weights / 2)[level]
 
 
-FEWEST = 3
+MIN_MODELS = 3
 """Models below which there is no correlation."""
 
 
-ENOUGH_LINEAGES = 8
+MIN_LINEAGES = 8
 
 
 _DRAWS = 4000
@@ -123,7 +123,7 @@ _LEVEL = 0.95
 _CHECKPOINT = re.compile(r"(/series)?[/_-]step-?\d+$|/model$|-(int8|random)$")
 
 
-def lineage_of(model: str) -> str:
+def get_lineage(model: str) -> str:
     """Return the training run that a model is from, as far as its name says.
 
     >>> get_lineage("runs/small/series/step64"), get_lineage("runs/small/model")
@@ -163,7 +163,7 @@ def rank_correlation(
     lineages: Sequence[str],
     *,
     seed: int = 0,
-    among: int = 1,
+    n_comparisons: int = 1,
 ) -> Correlation:
     """Compute Spearman's correlation over models, with percentiles of a bootstrap over lineages.
 
@@ -174,60 +174,66 @@ def rank_correlation(
         seed: Seed of the bootstrap.
         n_comparisons: Number of correlations whose intervals hold at once (Bonferroni).
     """
-    both = np.isfinite(first) & np.isfinite(second)
-    names = np.asarray(lineages)[both]
-    one, two = first[both], second[both]
-    members, places = np.unique(names, return_inverse=True)
-    value = float(spearman(one[None], two[None])[0]) if len(one) >= FEWEST else float("nan")
+    is_finite = np.isfinite(first) & np.isfinite(second)
+    names = np.asarray(lineages)[is_finite]
+    first_values, second_values = first[is_finite], second[is_finite]
+    members, lineage_index = np.unique(names, return_inverse=True)
+    value = (
+        float(spearman(first_values[None], second_values[None])[0])
+        if len(first_values) >= MIN_MODELS
+        else float("nan")
+    )
     low = high = float("nan")
     # Of few lineages a draw holds one or two: what it gives is no interval.
-    if np.isfinite(value) and len(members) >= ENOUGH_LINEAGES:
+    if np.isfinite(value) and len(members) >= MIN_LINEAGES:
         rng = np.random.default_rng(seed)
-        chosen = rng.integers(len(members), size=(_DRAWS, len(members)))
-        often = (chosen[:, :, None] == np.arange(len(members))).sum(1)
-        drawn = _drawn(one, two, often[:, places])
-        out = (1 - _LEVEL) / 2 / among
-        low, high = (float(end) for end in np.nanquantile(drawn, [out, 1 - out]))
-    few = f"{len(members)} lineage{'s' * (len(members) != 1)} of models, {ENOUGH_LINEAGES} are needed"
-    why = few if len(members) < ENOUGH_LINEAGES else "" if np.isfinite(value) else "one number does not vary"
+        samples = rng.integers(len(members), size=(_DRAWS, len(members)))
+        counts = (samples[:, :, None] == np.arange(len(members))).sum(1)
+        correlations = _correlate_draws(first_values, second_values, counts[:, lineage_index])
+        tail = (1 - _LEVEL) / 2 / n_comparisons
+        low, high = (float(end) for end in np.nanquantile(correlations, [tail, 1 - tail]))
+    shortage = f"{len(members)} lineage{'s' * (len(members) != 1)} of models, {MIN_LINEAGES} are needed"
+    reason = (
+        shortage if len(members) < MIN_LINEAGES else "" if np.isfinite(value) else "one number does not vary"
+    )
     return Correlation(
         value=value,
         low=low,
         high=high,
-        models=len(one),
+        models=len(first_values),
         lineages=len(members),
-        why=why,
-        detectable=_detectable(len(members), among),
+        why=reason,
+        detectable=_detectable_correlation(len(members), n_comparisons),
     )
 
 
-def _detectable(lineages: int, among: int) -> float:
+def _detectable_correlation(lineages: int, n_comparisons: int) -> float:
     """Return the rank correlation that is found in four of five samples (Bonett and Wright 2000, of 0)."""
-    if lineages < ENOUGH_LINEAGES:
+    if lineages < MIN_LINEAGES:
         return math.nan
-    wanted = ndtri(1 - (1 - _LEVEL) / 2 / among) + ndtri(POWER)
+    distance = ndtri(1 - (1 - _LEVEL) / 2 / n_comparisons) + ndtri(POWER)
     # That of a rank correlation of about 0.5 in Fisher's z: variance (1 + r^2 / 2) / (n - 3).
-    return math.tanh(float(wanted) * math.sqrt(1.125 / (lineages - 3)))
+    return math.tanh(float(distance) * math.sqrt(1.125 / (lineages - 3)))
 
 
-def _drawn(
-    one: Float[np.ndarray, " model"],
-    two: Float[np.ndarray, " model"],
-    times: Int[np.ndarray, "draw model"],
+def _correlate_draws(
+    first: Float[np.ndarray, " model"],
+    second: Float[np.ndarray, " model"],
+    counts: Int[np.ndarray, "draw model"],
 ) -> Float[np.ndarray, " draw"]:
     """Compute the correlation in each draw, from the counts of models; NaN where a side does not vary."""
-    weights = times.astype(np.float64)
-    first, second = (_ranked(values, weights) for values in (one, two))
+    weights = counts.astype(np.float64)
+    first_ranks, second_ranks = (_centred_ranks(values, weights) for values in (first, second))
     with np.errstate(invalid="ignore"):
-        scale = np.sqrt((weights * first**2).sum(1) * (weights * second**2).sum(1))
-        return (weights * first * second).sum(1) / scale
+        scale = np.sqrt((weights * first_ranks**2).sum(1) * (weights * second_ranks**2).sum(1))
+        return (weights * first_ranks * second_ranks).sum(1) / scale
 
 
-def _ranked(
+def _centred_ranks(
     values: Float[np.ndarray, " model"], weights: Float[np.ndarray, "draw model"]
 ) -> Float[np.ndarray, "draw model"]:
     """Return the mean rank of each model in each draw, less the mean over the draw."""
-    below = (values[:, None] < values).astype(np.float64)
-    level = (values[:, None] == values).astype(np.float64)
-    ranked = weights @ below + (weights @ level + 1) / 2
-    return ranked - (weights * ranked).sum(1, keepdims=True) / weights.sum(1, keepdims=True)
+    is_lower = (values[:, None] < values).astype(np.float64)
+    is_equal = (values[:, None] == values).astype(np.float64)
+    mean_ranks = weights @ is_lower + (weights @ is_equal + 1) / 2
+    return mean_ranks - (weights * mean_ranks).sum(1, keepdims=True) / weights.sum(1, keepdims=True)

@@ -15,20 +15,22 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from sonde.stats.estimate import LEAST_ICC, kish
+from sonde.stats.estimate import MIN_ICC, kish
 from sonde.stats.intervals import LEVEL
 
 POWER = 0.8
 """Power: probability of finding a difference that is called detectable."""
 
 
-_MOST_CLUSTERS = 1_000_000
+_MAX_CLUSTERS = 1_000_000
 
 
 _ENDS = ("ci_low", "ci_high")
 
 
-def detectable(error: float, df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
+def detectable_difference(
+    error: float, df: float, level: float = 1 - LEVEL, width_factor: float = 1.0
+) -> float:
     """Return the difference that four of five tests find: (t at 1 - level / 2 + t at 0.8) standard errors.
 
     Args:
@@ -42,17 +44,17 @@ def detectable(error: float, df: float, level: float = 1 - LEVEL, wider: float =
     >>> round(detectable_difference(0.01, 29, discovery_level(100, 0)), 4)
     0.0477
     """
-    return _reach(df, level, wider) * error
+    return _detectable_errors(df, level, width_factor) * error
 
 
-def level_asked(tests: int, found: int) -> float:
+def discovery_level(tests: int, discoveries: int) -> float:
     """Return the p-value below which one more difference of a family is found (Benjamini and Hochberg 1995).
 
     Args:
         tests: Number of differences tested together.
         discoveries: Number of them that are found.
     """
-    return (1 - LEVEL) * (min(found + 1, tests) / tests if tests else 1.0)
+    return (1 - LEVEL) * (min(discoveries + 1, tests) / tests if tests else 1.0)
 
 
 def degrees_of_freedom(row: Mapping[str, Any]) -> float:
@@ -64,37 +66,39 @@ def degrees_of_freedom(row: Mapping[str, Any]) -> float:
     return (row.get("n_clusters") or 0 if clusters is None else clusters) - 1
 
 
-def detectable_of(row: Mapping[str, Any], among: float = 1) -> float:
+def detectable_from_score(row: Mapping[str, Any], n_comparisons: float = 1) -> float:
     """Return the detectable difference from 0 of a scored difference; NaN without an interval.
 
     Args:
         row: The score of a difference.
         n_comparisons: Number of controls of which it is the best, so that its interval holds for all of them.
     """
-    return detectable(error_of(row), degrees_of_freedom(row), (1 - LEVEL) / max(among, 1))
+    return detectable_difference(
+        standard_error(row), degrees_of_freedom(row), (1 - LEVEL) / max(n_comparisons, 1)
+    )
 
 
-def detectable_apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+def detectable_gap(first: Mapping[str, Any], second: Mapping[str, Any]) -> float:
     """Return the difference that four of five pairs of scores show by intervals that do not overlap.
 
     Args:
         first: A score.
         second: A score that is not paired with it.
     """
-    df = min(degrees_of_freedom(one), degrees_of_freedom(other))
+    df = min(degrees_of_freedom(first), degrees_of_freedom(second))
     if not df >= 1:
         return math.nan
-    ends = [row[end] if row[end] is not None else math.nan for row in (one, other) for end in _ENDS]
+    ends = [row[end] if row[end] is not None else math.nan for row in (first, second) for end in _ENDS]
     halves = (ends[1] - ends[0] + ends[3] - ends[2]) / 2
-    return halves + float(stdtrit(df, POWER)) * math.hypot(error_of(one), error_of(other))
+    return halves + float(stdtrit(df, POWER)) * math.hypot(standard_error(first), standard_error(second))
 
 
-def _reach(df: float, level: float = 1 - LEVEL, wider: float = 1.0) -> float:
+def _detectable_errors(df: float, level: float = 1 - LEVEL, width_factor: float = 1.0) -> float:
     """Return the detectable difference in standard errors."""
-    return float(stdtrit(df, 1 - level / 2) * wider + stdtrit(df, POWER)) if df >= 1 else math.nan
+    return float(stdtrit(df, 1 - level / 2) * width_factor + stdtrit(df, POWER)) if df >= 1 else math.nan
 
 
-def error_of(row: Mapping[str, Any]) -> float:
+def standard_error(row: Mapping[str, Any]) -> float:
     """Return the standard error of a score, from its interval; NaN without an interval.
 
     Of a proportion it is that of its effective size, with one success and one failure more (Agresti and Coull
@@ -111,13 +115,13 @@ def error_of(row: Mapping[str, Any]) -> float:
     if row.get("n_eff"):
         size = row["n_eff"]
         share = (row["value"] * size + 1) / (size + 2)
-        wider = float(stdtrit(max(row["n"] - 1, 1), 0.5 + LEVEL / 2)) / quantile
-        return math.sqrt(share * (1 - share) / size) * wider
+        factor = float(stdtrit(max(row["n"] - 1, 1), 0.5 + LEVEL / 2)) / quantile
+        return math.sqrt(share * (1 - share) / size) * factor
     return (high - low) / 2 / quantile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clustering:
+class ClusterDesign:
     """Distribution of items over clusters.
 
     Attributes:
@@ -129,7 +133,7 @@ class Clustering:
     effective: float
 
     @classmethod
-    def of(cls, sizes: Sequence[int]) -> Clustering:
+    def from_sizes(cls, sizes: Sequence[int]) -> ClusterDesign:
         """Build the design of clusters with these numbers of items."""
         return cls(items=sum(sizes), effective=kish(np.array(sizes, dtype=np.float64)))
 
@@ -143,7 +147,7 @@ class Clustering:
         """Return the degrees of freedom of a test on these clusters."""
         return self.effective - 1
 
-    def design_effect(self, icc: float = LEAST_ICC) -> float:
+    def design_effect(self, icc: float = MIN_ICC) -> float:
         """Return the ratio of the variance to that of as many independent items.
 
         Args:
@@ -154,19 +158,19 @@ class Clustering:
         """
         return 1 + max(self.mean_size - 1, 0.0) * icc
 
-    def error(self, deviation: float, icc: float = LEAST_ICC) -> float:
+    def error(self, deviation: float, icc: float = MIN_ICC) -> float:
         """Return the standard error of a mean over the items, from their standard deviation."""
         return deviation * math.sqrt(self.design_effect(icc) / self.items) if self.items else math.nan
 
-    def deviation(self, error: float, icc: float = LEAST_ICC) -> float:
+    def deviation(self, error: float, icc: float = MIN_ICC) -> float:
         """Return the standard deviation of single items, from the standard error of their mean."""
         return error * math.sqrt(self.items / self.design_effect(icc))
 
-    def detectable(self, deviation: float, icc: float = LEAST_ICC) -> float:
+    def detectable(self, deviation: float, icc: float = MIN_ICC) -> float:
         """Return the detectable difference of a mean over these items, see `detectable_difference`."""
-        return detectable(self.error(deviation, icc), self.df)
+        return detectable_difference(self.error(deviation, icc), self.df)
 
-    def items_for(self, difference: float, deviation: float, icc: float = LEAST_ICC) -> int | None:
+    def required_items(self, difference: float, deviation: float, icc: float = MIN_ICC) -> int | None:
         """Return how many items of the same clusters detect a difference; None if no number of them does.
 
         Items of one cluster resemble each other, so that ever more of them add ever less.
@@ -176,26 +180,26 @@ class Clustering:
         >>> ClusterDesign.from_sizes([10] * 20).required_items(0.3, 1.0)
         122
         """
-        wanted, reach = difference**2, (_reach(self.df) * deviation) ** 2
+        target, reach = difference**2, (_detectable_errors(self.df) * deviation) ** 2
         # reach * (1 + (f * size - 1) * icc) / (f * items) = wanted, solved for the factor f.
-        left = wanted * self.items - reach * self.mean_size * icc
-        if not left > 0:
+        slack = target * self.items - reach * self.mean_size * icc
+        if not slack > 0:
             return None
         # Those that are each alone in their cluster are independent.
-        alone = min(reach / wanted, self.effective)
-        return math.ceil(max(reach * (1 - icc) / left * self.items, alone))
+        minimum = min(reach / target, self.effective)
+        return math.ceil(max(reach * (1 - icc) / slack * self.items, minimum))
 
-    def clusters_for(self, difference: float, deviation: float, icc: float = LEAST_ICC) -> int | None:
+    def required_clusters(self, difference: float, deviation: float, icc: float = MIN_ICC) -> int | None:
         """Return how many clusters of the same size detect a difference; None beyond a million.
 
         >>> ClusterDesign.from_sizes([10] * 20).required_clusters(0.1, 1.0)
         116
         """
-        size, low, high = self.mean_size, 2, _MOST_CLUSTERS
+        size, low, high = self.mean_size, 2, _MAX_CLUSTERS
 
         def shows(clusters: int) -> bool:
-            some = Clustering(items=size * clusters, effective=clusters)
-            return some.detectable(deviation, icc) <= difference
+            design = ClusterDesign(items=size * clusters, effective=clusters)
+            return design.detectable(deviation, icc) <= difference
 
         if not shows(high):
             return None

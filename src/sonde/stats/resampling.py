@@ -14,13 +14,21 @@ from sonde.stats.estimate import (
     ClusterSums,
     Estimates,
     Statistic,
-    estimated,
+    build_estimates,
+    cluster_sums,
+    estimate_ratios,
     kish,
-    least_icc,
-    ratios,
-    sums_of,
+    minimum_icc,
 )
-from sonde.stats.intervals import Bounds, Column, Kind, student, student_on_scale, to_scale, two_sided_p
+from sonde.stats.intervals import (
+    Bounds,
+    GroupValues,
+    Kind,
+    student_interval,
+    student_interval_on_scale,
+    to_scale,
+    two_sided_p,
+)
 
 BOOTSTRAP = "clustered bootstrap"
 
@@ -56,22 +64,28 @@ def bootstrap(
     Returns:
         One group.
     """
-    held = np.flatnonzero(weight > 0)
-    kept, size = sums[held], len(held)
-    value = statistic(_times(np.ones((1, size)), kept))
+    indices = np.flatnonzero(weight > 0)
+    cluster_totals, size = sums[indices], len(indices)
+    value = statistic(_weight_totals(np.ones((1, size)), cluster_totals))
     df, on_scale = np.array([kish(weight) - 1]), kind == "correlation"
-    error = nothing = np.full(1, np.nan)
-    bounds, p_value = Bounds(nothing, nothing), nothing
+    error = missing = np.full(1, np.nan)
+    bounds, p_value = Bounds(missing, missing), missing
     if size > 1:
         draws = np.concatenate(
             [
-                statistic(_times(rng.multinomial(size, np.full(size, 1 / size), size=count), kept))
-                for count in _blocks(replicates, block)
+                statistic(
+                    _weight_totals(rng.multinomial(size, np.full(size, 1 / size), size=count), cluster_totals)
+                )
+                for count in _block_sizes(replicates, block)
             ]
         )
-        drawn = to_scale(np.clip(draws, -_NEARLY_ONE, _NEARLY_ONE), kind) if on_scale else draws
-        error = np.nanstd(drawn, ddof=1, keepdims=True) * np.sqrt(size / (size - 1))
-        bounds = student_on_scale(value, error, df, kind) if on_scale else student(value, error, df, kind)
+        scaled_draws = to_scale(np.clip(draws, -_NEARLY_ONE, _NEARLY_ONE), kind) if on_scale else draws
+        error = np.nanstd(scaled_draws, ddof=1, keepdims=True) * np.sqrt(size / (size - 1))
+        bounds = (
+            student_interval_on_scale(value, error, df, kind)
+            if on_scale
+            else student_interval(value, error, df, kind)
+        )
     if on_scale:
         error = error * (1 - value**2)
         p_value = two_sided_p(value, error, df, kind)
@@ -81,20 +95,20 @@ def bootstrap(
         high=bounds.high,
         n_clusters=np.array([size]),
         effective=df + 1,
-        n_eff=nothing,
+        n_eff=missing,
         df=df,
         error=error,
         p_value=p_value,
-        wider=Bounds(np.ones(1), np.ones(1)),
+        width_factor=Bounds(np.ones(1), np.ones(1)),
         method=BOOTSTRAP + SCALES.get(kind, ""),
     )
 
 
-def _blocks(replicates: int, block: int) -> list[int]:
+def _block_sizes(replicates: int, block: int) -> list[int]:
     return [min(block, replicates - start) for start in range(0, replicates, block)]
 
 
-def _times(
+def _weight_totals(
     counts: Float[np.ndarray, "replicate cluster"] | Int[np.ndarray, "replicate cluster"],
     sums: sparse.csr_array | Float[np.ndarray, "cluster total"],
 ) -> Float[np.ndarray, "replicate total"]:
@@ -104,7 +118,7 @@ def _times(
 BySeed = Float[np.ndarray, "seed example"]
 
 
-def trained_mean(values: BySeed, clusters: Clusters) -> Estimates:
+def mean_by_seed(values: BySeed, clusters: Clusters) -> Estimates:
     """Estimate the mean over seeds and examples of numbers between 0 and 1, for example of correctness.
 
     Args:
@@ -114,12 +128,12 @@ def trained_mean(values: BySeed, clusters: Clusters) -> Estimates:
     Returns:
         One group, with a proportion's interval.
     """
-    sums = sums_of(values.mean(0)[None], clusters)
-    alone = ratios(sums, "proportion")
-    return _over(alone, sums, "proportion", [between_seeds(values)])
+    sums = cluster_sums(values.mean(0)[None], clusters)
+    estimates = estimate_ratios(sums, "proportion")
+    return _add_noise_from_sums(estimates, sums, "proportion", [seed_variance(values)])
 
 
-def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Estimates:
+def difference_by_seed(first: BySeed, second: BySeed, clusters: Clusters) -> Estimates:
     """Estimate the difference of two such means over the same examples.
 
     Args:
@@ -127,25 +141,25 @@ def trained_difference(first: BySeed, second: BySeed, clusters: Clusters) -> Est
         second: Likewise; its seeds are independent of the first's.
         clusters: Cluster of each example.
     """
-    one, two = first.mean(0), second.mean(0)
-    apart = one - two
-    sums = sums_of(apart[None], clusters)
-    alone = ratios(sums, "difference", squares=np.array([(apart**2).sum()]))
-    return _over(alone, sums, "difference", [between_seeds(first), between_seeds(second)])
+    first_means, second_means = first.mean(0), second.mean(0)
+    mean_gaps = first_means - second_means
+    sums = cluster_sums(mean_gaps[None], clusters)
+    estimates = estimate_ratios(sums, "difference", squares=np.array([(mean_gaps**2).sum()]))
+    return _add_noise_from_sums(estimates, sums, "difference", [seed_variance(first), seed_variance(second)])
 
 
-def between_seeds(values: BySeed) -> tuple[float, int]:
+def seed_variance(values: BySeed) -> tuple[float, int]:
     """Return the variance of the mean over seeds, and its degrees of freedom; 0 and 0 for one seed."""
     seeds = len(values)
-    return (float(noise_of(values.mean(1))), seeds - 1) if seeds > 1 else (0.0, 0)
+    return (float(variance_of_mean(values.mean(1))), seeds - 1) if seeds > 1 else (0.0, 0)
 
 
-def noise_of(values: Float[np.ndarray, "seed ..."]) -> np.ndarray:
+def variance_of_mean(values: Float[np.ndarray, "seed ..."]) -> np.ndarray:
     """Return the variance of each group's mean over at least two seeds or draws."""
     return values.var(axis=0, ddof=1) / len(values)
 
 
-def noise_of_draws(values: Float[np.ndarray, "draw ..."]) -> np.ndarray:
+def control_draw_variance(values: Float[np.ndarray, "draw ..."]) -> np.ndarray:
     """Return the variance of a number less the mean over draws of its control, as far as draws decide it.
 
     The number compared with the draws is itself one draw of its kind: s^2 (1 + 1/m), and not s^2/m.
@@ -153,8 +167,8 @@ def noise_of_draws(values: Float[np.ndarray, "draw ..."]) -> np.ndarray:
     return values.var(axis=0, ddof=1) * (1 + 1 / len(values))
 
 
-def over_draws(
-    alone: Estimates, kind: Kind, drawn: Float[np.ndarray, "draw group"], sums: ClusterSums
+def add_draw_noise(
+    estimates: Estimates, kind: Kind, draw_values: Float[np.ndarray, "draw group"], sums: ClusterSums
 ) -> Estimates:
     """Add the variance between draws of a control to estimates; fewer than two draws add none.
 
@@ -164,30 +178,32 @@ def over_draws(
         draw_values: Value of each group in each draw.
         sums: Sums from which the estimates were made.
     """
-    if len(drawn) <= 1:
-        return alone
-    return _over(alone, sums, kind, [(noise_of_draws(drawn), len(drawn) - 1)], "draws")
+    if len(draw_values) <= 1:
+        return estimates
+    return _add_noise_from_sums(
+        estimates, sums, kind, [(control_draw_variance(draw_values), len(draw_values) - 1)], "draws"
+    )
 
 
-def _over(
-    alone: Estimates,
+def _add_noise_from_sums(
+    estimates: Estimates,
     sums: ClusterSums,
     kind: Kind,
-    noise: Sequence[tuple[float | Column, int]],
+    noise: Sequence[tuple[float | GroupValues, int]],
     source: str = "seeds",
 ) -> Estimates:
-    size = {"n": sums.total(sums.w), "mean_size": sums.mean_size, "icc": least_icc(sums)}
-    return with_noise(alone, kind, noise, source=source, **size)
+    size = {"n": sums.total(sums.w), "mean_size": sums.mean_size, "icc": minimum_icc(sums)}
+    return add_noise(estimates, kind, noise, source=source, **size)
 
 
-def with_noise(
-    alone: Estimates,
+def add_noise(
+    estimates: Estimates,
     kind: Kind,
-    noise: Sequence[tuple[float | Column, int]],
+    noise: Sequence[tuple[float | GroupValues, int]],
     *,
-    n: Column,
-    mean_size: Column,
-    icc: Column,
+    n: GroupValues,
+    mean_size: GroupValues,
+    icc: GroupValues,
     source: str = "seeds",
 ) -> Estimates:
     """Add training noise to estimates whose intervals are over clusters.
@@ -203,22 +219,22 @@ def with_noise(
     """
     terms = [(variance, df) for variance, df in noise if np.any(np.greater(variance, 0))]
     if not terms:
-        return alone
-    clustered = alone.error**2
-    variance = clustered + sum(term for term, _ in terms)
+        return estimates
+    cluster_variance = estimates.error**2
+    variance = cluster_variance + sum(term for term, _ in terms)
     with np.errstate(divide="ignore", invalid="ignore"):
-        spread = clustered**2 / alone.df + sum(term**2 / df for term, df in terms)
-        welch = variance**2 / spread
-    return estimated(
-        alone.value,
+        denominator = cluster_variance**2 / estimates.df + sum(term**2 / df for term, df in terms)
+        welch = variance**2 / denominator
+    return build_estimates(
+        estimates.value,
         variance,
-        alone.n_clusters,
-        alone.effective,
+        estimates.n_clusters,
+        estimates.effective,
         kind,
         n=n,
         mean_size=mean_size,
         icc=icc,
-        method=f"{source} and {alone.method.partition(',')[0]}",
-        df=np.where(np.isfinite(alone.df) & (alone.df >= 1), welch, np.nan),
-        wider=alone.wider,
+        method=f"{source} and {estimates.method.partition(',')[0]}",
+        df=np.where(np.isfinite(estimates.df) & (estimates.df >= 1), welch, np.nan),
+        width_factor=estimates.width_factor,
     )

@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 from sonde.base.errors import UnknownNameError, UsageError
 
-ENOUGH_CLUSTERS = 10
+MIN_CLUSTERS = 10
 """Effective clusters that a verdict needs."""
 
 
-ENOUGH_SEEDS = 5
+MIN_SEEDS = 5
 """Below this many independent trainings, or draws of a control, a number allows no verdict."""
 
 
-ENOUGH_OBSERVATIONS = 30
+MIN_OBSERVATIONS = 30
 """Independent observations that a proportion's must be worth."""
 
 
@@ -25,15 +25,15 @@ NARROW, WIDE, RELATIVE = 0.05, 0.30, 1.30
 """Widths of a proportion's interval (National Center for Health Statistics 2017)."""
 
 
-_MOST_FIGURES = 15
+_MAX_DIGITS = 15
 
 
-def verdict_allowed(row: Mapping[str, Any]) -> bool:
+def allows_verdict(row: Mapping[str, Any]) -> bool:
     """Return whether a row of ``scores.parquet`` may be called a finding; see `no_verdict_reason`."""
-    return not why_no_verdict(row)
+    return not no_verdict_reason(row)
 
 
-def why_no_verdict(row: Mapping[str, Any]) -> str:
+def no_verdict_reason(row: Mapping[str, Any]) -> str:
     """Return the reason why a row may not be called a finding; empty if it may.
 
     Ten effective clusters; of a proportion also 30 effective observations and an interval no wider than 0.30,
@@ -47,49 +47,51 @@ def why_no_verdict(row: Mapping[str, Any]) -> str:
     clusters = row.get("effective_clusters")
     if clusters is None:
         clusters = float(row.get("n_clusters") or 0)
-    if clusters < ENOUGH_CLUSTERS:
-        number = _less_than(clusters, ENOUGH_CLUSTERS)
-        return f"{number} effective cluster{'s' * (number != '1')}, a verdict needs {ENOUGH_CLUSTERS}"
+    if clusters < MIN_CLUSTERS:
+        number = _round_below_limit(clusters, MIN_CLUSTERS)
+        return f"{number} effective cluster{'s' * (number != '1')}, a verdict needs {MIN_CLUSTERS}"
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not math.isfinite(high - low):
         return "no interval is known"
-    if (n_eff := row.get("n_eff")) is not None and (why := _proportion(row["value"], high - low, n_eff)):
-        return why
-    if (seeds := row.get("seeds")) is not None and seeds < ENOUGH_SEEDS:
-        drawn = "seed or draw" if seeds == 1 else "seeds or draws"
-        return f"{seeds} {drawn}, a verdict needs {ENOUGH_SEEDS}"
+    if (n_eff := row.get("n_eff")) is not None and (
+        reason := _proportion_reason(row["value"], high - low, n_eff)
+    ):
+        return reason
+    if (seeds := row.get("seeds")) is not None and seeds < MIN_SEEDS:
+        noun = "seed or draw" if seeds == 1 else "seeds or draws"
+        return f"{seeds} {noun}, a verdict needs {MIN_SEEDS}"
     return ""
 
 
-def _less_than(value: float, least: float, digits: int = 3) -> str:
+def _round_below_limit(value: float, limit: float, digits: int = 3) -> str:
     """Format a number below ``limit`` with ``digits`` figures, or more if these round it up to it."""
-    while float(shown := f"{value:.{digits}g}") >= least and digits < _MOST_FIGURES:
+    while float(text := f"{value:.{digits}g}") >= limit and digits < _MAX_DIGITS:
         digits += 1
-    return shown
+    return text
 
 
-def _more_than(value: float, most: float) -> str:
+def _round_above_limit(value: float, limit: float) -> str:
     """Format a number above ``limit`` with as few decimals as do not round it down to that."""
     digits = 0
-    while float(shown := f"{value:.{digits}f}") <= most and digits < _MOST_FIGURES:
+    while float(text := f"{value:.{digits}f}") <= limit and digits < _MAX_DIGITS:
         digits += 1
-    return shown
+    return text
 
 
-def _proportion(value: float, width: float, n_eff: float) -> str:
-    if n_eff < ENOUGH_OBSERVATIONS:
-        worth = _less_than(n_eff, ENOUGH_OBSERVATIONS, digits=2)
+def _proportion_reason(value: float, width: float, n_eff: float) -> str:
+    if n_eff < MIN_OBSERVATIONS:
+        worth = _round_below_limit(n_eff, MIN_OBSERVATIONS, digits=2)
         worth += f" independent observation{'s' * (worth != '1')}"
-        return f"worth {worth}, a verdict needs {ENOUGH_OBSERVATIONS}"
+        return f"worth {worth}, a verdict needs {MIN_OBSERVATIONS}"
     if width > WIDE:
-        shown = _more_than(100 * width, 100 * WIDE)
-        return f"an interval of {shown} points, a verdict needs {100 * WIDE:.0f} or fewer"
+        text = _round_above_limit(100 * width, 100 * WIDE)
+        return f"an interval of {text} points, a verdict needs {100 * WIDE:.0f} or fewer"
     if width > NARROW and width > RELATIVE * min(value, 1 - value):
         return f"an interval of {100 * width:.0f} points is too wide for so small a share"
     return ""
 
 
-Amount = Literal["higher", "lower", "slight", "alike", "undecided"]
+EffectClass = Literal["higher", "lower", "slight", "alike", "undecided"]
 """``slight`` is sure and less than matters; ``alike``: no difference that matters."""
 
 
@@ -110,7 +112,7 @@ _NATS_IN_A_BIT = 0.6931
 _BITS = _BYTES * _BITS_PER_BYTE
 
 
-LEAST: Mapping[str, float] = MappingProxyType(
+MINIMUM_EFFECTS: Mapping[str, float] = MappingProxyType(
     {
         "bits_per_byte": _BITS_PER_BYTE,
         "bits_per_character": _BITS_PER_BYTE,
@@ -126,14 +128,14 @@ LEAST: Mapping[str, float] = MappingProxyType(
 """Smallest differences that matter, in the metric's unit; unknown for other unbounded metrics."""
 
 
-_BOUNDED = ("Korn-Graubard", "logit", "Fisher")
+_BOUNDED_METHODS = ("Korn-Graubard", "logit", "Fisher")
 """Parts of the names of interval methods for bounded numbers."""
 
 
-_DIFFERENCES = ("gain", "selectivity", "excess", "apart", "change", "difference")
+_DIFFERENCE_SUFFIXES = ("gain", "selectivity", "excess", "apart", "change", "difference")
 
 
-def least_size(metric: str, method: str, asked: Mapping[str, float] = MappingProxyType({})) -> float:
+def minimum_effect(metric: str, method: str, overrides: Mapping[str, float] = MappingProxyType({})) -> float:
     """Return the smallest difference in a metric that matters; 0 if unknown.
 
     >>> minimum_effect("accuracy", "Korn-Graubard")
@@ -146,18 +148,18 @@ def least_size(metric: str, method: str, asked: Mapping[str, float] = MappingPro
         method: Method of its interval (``ci_method``), which says whether the metric is bounded.
         overrides: Sizes by metric that a user set; they take precedence.
     """
-    if metric in asked:
-        return asked[metric]
-    bounded = any(name in method for name in _BOUNDED)
-    return LEAST.get(metric, POINT if bounded else 0.0)
+    if metric in overrides:
+        return overrides[metric]
+    has_bounds = any(name in method for name in _BOUNDED_METHODS)
+    return MINIMUM_EFFECTS.get(metric, POINT if has_bounds else 0.0)
 
 
 def is_difference(metric: str) -> bool:
     """Return whether a metric is itself a difference, for which 0 means none."""
-    return metric.endswith(_DIFFERENCES)
+    return metric.endswith(_DIFFERENCE_SUFFIXES)
 
 
-def amount(value: float, low: float, high: float, least: float, *, sure: bool) -> Amount:
+def classify_effect(value: float, low: float, high: float, minimum: float, *, is_sure: bool) -> EffectClass:
     """Classify a difference by its estimate, its 95 % interval and the smallest size that matters.
 
     Args:
@@ -173,12 +175,12 @@ def amount(value: float, low: float, high: float, least: float, *, sure: bool) -
     >>> classify_effect(0.002, -0.001, 0.004, 0.005, is_sure=False)
     'alike'
     """
-    if sure:
-        return "slight" if abs(value) < least else "higher" if value > 0 else "lower"
-    return "alike" if -least < low and high < least else "undecided"
+    if is_sure:
+        return "slight" if abs(value) < minimum else "higher" if value > 0 else "lower"
+    return "alike" if -minimum < low and high < minimum else "undecided"
 
 
-def check_sizes(asked: Mapping[str, float], compared: Iterable[str]) -> None:
+def check_minimum_effects(minimum_effects: Mapping[str, float], metrics: Iterable[str]) -> None:
     """Check the minimum sizes that a user set.
 
     Args:
@@ -189,15 +191,15 @@ def check_sizes(asked: Mapping[str, float], compared: Iterable[str]) -> None:
         UnknownNameError: No number of that metric is compared; the nearest is named.
         UsageError: A size is negative or no number.
     """
-    known = list(compared)
-    for name, size in asked.items():
-        if name not in known:
-            raise UnknownNameError("metric of this comparison", name, known)
+    metric_names = list(metrics)
+    for name, size in minimum_effects.items():
+        if name not in metric_names:
+            raise UnknownNameError("metric of this comparison", name, metric_names)
         if not 0 <= size < math.inf:
             raise UsageError(f"least size of {name} = {size:g}: give 0 or more, in the unit of the metric")
 
 
-def sizes_of(texts: Sequence[str]) -> dict[str, float]:
+def parse_minimum_effects(texts: Sequence[str]) -> dict[str, float]:
     """Parse minimum sizes from the command line.
 
     >>> parse_minimum_effects(["accuracy=0.02"])

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import SondeError, StoreError, UsageError
-from sonde.base.files import cache_folder, file_stamps, write_atomic
+from sonde.base.files import get_cache_folder, get_file_stamps, write_atomic
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
 
 
-_LOCAL = ("file", "local")
+_LOCAL_SCHEMES = ("file", "local")
 
 
 _ANSWER_SECONDS = 20.0
 
 
-def address_of(place: str | os.PathLike[str]) -> str:
+def parse_address(location: str | os.PathLike[str]) -> str:
     """Parse the address in `location`; empty if it is a local path.
 
     One slash after the scheme is enough, since `Path` merges the two.
@@ -35,14 +35,14 @@ def address_of(place: str | os.PathLike[str]) -> str:
     >>> parse_address(Path("file:///tmp/run"))
     'file:///tmp/run'
     """
-    found = _ADDRESS.fullmatch(os.fspath(place))
-    if found is None:
+    match = _ADDRESS.fullmatch(os.fspath(location))
+    if match is None:
         return ""
-    scheme, rest = found.groups()
-    return f"{scheme}://{'/' if scheme in _LOCAL else ''}{rest.rstrip('/')}"
+    scheme, path = match.groups()
+    return f"{scheme}://{'/' if scheme in _LOCAL_SCHEMES else ''}{path.rstrip('/')}"
 
 
-def open_address(address: str, first: str) -> tuple[Any, str]:
+def open_address(address: str, object_name: str) -> tuple[Any, str]:
     """Open the fsspec file system of an address; return it with the path of the folder.
 
     Args:
@@ -59,58 +59,58 @@ def open_address(address: str, first: str) -> tuple[Any, str]:
     try:
         system, root = fsspec.core.url_to_fs(address, use_listings_cache=False)
     except ImportError as error:
-        raise UsageError(f"{address}: {line_of(error)} (`pip install 'sonde[s3]'` for s3://)") from error
+        raise UsageError(f"{address}: {to_line(error)} (`pip install 'sonde[s3]'` for s3://)") from error
     except ValueError as error:
         raise UsageError(f"{address}: nothing is known of addresses that begin with {scheme}://") from error
     folder = str(root).rstrip("/")
-    with as_one_line(address):
-        _within(_ANSWER_SECONDS, lambda: system.exists(f"{folder}/{first}"), address)
+    with raise_store_errors(address):
+        _call_within(_ANSWER_SECONDS, lambda: system.exists(f"{folder}/{object_name}"), address)
     return system, folder
 
 
-def _within(seconds: float, ask: Callable[[], object], address: str) -> None:
+def _call_within(seconds: float, function: Callable[[], object], address: str) -> None:
     """Call a function in a thread; raise `StoreError` if `address` does not answer in time."""
-    raised: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def asking() -> None:
         try:
-            ask()
+            function()
         except Exception as error:
-            raised.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=asking, daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
         raise StoreError(f"{address} does not answer within {seconds:g} seconds")
-    if raised:
-        raise raised[0]
+    if errors:
+        raise errors[0]
 
 
 @contextmanager
-def as_one_line(address: str) -> Generator[None]:
+def raise_store_errors(address: str) -> Generator[None]:
     """Re-raise any exception of a file system as a `StoreError` in one line."""
     try:
         yield
     except SondeError:
         raise
     except Exception as error:
-        raise StoreError(f"{address}: {line_of(error)}") from error
+        raise StoreError(f"{address}: {to_line(error)}") from error
 
 
-def line_of(error: BaseException) -> str:
+def to_line(error: BaseException) -> str:
     """Return the first line of the message of an exception."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
-_STATE = ".address.json"
+_STATE_NAME = ".address.json"
 
 
-_FOLDER = "runs"
+_COPIES_FOLDER = "runs"
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
+class SyncRecord:
     """State of a remote object and its local file when both had the same content.
 
     Attributes:
@@ -124,53 +124,53 @@ class Same:
     here: str
 
 
-def copies_folder() -> Path:
+def get_copies_folder() -> Path:
     """Return the folder of the local copies of addresses."""
-    return cache_folder(_FOLDER)
+    return get_cache_folder(_COPIES_FOLDER)
 
 
-def read_same(copy: Path, address: str) -> dict[str, Same]:
+def read_sync_records(copy: Path, address: str) -> dict[str, SyncRecord]:
     """Read the sync records of a copy by path; empty if they are of another address or format."""
-    state = _state_of(copy)
-    held = state.get("same") if state.get("address") == address else None
+    state = _read_state(copy)
+    records = state.get("same") if state.get("address") == address else None
     try:
-        return {str(name): Same(*map(str, one)) for name, one in dict(held or {}).items()}
+        return {str(name): SyncRecord(*map(str, record)) for name, record in dict(records or {}).items()}
     except (TypeError, ValueError):
         return {}
 
 
-def write_same(copy: Path, address: str, same: Mapping[str, Same]) -> None:
+def write_sync_records(copy: Path, address: str, records: Mapping[str, SyncRecord]) -> None:
     """Write the sync records of a copy.
 
     Raises:
         StoreError: The disk is full or not writable.
     """
-    held = {name: astuple(one) for name, one in same.items() if one.there}
-    write_atomic(copy / _STATE, json.dumps({"address": address, "same": held}))
+    table = {name: astuple(record) for name, record in records.items() if record.there}
+    write_atomic(copy / _STATE_NAME, json.dumps({"address": address, "same": table}))
 
 
-def stamp_of(path: Path) -> str:
+def get_stamp(path: Path) -> str:
     """Return the stamp of a file (inode, size, times) as text; empty if it does not exist."""
     try:
-        ((_, *stamp),) = file_stamps([path])
+        ((_, *stamp),) = get_file_stamps([path])
     except OSError:
         return ""
     return " ".join(map(str, stamp))
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Format a path for a person: as an address if it is in the local copy of one."""
-    folder = copies_folder()
+    folder = get_copies_folder()
     if path.is_relative_to(folder) and path != folder:
-        inside = path.relative_to(folder)
-        address = _state_of(folder / inside.parts[0]).get("address")
+        relative = path.relative_to(folder)
+        address = _read_state(folder / relative.parts[0]).get("address")
         if isinstance(address, str):
-            return "/".join((address, *inside.parts[1:]))
+            return "/".join((address, *relative.parts[1:]))
     return str(path)
 
 
-def _state_of(copy: Path) -> dict[str, Any]:
+def _read_state(copy: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads((copy / _STATE).read_text(encoding="utf-8")))
+        return dict(json.loads((copy / _STATE_NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return {}

@@ -19,9 +19,9 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.files import cache_folder, last_use, linked, write_atomic
+from sonde.base.files import get_cache_folder, get_last_use, try_hard_link, write_atomic
 from sonde.base.fingerprint import hash_bytes
-from sonde.base.frames import parquet_of
+from sonde.base.frames import to_parquet
 from sonde.store.checksums import read_receipt, receipt_path, write_receipt
 
 
@@ -84,7 +84,7 @@ class PartStore:
         frame.write_parquet(buffer, compression="zstd", statistics=False, row_group_size=row_group)
         self._write(relative, key, buffer.getvalue(), notes)
 
-    def put_together(
+    def put_tables(
         self, relative: str, key: str, tables: Iterable[pl.DataFrame], notes: Mapping[str, Any]
     ) -> None:
         """Write an iterable of small tables as one part, then its receipt.
@@ -92,13 +92,13 @@ class PartStore:
         Raises:
             StoreError: See `put`.
         """
-        self._write(relative, key, parquet_of(tables), notes)
+        self._write(relative, key, to_parquet(tables), notes)
 
     def _write(self, relative: str, key: str, content: bytes, notes: Mapping[str, Any]) -> None:
         write_atomic(self.path(relative), content)
         write_receipt(self.root, relative, content, key, notes)
 
-    def keep_only(self, folder: str, relatives: set[str]) -> None:
+    def remove_unplanned_parts(self, folder: str, relatives: set[str]) -> None:
         """Remove the parts in a folder that are not in `relatives`, with their receipts."""
         for path in sorted(self.path(folder).glob("*.parquet")):
             relative = path.relative_to(self.root).as_posix()
@@ -107,21 +107,21 @@ class PartStore:
                 receipt_path(self.root, relative).unlink(missing_ok=True)
 
 
-FOLDER = "observations"
+OBSERVATIONS_FOLDER = "observations"
 
 
-SIZE = "SONDE_CACHE_SIZE"
+SIZE_ENV = "SONDE_CACHE_SIZE"
 """Environment variable with the maximum size in gigabytes; 0 disables the cache."""
 
 
-CACHED = "cached"
+CACHED_NOTE = "cached"
 """Key of the note on tables that were taken from the cache."""
 
 
-_GIGABYTES = 10.0
+_DEFAULT_GIGABYTES = 10.0
 
 
-_TABLE, _ABOUT = ".parquet", ".json"
+_TABLE_SUFFIX, _NOTES_SUFFIX = ".parquet", ".json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +134,27 @@ class TableCache:
     """
 
     root: Path
-    most: int
+    maximum: int
 
     @classmethod
-    def off(cls) -> TableCache:
+    def without_cache(cls) -> TableCache:
         """Create a disabled cache, which stores and returns nothing."""
-        return cls(cache_folder(FOLDER), 0)
+        return cls(get_cache_folder(OBSERVATIONS_FOLDER), 0)
 
     @classmethod
-    def of_environment(cls) -> TableCache:
+    def from_environment(cls) -> TableCache:
         """Create the cache with the size that the environment sets.
 
         Raises:
             UsageError: The size is no number.
         """
         try:
-            most = int(max(0.0, float(os.environ.get(SIZE) or _GIGABYTES)) * 1e9)
+            maximum = int(max(0.0, float(os.environ.get(SIZE_ENV) or _DEFAULT_GIGABYTES)) * 1e9)
         except (ValueError, OverflowError):
             raise UsageError(
-                f"{SIZE}={os.environ[SIZE]!r} is no number of gigabytes; give one, or 0 for no cache"
+                f"{SIZE_ENV}={os.environ[SIZE_ENV]!r} is no number of gigabytes; give one, or 0 for no cache"
             ) from None
-        return cls(cache_folder(FOLDER), most)
+        return cls(get_cache_folder(OBSERVATIONS_FOLDER), maximum)
 
     def take(self, store: PartStore, relative: str, key: str) -> dict[str, Any] | None:
         """Copy or link a table into a run, if it is in the cache and intact.
@@ -170,57 +170,57 @@ class TableCache:
         Raises:
             StoreError: The run's folder cannot be written.
         """
-        table, about = self._paths(key)
-        if not self.most:
+        table, notes_path = self._find_paths(key)
+        if not self.maximum:
             return None
         try:
-            known, content = json.loads(about.read_text(encoding="utf-8")), table.read_bytes()
-            if known["key"] != key or hash_bytes(content) != known["content"]:
+            entry, content = json.loads(notes_path.read_text(encoding="utf-8")), table.read_bytes()
+            if entry["key"] != key or hash_bytes(content) != entry["content"]:
                 return None
-            notes = dict(known["notes"])
+            notes = dict(entry["notes"])
             # The modification time marks the last use, for `trim`.
             os.utime(table)
         except (OSError, ValueError, LookupError, TypeError):
             return None
         target = store.path(relative)
         # Another process may have written other bytes since they were read.
-        if not linked(table, target) or target.read_bytes() != content:
+        if not try_hard_link(table, target) or target.read_bytes() != content:
             write_atomic(target, content)
-        notes[CACHED] = True
+        notes[CACHED_NOTE] = True
         write_receipt(store.root, relative, content, key, notes)
         return notes
 
     def add(self, store: PartStore, relative: str) -> None:
         """Add a table that a run has just written; failures to write are ignored."""
         receipt = read_receipt(store.root, relative)
-        if not self.most or receipt is None:
+        if not self.maximum or receipt is None:
             return
-        table, about = self._paths(receipt.key)
-        known = {"key": receipt.key, "content": receipt.content, "notes": dict(receipt.notes)}
+        table, notes_path = self._find_paths(receipt.key)
+        entry = {"key": receipt.key, "content": receipt.content, "notes": dict(receipt.notes)}
         with contextlib.suppress(OSError, StoreError):
-            if not linked(store.path(relative), table):
+            if not try_hard_link(store.path(relative), table):
                 write_atomic(table, store.path(relative).read_bytes())
-            write_atomic(about, json.dumps(known))
+            write_atomic(notes_path, json.dumps(entry))
 
     def trim(self) -> None:
         """Remove the least recently used tables until the cache is within its maximum size."""
-        found: list[tuple[float, int, Path]] = []
+        files: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError):
-            tables = list(self.root.rglob(f"*{_TABLE}")) if self.most else []
+            tables = list(self.root.rglob(f"*{_TABLE_SUFFIX}")) if self.maximum else []
             for table in tables:
                 with contextlib.suppress(FileNotFoundError):
-                    held = table.stat()
-                    found.append((last_use(held), held.st_size, table))
-        size = sum(one for _, one, _ in found)
-        for _, one, table in sorted(found):
-            if size <= self.most:
+                    status = table.stat()
+                    files.append((get_last_use(status), status.st_size, table))
+        total = sum(size for _, size, _ in files)
+        for _, size, table in sorted(files):
+            if total <= self.maximum:
                 return
             with contextlib.suppress(OSError):
                 # Another process may have removed it already.
                 table.unlink(missing_ok=True)
-                size -= one
-                table.with_suffix(_ABOUT).unlink(missing_ok=True)
+                total -= size
+                table.with_suffix(_NOTES_SUFFIX).unlink(missing_ok=True)
 
-    def _paths(self, key: str) -> tuple[Path, Path]:
-        table = self.root / key[:2] / f"{key}{_TABLE}"
-        return table, table.with_suffix(_ABOUT)
+    def _find_paths(self, key: str) -> tuple[Path, Path]:
+        table = self.root / key[:2] / f"{key}{_TABLE_SUFFIX}"
+        return table, table.with_suffix(_NOTES_SUFFIX)

@@ -11,18 +11,18 @@ from typing import Any
 from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import hash_bytes, hash_file
-from sonde.store.address import shown, stamp_of
+from sonde.store.address import format_path, get_stamp
 
-FOLDER = "receipts"
-
-
-_ENDING = ".json"
+RECEIPT_FOLDER = "receipts"
 
 
-_COMPARISON = "comparison.json"
+_SUFFIX = ".json"
 
 
-_checked: dict[Path, tuple[str, str]] = {}
+_COMPARISON_NAME = "comparison.json"
+
+
+_intact_stamps: dict[Path, tuple[str, str]] = {}
 """Files that this process has found intact, with the stamps of the file and its receipt at that time."""
 
 
@@ -44,7 +44,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class Verification:
     """Result of comparing a folder with its receipts.
 
     Attributes:
@@ -60,10 +60,10 @@ class Verified:
 
 def receipt_path(root: Path, relative: str) -> Path:
     """Return the path of the receipt of a file."""
-    return root / FOLDER / f"{relative}{_ENDING}"
+    return root / RECEIPT_FOLDER / f"{relative}{_SUFFIX}"
 
 
-def file_of(receipt: str) -> str:
+def receipt_to_file(receipt: str) -> str:
     """Convert the relative path of a receipt to that of its file; empty if it is no receipt.
 
     >>> receipt_to_file("receipts/labels/a.parquet.json")
@@ -74,10 +74,10 @@ def file_of(receipt: str) -> str:
     ('', '')
     """
     parts = PurePosixPath(receipt).parts
-    place = parts.index(FOLDER) if FOLDER in parts[:2] and receipt.endswith(_ENDING) else -1
-    if not 0 <= place < len(parts) - 1:
+    index = parts.index(RECEIPT_FOLDER) if RECEIPT_FOLDER in parts[:2] and receipt.endswith(_SUFFIX) else -1
+    if not 0 <= index < len(parts) - 1:
         return ""
-    return "/".join((*parts[:place], *parts[place + 1 :])).removesuffix(_ENDING)
+    return "/".join((*parts[:index], *parts[index + 1 :])).removesuffix(_SUFFIX)
 
 
 def read_receipt(root: Path, relative: str) -> Receipt | None:
@@ -88,21 +88,23 @@ def read_receipt(root: Path, relative: str) -> Receipt | None:
     """
     path = receipt_path(root, relative)
     try:
-        found = receipt_from(path.read_bytes())
+        receipt = parse_receipt(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise StoreError(f"{shown(path)}: cannot be read ({error}); run again to write it anew") from error
-    if found is None:
-        raise StoreError(f"{shown(path)}: is no receipt any more; run again to write it anew")
-    return found
+        raise StoreError(
+            f"{format_path(path)}: cannot be read ({error}); run again to write it anew"
+        ) from error
+    if receipt is None:
+        raise StoreError(f"{format_path(path)}: is no receipt any more; run again to write it anew")
+    return receipt
 
 
-def receipt_from(content: bytes) -> Receipt | None:
+def parse_receipt(content: bytes) -> Receipt | None:
     """Parse the content of a receipt; None if it is invalid."""
     try:
-        found = json.loads(content)
-        return Receipt(str(found["key"]), str(found["content"]), dict(found["notes"]), int(found["size"]))
+        fields = json.loads(content)
+        return Receipt(str(fields["key"]), str(fields["content"]), dict(fields["notes"]), int(fields["size"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -131,7 +133,7 @@ def write_with_receipt(root: Path, relative: str, content: bytes | str, key: str
     return root / relative
 
 
-def copy_signed(source: Path, target: Path, *, but: Sequence[str] = ()) -> None:
+def copy_files_with_receipts(source: Path, target: Path, *, exclude: Sequence[str] = ()) -> None:
     """Copy all intact files with a receipt, unless the target has them; each file before its receipt.
 
     Args:
@@ -142,16 +144,18 @@ def copy_signed(source: Path, target: Path, *, but: Sequence[str] = ()) -> None:
     Raises:
         StoreError: The disk is full or not writable.
     """
-    for relative in sorted(set(_signed(source)).difference(but)):
+    for relative in sorted(set(_iterate_receipts(source)).difference(exclude)):
         receipt = receipt_path(source, relative).read_bytes()
-        there = receipt_path(target, relative)
-        if _damage(source, relative) or (there.is_file() and there.read_bytes() == receipt):
+        target_receipt = receipt_path(target, relative)
+        if _find_damage(source, relative) or (
+            target_receipt.is_file() and target_receipt.read_bytes() == receipt
+        ):
             continue
         write_atomic(target / relative, (source / relative).read_bytes())
-        write_atomic(there, receipt)
+        write_atomic(target_receipt, receipt)
 
 
-def must_be_intact(root: Path, relative: str) -> None:
+def check_intact(root: Path, relative: str) -> None:
     """Check that a file matches its receipt; a file without a receipt passes.
 
     The content is read once per process, unless the stamp of the file or its receipt changes.
@@ -160,67 +164,72 @@ def must_be_intact(root: Path, relative: str) -> None:
         StoreError: The file has been damaged, changed or removed.
     """
     path = root / relative
-    stamps = stamp_of(path), stamp_of(receipt_path(root, relative))
-    if _checked.get(path) == stamps:
+    stamps = get_stamp(path), get_stamp(receipt_path(root, relative))
+    if _intact_stamps.get(path) == stamps:
         return
-    if what := _damage(root, relative):
-        raise StoreError(f"{shown(path)}: {what}; {remedy(root)}")
+    if damage := _find_damage(root, relative):
+        raise StoreError(f"{format_path(path)}: {damage}; {suggest_remedy(root)}")
     if all(stamps):
-        _checked[path] = stamps
+        _intact_stamps[path] = stamps
 
 
-def tables_must_be_intact(root: Path) -> None:
+def check_tables_intact(root: Path) -> None:
     """Check that all tables of a run match their receipts; removed tables are ignored.
 
     Raises:
         StoreError: A table has been damaged or changed.
     """
-    for relative in sorted(_signed(root)):
+    for relative in sorted(_iterate_receipts(root)):
         if relative.endswith(".parquet") and (root / relative).exists():
-            must_be_intact(root, relative)
+            check_intact(root, relative)
 
 
-def remedy(root: Path) -> str:
+def suggest_remedy(root: Path) -> str:
     """Return the advice on how to restore the files of a folder."""
-    if receipt_path(root, _COMPARISON).is_file():
+    if receipt_path(root, _COMPARISON_NAME).is_file():
         return "the same `sonde compare` writes it anew"
     return "the same `sonde run` computes anew what is damaged"
 
 
-def verify(root: Path) -> Verified:
+def verify_folder(root: Path) -> Verification:
     """Compare every file of a folder with its receipt; a comparison inside a run has receipts of its own.
 
     Raises:
         InputError: The folder has no receipts.
     """
-    if not (root / FOLDER).is_dir():
-        raise InputError(f"{shown(root)}: nothing here says what was written (there is no folder {FOLDER!r})")
+    if not (root / RECEIPT_FOLDER).is_dir():
+        raise InputError(
+            f"{format_path(root)}: nothing here says what was written (there is no folder {RECEIPT_FOLDER!r})"
+        )
     intact: list[str] = []
-    damaged: list[tuple[str, str]] = []
-    signed = signed_files(root)
-    for name, (folder, relative) in signed.items():
-        if what := _damage(folder, relative):
-            damaged.append((name, what))
+    damages: list[tuple[str, str]] = []
+    files = list_files_with_receipt(root)
+    for name, (folder, relative) in files.items():
+        if damage := _find_damage(folder, relative):
+            damages.append((name, damage))
         else:
             intact.append(name)
-    return Verified(tuple(intact), tuple(damaged), unsigned_files(root, signed))
+    return Verification(tuple(intact), tuple(damages), list_files_without_receipt(root, files))
 
 
-def signed_files(root: Path) -> dict[str, tuple[Path, str]]:
+def list_files_with_receipt(root: Path) -> dict[str, tuple[Path, str]]:
     """List files with a receipt by relative path, with the folder of its receipts and its path in that."""
     return {
         (folder / relative).relative_to(root).as_posix(): (folder, relative)
-        for folder in (root, *(inner.parent for inner in sorted(root.glob(f"*/{FOLDER}"))))
-        for relative in sorted(_signed(folder))
+        for folder in (
+            root,
+            *(receipts_folder.parent for receipts_folder in sorted(root.glob(f"*/{RECEIPT_FOLDER}"))),
+        )
+        for relative in sorted(_iterate_receipts(folder))
     }
 
 
-def unsigned_files(root: Path, signed: Mapping[str, object]) -> tuple[str, ...]:
+def list_files_without_receipt(root: Path, files_with_receipt: Mapping[str, object]) -> tuple[str, ...]:
     """List files without a receipt, such as training checkpoints."""
-    return tuple(sorted(set(_files(root)).difference(signed)))
+    return tuple(sorted(set(_iterate_files(root)).difference(files_with_receipt)))
 
 
-def _damage(root: Path, relative: str) -> str | None:
+def _find_damage(root: Path, relative: str) -> str | None:
     """Describe the damage of a file in a few words; None if it is intact or has no receipt."""
     try:
         receipt = read_receipt(root, relative)
@@ -231,23 +240,23 @@ def _damage(root: Path, relative: str) -> str | None:
     try:
         if (root / relative).stat().st_size != receipt.size:
             return "its content is not what was written"
-        same = hash_file(root / relative) == receipt.content
+        is_intact = hash_file(root / relative) == receipt.content
     except FileNotFoundError:
         return "it is missing"
     except OSError as error:
         return f"it cannot be read ({error.strerror or error})"
-    return None if same else "its content is not what was written"
+    return None if is_intact else "its content is not what was written"
 
 
-def _signed(root: Path) -> Iterator[str]:
-    folder = root / FOLDER
-    for path in folder.rglob(f"*{_ENDING}"):
+def _iterate_receipts(root: Path) -> Iterator[str]:
+    folder = root / RECEIPT_FOLDER
+    for path in folder.rglob(f"*{_SUFFIX}"):
         if path.is_file():
-            yield path.relative_to(folder).as_posix().removesuffix(_ENDING)
+            yield path.relative_to(folder).as_posix().removesuffix(_SUFFIX)
 
 
-def _files(root: Path) -> Iterator[str]:
+def _iterate_files(root: Path) -> Iterator[str]:
     for path in root.rglob("*"):
         relative = path.relative_to(root)
-        if path.is_file() and FOLDER not in relative.parts and not path.name.startswith("."):
+        if path.is_file() and RECEIPT_FOLDER not in relative.parts and not path.name.startswith("."):
             yield relative.as_posix()

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import StoreError, UsageError
-from sonde.base.files import check_name
+from sonde.base.files import check_folder_name
 
-NAME = ".lock"
+LOCK_NAME = ".lock"
 
 
 @contextmanager
-def held(folder: Path) -> Generator[None]:
+def lock_folder(folder: Path) -> Generator[None]:
     """Lock a folder while this context writes into it.
 
     The system frees the lock of a process that has died.
@@ -32,48 +32,50 @@ def held(folder: Path) -> Generator[None]:
     """
     import fcntl
 
-    check_name(folder)
+    check_folder_name(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / NAME).open("a+", encoding="utf-8", errors="replace")
+        file = (folder / LOCK_NAME).open("a+", encoding="utf-8", errors="replace")
     except OSError as error:
-        raise _not_writable(folder, error) from error
-    with handle:
+        raise _build_write_error(folder, error) from error
+    with file:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            handle.seek(0)
+            file.seek(0)
             raise UsageError(
-                f"folder {str(folder)!r} is in use by {_holder(handle.read(1000))}; wait for it, or name "
+                f"folder {str(folder)!r} is in use by {_parse_holder(file.read(1000))}; wait for it, or name "
                 "another folder with -o"
             ) from None
-        since = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        holder = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": since})
+        timestamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        holder = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": timestamp})
         try:
-            handle.truncate(0)
+            file.truncate(0)
             # Unbuffered: a buffer would be written, and fail, once more.
-            os.write(handle.fileno(), holder.encode())
+            os.write(file.fileno(), holder.encode())
         except OSError as error:
-            raise _not_writable(folder, error) from error
+            raise _build_write_error(folder, error) from error
         try:
             yield
         finally:
-            handle.truncate(0)
+            file.truncate(0)
 
 
-def _not_writable(folder: Path, error: OSError) -> StoreError:
+def _build_write_error(folder: Path, error: OSError) -> StoreError:
     return StoreError(f"folder {str(folder)!r}: cannot be written to ({error.strerror or error})")
 
 
-def _holder(content: str) -> str:
+def _parse_holder(content: str) -> str:
     try:
-        found = json.loads(content)
-        return f"process {int(found['pid'])} on {str(found['host'])[:80]!r} since {str(found['since'])[:40]}"
+        fields = json.loads(content)
+        return (
+            f"process {int(fields['pid'])} on {str(fields['host'])[:80]!r} since {str(fields['since'])[:40]}"
+        )
     except (ValueError, KeyError, TypeError):
         return "another process"
 
 
-LEASE = ".lease"
+LEASE_NAME = ".lease"
 
 
 EXPIRY_SECONDS = 30.0
@@ -104,11 +106,11 @@ class Lease:
     where: str
     expiry: float = EXPIRY_SECONDS
     _token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _since: str = field(
+    _start_time: str = field(
         default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     )
     _renewals: int = 0
-    _renewed: float = 0.0
+    _renewal_time: float = 0.0
 
     def take(self, note: Callable[[str], None]) -> None:
         """Take the lease; an existing one is watched until it is renewed or has expired.
@@ -119,27 +121,27 @@ class Lease:
         Raises:
             UsageError: Another process holds the lease; the message names it.
         """
-        found = self._read()
-        if found is not None:
-            note(f"{self.where} was being written by {_lease_holder(found)}; seeing whether it still is")
-            begin = time.monotonic()
-            while time.monotonic() - begin < self.expiry:
+        lease = self._read()
+        if lease is not None:
+            note(f"{self.where} was being written by {_format_holder(lease)}; seeing whether it still is")
+            start = time.monotonic()
+            while time.monotonic() - start < self.expiry:
                 time.sleep(min(0.5, self.expiry / 10))
-                now = self._read()
-                if now is None:
+                current_lease = self._read()
+                if current_lease is None:
                     break
-                if now != found:
-                    raise self._taken(now)
+                if current_lease != lease:
+                    raise self._taken(current_lease)
             else:
                 self._remove()
         try:
-            self.system.pipe_file(self.path, self._content(), mode="create")
+            self.system.pipe_file(self.path, self._to_bytes(), mode="create")
         except FileExistsError:
             raise self._taken(self._read()) from None
-        if found is not None:
+        if lease is not None:
             time.sleep(min(_SETTLING_SECONDS, self.expiry / 10))
-        self._renewed = time.monotonic()
-        self._must_be_ours()
+        self._renewal_time = time.monotonic()
+        self._check_ownership()
 
     def renew(self) -> None:
         """Renew the lease.
@@ -147,10 +149,10 @@ class Lease:
         Raises:
             StoreError: Another process took it over; nothing may be written any more.
         """
-        self._must_be_ours()
+        self._check_ownership()
         self._renewals += 1
-        self.system.pipe_file(self.path, self._content())
-        self._renewed = time.monotonic()
+        self.system.pipe_file(self.path, self._to_bytes())
+        self._renewal_time = time.monotonic()
 
     def check(self) -> None:
         """Check before a write that the lease is still held; renews it unless that was done recently.
@@ -158,23 +160,23 @@ class Lease:
         Raises:
             StoreError: Another process took it over.
         """
-        if time.monotonic() - self._renewed > self.expiry / 3:
+        if time.monotonic() - self._renewal_time > self.expiry / 3:
             self.renew()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release the lease, unless another process took it over."""
-        found = self._read()
-        if found is not None and found.get("token") == self._token:
+        lease = self._read()
+        if lease is not None and lease.get("token") == self._token:
             self._remove()
 
-    def _content(self) -> bytes:
+    def _to_bytes(self) -> bytes:
         return json.dumps(
             {
                 "token": self._token,
                 "renewals": self._renewals,
                 "pid": os.getpid(),
                 "host": socket.gethostname(),
-                "since": self._since,
+                "since": self._start_time,
             }
         ).encode()
 
@@ -197,18 +199,18 @@ class Lease:
             # Another waiting process was faster.
             return
 
-    def _must_be_ours(self) -> None:
-        found = self._read()
-        if found is None or found.get("token") != self._token:
-            by = f" by {_lease_holder(found)}" if found else ""
+    def _check_ownership(self) -> None:
+        lease = self._read()
+        if lease is None or lease.get("token") != self._token:
+            holder = f" by {_format_holder(lease)}" if lease else ""
             raise StoreError(
-                f"{self.where} has been taken over{by}; what this process has computed since lies in its "
+                f"{self.where} has been taken over{holder}; what this process has computed since lies in its "
                 "local copy, and the same command sends it once the other has ended"
             )
 
-    def _taken(self, found: dict[str, Any] | None) -> UsageError:
+    def _taken(self, lease: dict[str, Any] | None) -> UsageError:
         return UsageError(
-            f"{self.where} is in use by {_lease_holder(found or {})}; wait for it, or name another address "
+            f"{self.where} is in use by {_format_holder(lease or {})}; wait for it, or name another address "
             "with -o"
         )
 
@@ -221,16 +223,16 @@ def is_lease(system: Any, path: str) -> bool:
         return False
 
 
-def holder_at(system: Any, path: str) -> str:
+def read_holder(system: Any, path: str) -> str:
     """Read the holder of a lease and format it for a message."""
     try:
-        return _lease_holder(dict(json.loads(system.cat_file(path))))
+        return _format_holder(dict(json.loads(system.cat_file(path))))
     except (OSError, ValueError, TypeError):
         return "another process"
 
 
-def _lease_holder(found: dict[str, Any]) -> str:
+def _format_holder(lease: dict[str, Any]) -> str:
     try:
-        return f"process {int(found['pid'])} on {str(found['host'])[:80]!r} since {str(found['since'])[:40]}"
+        return f"process {int(lease['pid'])} on {str(lease['host'])[:80]!r} since {str(lease['since'])[:40]}"
     except (ValueError, KeyError, TypeError):
         return "another process"

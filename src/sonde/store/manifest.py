@@ -14,13 +14,13 @@ from typing import Any
 
 from sonde.base.errors import StoreError
 from sonde.base.fingerprint import hash_text
-from sonde.store.checksums import FOLDER, file_of, receipt_from
+from sonde.store.checksums import RECEIPT_FOLDER, parse_receipt, receipt_to_file
 
-NAME = ".sonde-manifest.json"
-UNFINISHED = f"{NAME}.tmp"
+MANIFEST_NAME = ".sonde-manifest.json"
+TEMPORARY_NAME = f"{MANIFEST_NAME}.tmp"
 """Temporary name of the manifest on stores that do not write objects atomically."""
 
-_LARGEST = 256 << 20
+_MAXIMUM_BYTES = 256 << 20
 _HASH = re.compile("[0-9a-f]{32}")
 
 
@@ -41,42 +41,47 @@ def read_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, st
     Raises:
         StoreError: The manifest is damaged.
     """
-    if NAME not in sizes:
-        return _of_receipts(system, root, sizes)
-    if sizes[NAME] > _LARGEST or (found := _parsed(system.cat_file(f"{root}/{NAME}"))) is None:
-        raise StoreError(f"{NAME}: its content is not what was written")
-    return found
+    if MANIFEST_NAME not in sizes:
+        return _read_receipts(system, root, sizes)
+    if (
+        sizes[MANIFEST_NAME] > _MAXIMUM_BYTES
+        or (files := _parse_manifest(system.cat_file(f"{root}/{MANIFEST_NAME}"))) is None
+    ):
+        raise StoreError(f"{MANIFEST_NAME}: its content is not what was written")
+    return files
 
 
-def rebuilt(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str]:
+def rebuild_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str]:
     """Rebuild a damaged manifest from the receipts."""
-    return _of_receipts(system, root, sizes) or {}
+    return _read_receipts(system, root, sizes) or {}
 
 
-def manifest_bytes(files: dict[str, str]) -> bytes:
+def format_manifest(files: dict[str, str]) -> bytes:
     """Format the content of a manifest as JSON."""
-    listed = json.dumps(files, sort_keys=True)
-    return json.dumps({"content": hash_text(listed), "files": files}, sort_keys=True).encode()
+    files_text = json.dumps(files, sort_keys=True)
+    return json.dumps({"content": hash_text(files_text), "files": files}, sort_keys=True).encode()
 
 
-def _parsed(content: bytes) -> dict[str, str] | None:
+def _parse_manifest(content: bytes) -> dict[str, str] | None:
     try:
-        held = json.loads(content)
-        files = {str(name): str(one) for name, one in held["files"].items()}
-        if held["content"] != hash_text(json.dumps(files, sort_keys=True)):
+        document = json.loads(content)
+        files = {str(name): str(digest) for name, digest in document["files"].items()}
+        if document["content"] != hash_text(json.dumps(files, sort_keys=True)):
             return None
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return {name: one for name, one in files.items() if _is_inside(name)}
+    return {name: digest for name, digest in files.items() if _is_safe_name(name)}
 
 
-def _of_receipts(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str] | None:
-    found: dict[str, str] = {}
-    for name, content in read_objects(system, root, (one for one in sizes if file_of(one))).items():
-        receipt = receipt_from(content)
+def _read_receipts(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str] | None:
+    files: dict[str, str] = {}
+    for name, content in read_objects(
+        system, root, (path for path in sizes if receipt_to_file(path))
+    ).items():
+        receipt = parse_receipt(content)
         if receipt is not None and _HASH.fullmatch(receipt.content):
-            found |= {name: "", file_of(name): ""}
-    return {name: one for name, one in found.items() if _is_inside(name)} or None
+            files |= {name: "", receipt_to_file(name): ""}
+    return {name: digest for name, digest in files.items() if _is_safe_name(name)} or None
 
 
 def read_objects(system: Any, root: str, names: Iterable[str]) -> dict[str, bytes]:
@@ -84,16 +89,18 @@ def read_objects(system: Any, root: str, names: Iterable[str]) -> dict[str, byte
     by_path = {f"{root}/{name}": name for name in names}
     if not by_path:
         return {}
-    found = system.cat(list(by_path), on_error="omit")
-    return {relative_to(root, path): content for path, content in found.items()}
+    contents = system.cat(list(by_path), on_error="omit")
+    return {get_relative_path(root, path): content for path, content in contents.items()}
 
 
-def relative_to(root: str, path: str) -> str:
+def get_relative_path(root: str, path: str) -> str:
     """Return the path of an object relative to the folder."""
     return path.removeprefix("/").removeprefix(root.removeprefix("/")).removeprefix("/")
 
 
-def _is_inside(name: str) -> bool:
+def _is_safe_name(name: str) -> bool:
     """Return whether a name stays inside its folder and is no reserved name."""
     parts = PurePosixPath(name).parts
-    return bool(parts) and ".." not in parts and not name.startswith(("/", ".")) and parts != (FOLDER,)
+    return (
+        bool(parts) and ".." not in parts and not name.startswith(("/", ".")) and parts != (RECEIPT_FOLDER,)
+    )

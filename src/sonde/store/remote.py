@@ -20,38 +20,44 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import linked, write_atomic
+from sonde.base.files import try_hard_link, write_atomic
 from sonde.base.fingerprint import hash_bytes, hash_file, hash_text
 from sonde.store import lock, manifest
 from sonde.store.address import (
-    Same,
-    address_of,
-    as_one_line,
-    copies_folder,
-    line_of,
+    SyncRecord,
+    get_copies_folder,
+    get_stamp,
     open_address,
-    read_same,
-    stamp_of,
-    write_same,
+    parse_address,
+    raise_store_errors,
+    read_sync_records,
+    to_line,
+    write_sync_records,
 )
-from sonde.store.checksums import FOLDER, file_of, receipt_from, signed_files, unsigned_files
+from sonde.store.checksums import (
+    RECEIPT_FOLDER,
+    list_files_with_receipt,
+    list_files_without_receipt,
+    parse_receipt,
+    receipt_to_file,
+)
 from sonde.store.run_folder import slug
 
-_FLAT = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
+_FLAT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
 """Protocols of stores with atomic writes and no folders; creating a folder there would create a bucket."""
 
 
-_SHOWN = 3
+_MAXIMUM_NAMES = 3
 
 
-_SENDING_TRIES = 5
+_FETCH_TRIES = 5
 
 
-_SENDING_SECONDS = 0.5
+_FETCH_SECONDS = 0.5
 
 
 @dataclass(slots=True)
-class Remote:
+class RemoteFolder:
     """A remote folder and its local copy.
 
     Attributes:
@@ -69,10 +75,10 @@ class Remote:
     beside: Path | None = None
     _objects: dict[str, str] = field(default_factory=dict[str, str])
     _files: dict[str, str] | None = None
-    _is_listed: bool = True
-    _same: dict[str, Same] = field(default_factory=dict[str, Same])
+    _is_manifest_current: bool = True
+    _records: dict[str, SyncRecord] = field(default_factory=dict[str, SyncRecord])
 
-    def must_be_ours(self, *, begins: bool) -> None:
+    def check_destination(self, *, may_create: bool) -> None:
         """Check before the first write that the remote folder is a run, or empty.
 
         Args:
@@ -82,25 +88,32 @@ class Remote:
             UsageError: The folder holds objects that sonde has not written.
             InputError: There is no run, and none may be created.
         """
-        if self.system.exists(f"{self.root}/{manifest.NAME}"):
+        if self.system.exists(f"{self.root}/{manifest.MANIFEST_NAME}"):
             return
-        foreign = sorted(name for name in self._first_names() if not self._is_overhead(name))
+        foreign = sorted(name for name in self._list_top_names() if not self._is_leftover(name))
         # A run copied by another program has no manifest.
-        if FOLDER in foreign:
-            self._look(writes=True)
+        if RECEIPT_FOLDER in foreign:
+            self._refresh(writable=True)
             if self._files is not None:
                 return
-        if not begins:
-            raise self._no_run()
+        if not may_create:
+            raise self._build_missing_error()
         if foreign:
-            some = ", ".join(map(repr, foreign[:_SHOWN])) + (", ..." if len(foreign) > _SHOWN else "")
+            names = ", ".join(map(repr, foreign[:_MAXIMUM_NAMES])) + (
+                ", ..." if len(foreign) > _MAXIMUM_NAMES else ""
+            )
             raise UsageError(
-                f"{self.address} holds {some} and no run; name a place where nothing lies, such as "
+                f"{self.address} holds {names} and no run; name a place where nothing lies, such as "
                 f"{self.address}/run"
             )
 
     def fetch(
-        self, *, writes: bool = False, holds: bool = False, begins: bool = False, anew: bool = False
+        self,
+        *,
+        writable: bool = False,
+        has_lease: bool = False,
+        may_create: bool = False,
+        reread: bool = False,
     ) -> None:
         """Download what the local copy lacks.
 
@@ -115,30 +128,30 @@ class Remote:
             InputError: There is no run.
             StoreError: The manifest is damaged, or another process is sending.
         """
-        before = read_same(self.local, self.address)
-        for last in (*[False] * (_SENDING_TRIES - 1), True):
-            self._look(writes=writes)
-            if self._files is None and not begins:
-                raise self._no_run()
+        records = read_sync_records(self.local, self.address)
+        for is_last in (*[False] * (_FETCH_TRIES - 1), True):
+            self._refresh(writable=writable)
+            if self._files is None and not may_create:
+                raise self._build_missing_error()
             if self._files is None:
-                self._same = {}
+                self._records = {}
                 break
-            torn = self._mirror(before, writes=writes, anew=anew)
-            write_same(self.local, self.address, self._same)
-            if not torn or holds or lock.LEASE not in self._objects:
+            invalid = self._update_copy(records, writable=writable, reread=reread)
+            write_sync_records(self.local, self.address, self._records)
+            if not invalid or has_lease or lock.LEASE_NAME not in self._objects:
                 break
             # A writer sends a file before its receipt.
-            if last:
-                holder = lock.holder_at(self.system, f"{self.root}/{lock.LEASE}")
+            if is_last:
+                holder = lock.read_holder(self.system, f"{self.root}/{lock.LEASE_NAME}")
                 raise StoreError(
-                    f"{self.address}/{torn[0]} is being written by {holder}; read it when that has ended, "
+                    f"{self.address}/{invalid[0]} is being written by {holder}; read it when that has ended, "
                     "or, if it was killed, give its command again"
                 )
-            time.sleep(_SENDING_SECONDS)
-            before = self._same
+            time.sleep(_FETCH_SECONDS)
+            records = self._records
         # A process of this machine may have written files that it has not sent yet.
-        if not writes and (self._files is None or lock.LEASE not in self._objects):
-            self._clear()
+        if not writable and (self._files is None or lock.LEASE_NAME not in self._objects):
+            self._clear_copy()
 
     def send(self, check: Callable[[], None], outputs: Sequence[str] | None = None) -> int:
         """Send new and changed files, each before its receipt.
@@ -153,48 +166,52 @@ class Remote:
         Raises:
             StoreError: The path of a file is taken by an object that is not sonde's.
         """
-        signed = signed_files(self.local)
+        files_with_receipt = list_files_with_receipt(self.local)
         # Each file with its receipt, or an empty text.
         pairs = {
-            name: (folder / FOLDER / f"{relative}.json").relative_to(self.local).as_posix()
-            for name, (folder, relative) in signed.items()
+            name: (folder / RECEIPT_FOLDER / f"{relative}.json").relative_to(self.local).as_posix()
+            for name, (folder, relative) in files_with_receipt.items()
         }
         pairs |= (
-            dict.fromkeys(unsigned_files(self.local, signed), "") if (self.local / FOLDER).is_dir() else {}
+            dict.fromkeys(list_files_without_receipt(self.local, files_with_receipt), "")
+            if (self.local / RECEIPT_FOLDER).is_dir()
+            else {}
         )
         new = {
             name: receipt
             for name, receipt in pairs.items()
-            if outputs is None or any(fnmatchcase(name, one) for one in outputs)
-            if not (self._is_same(name) and (not receipt or self._is_same(receipt)))
+            if outputs is None or any(fnmatchcase(name, pattern) for pattern in outputs)
+            if not (self._is_in_sync(name) and (not receipt or self._is_in_sync(receipt)))
         }
-        if not new and self._is_listed:
+        if not new and self._is_manifest_current:
             return 0
-        files = self._claimed([one for name, receipt in new.items() for one in (name, receipt) if one], check)
+        files = self._claim_files(
+            [path for name, receipt in new.items() for path in (name, receipt) if path], check
+        )
         for name, receipt in new.items():
             # The run may remove files meanwhile.
             with contextlib.suppress(FileNotFoundError):
-                files[name] = self._sent(name, receipt, check)
+                files[name] = self._send_file(name, receipt, check)
         self._write_manifest(files)
-        self._look_again()
+        self._refresh_records()
         return len(new)
 
     def remove_stale(self, check: Callable[[], None]) -> None:
         """Remove remote files that the manifest lists and the copy lacks, each receipt before its file."""
         files = dict(self._files or {})
         stale = [name for name in files if not (self.local / name).exists()]
-        if not stale or not (self.local / FOLDER).is_dir():
+        if not stale or not (self.local / RECEIPT_FOLDER).is_dir():
             return
-        for name in sorted(stale, key=lambda one: (not file_of(one), one)):
+        for name in sorted(stale, key=lambda path: (not receipt_to_file(path), path)):
             check()
             with contextlib.suppress(FileNotFoundError):
                 self.system.rm_file(f"{self.root}/{name}")
             del files[name]
-            self._same.pop(name, None)
+            self._records.pop(name, None)
         self._write_manifest(files)
-        self._look_again()
+        self._refresh_records()
 
-    def place_for(self, relative: str) -> str:
+    def prepare_path(self, relative: str) -> str:
         """Return the remote path of a file, after creating its folder if the store has folders."""
         target = f"{self.root}/{relative}"
         if not self._is_flat:
@@ -204,111 +221,130 @@ class Remote:
     @property
     def _is_flat(self) -> bool:
         protocols = self.system.protocol
-        return not _FLAT.isdisjoint([protocols] if isinstance(protocols, str) else protocols)
+        return not _FLAT_STORES.isdisjoint([protocols] if isinstance(protocols, str) else protocols)
 
-    def _first_names(self) -> list[str]:
+    def _list_top_names(self) -> list[str]:
         """List the names at the top of the remote folder, without empty folders."""
         try:
-            found = self.system.ls(self.root, detail=True)
+            entries = self.system.ls(self.root, detail=True)
         except (FileNotFoundError, NotADirectoryError):
             return []
-        held = {manifest.relative_to(self.root, one["name"]).partition("/")[0]: one for one in found}
+        entries_by_name = {
+            manifest.get_relative_path(self.root, entry["name"]).partition("/")[0]: entry for entry in entries
+        }
         return [
             name
-            for name, one in held.items()
+            for name, entry in entries_by_name.items()
             if name
             if self._is_flat
-            or one["type"] != "directory"
-            or any(files for _, _, files in self.system.walk(one["name"]))
+            or entry["type"] != "directory"
+            or any(files for _, _, files in self.system.walk(entry["name"]))
         ]
 
-    def _is_overhead(self, name: str) -> bool:
+    def _is_leftover(self, name: str) -> bool:
         """Return whether an object is left from a process of sonde that was killed before it sent files."""
-        is_lease = name == lock.LEASE and lock.is_lease(self.system, f"{self.root}/{name}")
-        return is_lease or name == manifest.UNFINISHED
+        is_lease = name == lock.LEASE_NAME and lock.is_lease(self.system, f"{self.root}/{name}")
+        return is_lease or name == manifest.TEMPORARY_NAME
 
-    def _no_run(self) -> InputError:
+    def _build_missing_error(self) -> InputError:
         return InputError(f"{self.address}: no run here; `sonde run -o {self.address}` makes one")
 
     def _found(self) -> dict[str, int]:
         """List all remote objects with their sizes in bytes."""
         self.system.invalidate_cache()
-        found: dict[str, Any] = self.system.find(self.root, detail=True)
-        held = {manifest.relative_to(self.root, path): about for path, about in found.items()}
-        self._objects = {name: hash_text(repr(sorted(map(repr, one.items())))) for name, one in held.items()}
-        return {name: int(about.get("size") or 0) for name, about in held.items()}
+        details_by_path: dict[str, Any] = self.system.find(self.root, detail=True)
+        details_by_name = {
+            manifest.get_relative_path(self.root, path): details for path, details in details_by_path.items()
+        }
+        self._objects = {
+            name: hash_text(repr(sorted(map(repr, details.items()))))
+            for name, details in details_by_name.items()
+        }
+        return {name: int(details.get("size") or 0) for name, details in details_by_name.items()}
 
-    def _look(self, *, writes: bool = False) -> None:
+    def _refresh(self, *, writable: bool = False) -> None:
         """List the remote objects and read the manifest; if `writable`, a damaged manifest is rebuilt."""
         sizes = self._found()
-        self._is_listed = True
+        self._is_manifest_current = True
         try:
             self._files = manifest.read_manifest(self.system, self.root, sizes)
         except StoreError as error:
-            if not writes:
+            if not writable:
                 raise StoreError(f"{self.address}/{error}; the same `sonde run` writes it anew") from error
-            self._files, self._is_listed = manifest.rebuilt(self.system, self.root, sizes), False
+            self._files, self._is_manifest_current = (
+                manifest.rebuild_manifest(self.system, self.root, sizes),
+                False,
+            )
 
-    def _mirror(self, before: Mapping[str, Same], *, writes: bool, anew: bool) -> list[str]:
+    def _update_copy(self, records: Mapping[str, SyncRecord], *, writable: bool, reread: bool) -> list[str]:
         """Update the local copy from the remote folder; return files that do not match their receipts."""
         files = self._files or {}
-        there = [name for name in files if name in self._objects]
-        for name in before:
+        names = [name for name in files if name in self._objects]
+        for name in records:
             # A writer keeps files that are missing there, or not listed any more, and sends them again.
-            is_there, is_listed = name in self._objects, name in files
-            if not (is_there or is_listed if writes else is_there and is_listed):
+            exists, is_in_manifest = name in self._objects, name in files
+            if not (exists or is_in_manifest if writable else exists and is_in_manifest):
                 (self.local / name).unlink(missing_ok=True)
-        trusted = {} if anew else before
-        self._same = {name: one for name in there if (one := self._unchanged(name, trusted)) is not None}
+        known_records = {} if reread else records
+        self._records = {
+            name: record
+            for name in names
+            if (record := self._find_current_record(name, known_records)) is not None
+        }
         newer = {
             name
-            for name in there
-            if writes and name not in self._same and (self.local / name).is_file()
-            if name in before and before[name].there == self._objects[name]
+            for name in names
+            if writable and name not in self._records and (self.local / name).is_file()
+            if name in records and records[name].there == self._objects[name]
         }
-        receipts = [name for name in there if file_of(name)]
-        missing = [name for name in receipts if name not in self._same and name not in newer]
+        receipts = [name for name in names if receipt_to_file(name)]
+        missing = [name for name in receipts if name not in self._records and name not in newer]
         for name, content in manifest.read_objects(self.system, self.root, missing).items():
-            if self._is_within(name):
+            if self._is_inside_copy(name):
                 write_atomic(self.local / name, content)
-                self._same[name] = Same(self._objects[name], hash_bytes(content), stamp_of(self.local / name))
-        torn: list[str] = []
-        for name, wanted in (*self._signed(receipts), *_loose(there, files)):
-            if name not in self._same and name not in newer and name in self._objects:
-                self._bring(name, wanted, kept=writes, loose=bool(files[name]))
-            if name in self._same and self._same[name].content != wanted and not files[name]:
-                torn.append(name)
-        return torn
+                self._records[name] = SyncRecord(
+                    self._objects[name], hash_bytes(content), get_stamp(self.local / name)
+                )
+        invalid: list[str] = []
+        for name, digest in (
+            *self._iterate_files_with_receipt(receipts),
+            *_iterate_files_without_receipt(names, files),
+        ):
+            if name not in self._records and name not in newer and name in self._objects:
+                self._bring(name, digest, keep_local=writable, lacks_receipt=bool(files[name]))
+            if name in self._records and self._records[name].content != digest and not files[name]:
+                invalid.append(name)
+        return invalid
 
-    def _clear(self) -> None:
+    def _clear_copy(self) -> None:
         """Remove local files that the remote folder lacks, such as a report that was never sent."""
-        signed = signed_files(self.local)
-        here = {*signed, *unsigned_files(self.local, signed)}
-        for folder, relative in signed.values():
-            receipt = folder / FOLDER / f"{relative}.json"
-            if receipt.relative_to(self.local).as_posix() not in self._same:
+        files = list_files_with_receipt(self.local)
+        local_names = {*files, *list_files_without_receipt(self.local, files)}
+        for folder, relative in files.values():
+            receipt = folder / RECEIPT_FOLDER / f"{relative}.json"
+            if receipt.relative_to(self.local).as_posix() not in self._records:
                 receipt.unlink(missing_ok=True)
-        for name in here.difference(self._same):
+        for name in local_names.difference(self._records):
             (self.local / name).unlink(missing_ok=True)
 
-    def _signed(self, receipts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    def _iterate_files_with_receipt(self, receipts: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield files whose receipt was downloaded, with the hash in the receipt."""
         for name in receipts:
-            if name in self._same and (file := file_of(name)) in (self._files or {}):
-                receipt = receipt_from((self.local / name).read_bytes())
+            if name in self._records and (file := receipt_to_file(name)) in (self._files or {}):
+                receipt = parse_receipt((self.local / name).read_bytes())
                 yield file, receipt.content if receipt else ""
 
-    def _unchanged(self, name: str, before: Mapping[str, Same]) -> Same | None:
+    def _find_current_record(self, name: str, records: Mapping[str, SyncRecord]) -> SyncRecord | None:
         """Return the sync record of an object if it and its local file have not changed, else None."""
-        one = before.get(name)
-        if one is None or one.there != self._objects[name]:
+        record = records.get(name)
+        if record is None or record.there != self._objects[name]:
             return None
-        stamp = stamp_of(self.local / name)
-        if not stamp or (stamp != one.here and hash_file(self.local / name) != one.content):
+        stamp = get_stamp(self.local / name)
+        if not stamp or (stamp != record.here and hash_file(self.local / name) != record.content):
             return None
-        return Same(one.there, one.content, stamp)
+        return SyncRecord(record.there, record.content, stamp)
 
-    def _bring(self, name: str, wanted: str, *, kept: bool, loose: bool) -> None:
+    def _bring(self, name: str, digest: str, *, keep_local: bool, lacks_receipt: bool) -> None:
         """Download a file; one without a receipt only if it matches the manifest.
 
         Args:
@@ -318,42 +354,49 @@ class Remote:
             lacks_receipt: Whether the file has no receipt.
         """
         target = self.local / name
-        if not self._is_within(name) or (kept and target.is_file() and hash_file(target) == wanted):
+        if not self._is_inside_copy(name) or (
+            keep_local and target.is_file() and hash_file(target) == digest
+        ):
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.{os.getpid()}.fetched.tmp")
         try:
-            if loose or not self._taken_beside(name, wanted, temporary):
+            if lacks_receipt or not self._take_from_neighbour(name, digest, temporary):
                 self.system.get_file(f"{self.root}/{name}", str(temporary))
             content = hash_file(temporary)
-            if loose and content != wanted:
+            if lacks_receipt and content != digest:
                 return
             temporary.replace(target)
-            self._same[name] = Same(self._objects[name], content, stamp_of(target))
+            self._records[name] = SyncRecord(self._objects[name], content, get_stamp(target))
         except FileNotFoundError:
             return
         finally:
             temporary.unlink(missing_ok=True)
 
-    def _taken_beside(self, name: str, wanted: str, target: Path) -> bool:
+    def _take_from_neighbour(self, name: str, digest: str, target: Path) -> bool:
         """Link a file from the other local copy, if the object has not changed since that was sent."""
-        one = read_same(self.beside, self.address).get(name) if self.beside is not None else None
-        if self.beside is None or one is None or one.there != self._objects[name] or one.content != wanted:
+        record = read_sync_records(self.beside, self.address).get(name) if self.beside is not None else None
+        if (
+            self.beside is None
+            or record is None
+            or record.there != self._objects[name]
+            or record.content != digest
+        ):
             return False
-        if linked(self.beside / name, target) and hash_file(target) == wanted:
+        if try_hard_link(self.beside / name, target) and hash_file(target) == digest:
             return True
         # Writing through the hard link would change the file of the other copy.
         target.unlink(missing_ok=True)
         return False
 
-    def _is_within(self, name: str) -> bool:
+    def _is_inside_copy(self, name: str) -> bool:
         """Return whether a path stays inside the copy, with links resolved."""
         return (self.local / name).resolve().is_relative_to(self.local.resolve())
 
-    def _is_same(self, name: str) -> bool:
-        return name in self._same and self._same[name].here == stamp_of(self.local / name)
+    def _is_in_sync(self, name: str) -> bool:
+        return name in self._records and self._records[name].here == get_stamp(self.local / name)
 
-    def _claimed(self, names: Sequence[str], check: Callable[[], None]) -> dict[str, str]:
+    def _claim_files(self, names: Sequence[str], check: Callable[[], None]) -> dict[str, str]:
         """Add files to the manifest before they are sent."""
         files = dict(self._files or {})
         for name in names:
@@ -368,48 +411,50 @@ class Remote:
         return files
 
     def _write_manifest(self, files: dict[str, str]) -> None:
-        if files == self._files and self._is_listed:
+        if files == self._files and self._is_manifest_current:
             return
-        content, target = manifest.manifest_bytes(files), self.place_for(manifest.NAME)
+        content, target = manifest.format_manifest(files), self.prepare_path(manifest.MANIFEST_NAME)
         if self._is_flat:
             self.system.pipe_file(target, content)
         else:
-            unfinished = self.place_for(manifest.UNFINISHED)
-            self.system.pipe_file(unfinished, content)
-            self.system.mv(unfinished, target)
-        self._files, self._is_listed = dict(files), True
+            temporary = self.prepare_path(manifest.TEMPORARY_NAME)
+            self.system.pipe_file(temporary, content)
+            self.system.mv(temporary, target)
+        self._files, self._is_manifest_current = dict(files), True
 
-    def _sent(self, name: str, receipt: str, check: Callable[[], None]) -> str:
+    def _send_file(self, name: str, receipt: str, check: Callable[[], None]) -> str:
         """Send a file, then its receipt; return its entry in the manifest."""
-        signature = (self.local / receipt).read_bytes() if receipt else b""
-        stamp = stamp_of(self.local / receipt) if receipt else ""
-        if not self._is_same(name):
-            here = stamp_of(self.local / name)
+        receipt_content = (self.local / receipt).read_bytes() if receipt else b""
+        receipt_stamp = get_stamp(self.local / receipt) if receipt else ""
+        if not self._is_in_sync(name):
+            local_stamp = get_stamp(self.local / name)
             content = hash_file(self.local / name)
             check()
             self._put(self.local / name, name)
-            self._same[name] = Same("", content, here)
+            self._records[name] = SyncRecord("", content, local_stamp)
         if receipt:
             check()
-            self.system.pipe_file(self.place_for(receipt), signature)
-            self._same[receipt] = Same("", hash_bytes(signature), stamp)
-        return "" if receipt else self._same[name].content
+            self.system.pipe_file(self.prepare_path(receipt), receipt_content)
+            self._records[receipt] = SyncRecord("", hash_bytes(receipt_content), receipt_stamp)
+        return "" if receipt else self._records[name].content
 
     def _put(self, path: Path, relative: str) -> None:
-        self.system.put_file(str(path), self.place_for(relative))
+        self.system.put_file(str(path), self.prepare_path(relative))
 
-    def _look_again(self) -> None:
+    def _refresh_records(self) -> None:
         """Complete the sync records of sent files with the store's metadata."""
         self._found()
-        for name, one in self._same.items():
-            if not one.there and name in self._objects:
-                self._same[name] = Same(self._objects[name], one.content, one.here)
-        write_same(self.local, self.address, self._same)
+        for name, record in self._records.items():
+            if not record.there and name in self._objects:
+                self._records[name] = SyncRecord(self._objects[name], record.content, record.here)
+        write_sync_records(self.local, self.address, self._records)
 
 
-def _loose(there: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _iterate_files_without_receipt(
+    names: Sequence[str], files: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Yield files without a receipt, with the hash in the manifest."""
-    for name in there:
+    for name in names:
         if files[name]:
             yield name, files[name]
 
@@ -417,20 +462,20 @@ def _loose(there: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str
 _SECONDS_BETWEEN = 5.0
 
 
-_TRIES = 3
+_SEND_TRIES = 3
 
 
-_STOP = signal.SIGUSR1
+_STOP_SIGNAL = signal.SIGUSR1
 """Signal that interrupts the main thread when the lease is lost; no other process sends it."""
 
 
 @contextmanager
-def in_step(
-    place: Path,
+def sync_folder(
+    location: Path,
     note: Callable[[str], None],
     *,
     outputs: Sequence[str] | None = None,
-    begins: bool | None = None,
+    may_create: bool | None = None,
 ) -> Generator[Path]:
     """Synchronise a folder with this context: a local path as it is, an address by its local copy.
 
@@ -453,39 +498,42 @@ def in_step(
         InputError: There is no run to read.
         StoreError: The address does not answer, or another process took over; finished files are in the copy.
     """
-    address = address_of(place)
+    address = parse_address(location)
     if not address:
-        yield place
+        yield location
         return
-    remote, begins = _opened(address, writes=outputs is None), outputs is None if begins is None else begins
-    with as_one_line(address):
-        remote.must_be_ours(begins=begins)
-        held = lock.Lease(remote.system, remote.place_for(lock.LEASE), address, lock.EXPIRY_SECONDS)
-        held.take(note)
-    sender = _Sender(remote, held, outputs)
+    remote, may_create = (
+        _open_remote(address, writable=outputs is None),
+        outputs is None if may_create is None else may_create,
+    )
+    with raise_store_errors(address):
+        remote.check_destination(may_create=may_create)
+        lease = lock.Lease(remote.system, remote.prepare_path(lock.LEASE_NAME), address, lock.EXPIRY_SECONDS)
+        lease.take(note)
+    sender = _Sender(remote, lease, outputs)
     try:
-        with _stoppable():
-            with as_one_line(address):
-                remote.fetch(writes=outputs is None, holds=True, begins=begins)
-            is_well = False
+        with _allow_interruption():
+            with raise_store_errors(address):
+                remote.fetch(writable=outputs is None, has_lease=True, may_create=may_create)
+            is_complete = False
             try:
                 sender.start()
                 yield remote.local
-                is_well = True
+                is_complete = True
             finally:
-                sender.end(is_well=is_well)
+                sender.end(is_complete=is_complete)
     except _LeaseLost:
         # Raised below, after the lease is released.
         pass
     finally:
         with contextlib.suppress(Exception):
-            held.give_back()
-    if sender.lost:
-        raise sender.lost
+            lease.release()
+    if sender.failure:
+        raise sender.failure
     note(f"everything of {remote.local} lies at {address}")
 
 
-def fetched(place: str | os.PathLike[str], *, anew: bool = False) -> Path:
+def fetch_folder(location: str | os.PathLike[str], *, reread: bool = False) -> Path:
     """Return a local folder to read from: a path as it is, an address as a downloaded copy.
 
     Args:
@@ -497,12 +545,12 @@ def fetched(place: str | os.PathLike[str], *, anew: bool = False) -> Path:
         InputError: There is no run.
         StoreError: The address does not answer, or another process is sending.
     """
-    address = address_of(place)
+    address = parse_address(location)
     if not address:
-        return Path(place)
-    remote = _opened(address, writes=False)
-    with as_one_line(address):
-        remote.fetch(anew=anew)
+        return Path(location)
+    remote = _open_remote(address, writable=False)
+    with raise_store_errors(address):
+        remote.fetch(reread=reread)
     return remote.local
 
 
@@ -511,83 +559,83 @@ class _LeaseLost(BaseException):
 
 
 @contextmanager
-def _stoppable() -> Generator[None]:
+def _allow_interruption() -> Generator[None]:
     """Allow another thread to interrupt the main thread, even if Ctrl-C is ignored, as under ``nohup``."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def stop(number: int, frame: object) -> None:
+    def stop(signal_number: int, frame: object) -> None:
         raise _LeaseLost
 
-    before = signal.signal(_STOP, stop)
+    previous_handler = signal.signal(_STOP_SIGNAL, stop)
     try:
         yield
     finally:
-        signal.signal(_STOP, before)
+        signal.signal(_STOP_SIGNAL, previous_handler)
 
 
 class _Sender(threading.Thread):
     """Thread that sends finished files and renews the lease."""
 
-    def __init__(self, remote: Remote, held: lock.Lease, outputs: Sequence[str] | None) -> None:
+    def __init__(self, remote: RemoteFolder, lease: lock.Lease, outputs: Sequence[str] | None) -> None:
         super().__init__(daemon=True, name="sending")
-        self._remote, self._held, self._outputs = remote, held, outputs
-        self._over = threading.Event()
+        self._remote, self._held, self._outputs = remote, lease, outputs
+        self._end_event = threading.Event()
         self._interrupts = threading.current_thread() is threading.main_thread()
-        self.lost: StoreError | None = None
+        self.failure: StoreError | None = None
 
     def run(self) -> None:
         """Run until `end` is called, or the lease is lost: then the main thread is interrupted."""
-        while not self._over.wait(min(_SECONDS_BETWEEN, self._held.expiry / 6)):
+        while not self._end_event.wait(min(_SECONDS_BETWEEN, self._held.expiry / 6)):
             try:
                 self._held.renew()
                 if self._outputs is None:
                     self._remote.send(self._held.check)
             except StoreError as error:
-                self.lost = error
-                if self._interrupts and not self._over.is_set():
-                    _thread.interrupt_main(_STOP)
+                self.failure = error
+                if self._interrupts and not self._end_event.is_set():
+                    _thread.interrupt_main(_STOP_SIGNAL)
                 return
             except Exception:
                 # Errors of the connection are retried; only the last try in `end` reports them.
                 continue
 
-    def end(self, *, is_well: bool) -> None:
+    def end(self, *, is_complete: bool) -> None:
         """Send the remaining files.
 
         Args:
             is_complete: Whether the context succeeded; else nothing is removed, and with `outputs` nothing is
                 sent.
         """
-        self._over.set()
+        self._end_event.set()
         if self.is_alive():
             self.join()
-        for left in reversed(range(_TRIES)):
-            if self.lost is not None:
+        for remaining_tries in reversed(range(_SEND_TRIES)):
+            if self.failure is not None:
                 return
             try:
-                if is_well or self._outputs is None:
+                if is_complete or self._outputs is None:
                     self._held.renew()
                     self._remote.send(self._held.check, self._outputs)
-                if is_well and self._outputs is None:
+                if is_complete and self._outputs is None:
                     self._remote.remove_stale(self._held.check)
                 return
             except StoreError as error:
-                self.lost = error
+                self.failure = error
             except Exception as error:
-                if not left:
-                    self.lost = StoreError(
-                        f"{self._held.where}: {line_of(error)}; everything lies in {self._remote.local}, and "
+                if not remaining_tries:
+                    self.failure = StoreError(
+                        f"{self._held.where}: {to_line(error)}; everything lies in {self._remote.local}, and "
                         "the same command sends it"
                     )
 
 
-def _opened(address: str, *, writes: bool) -> Remote:
+def _open_remote(address: str, *, writable: bool) -> RemoteFolder:
     """Open a remote folder with the local copy for writers or for readers."""
-    system, root = open_address(address, manifest.NAME)
+    system, root = open_address(address, manifest.MANIFEST_NAME)
     name = f"{slug(address)}-{hash_text(address)[:12]}"
-    writers, readers = copies_folder() / name, copies_folder() / f"{name}-read"
-    local, beside = (writers, None) if writes else (readers, writers)
+    writers, readers = get_copies_folder() / name, get_copies_folder() / f"{name}-read"
+    local, neighbour = (writers, None) if writable else (readers, writers)
     local.mkdir(parents=True, exist_ok=True)
-    return Remote(system, root, address, local, beside)
+    return RemoteFolder(system, root, address, local, neighbour)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, StoreError, without_secrets
-from sonde.base.files import check_name
+from sonde.base.errors import InputError, StoreError, redact_secrets
+from sonde.base.files import check_folder_name
 from sonde.base.fingerprint import fingerprint, hash_text
-from sonde.store.address import shown
-from sonde.store.checksums import must_be_intact, read_receipt, write_with_receipt
+from sonde.store.address import format_path
+from sonde.store.checksums import check_intact, read_receipt, write_with_receipt
 
 CARD_FILES = ("card.json", "card.md")
 
@@ -22,10 +22,10 @@ COMPARISON_FILES = ("comparison.*", "moved.parquet", "series.parquet")
 """Patterns of the files of a comparison."""
 
 
-_LONGEST_SLUG = 120
+_MAXIMUM_SLUG_LENGTH = 120
 
 
-_LARGEST_SUMMARY = 256 << 20
+_MAXIMUM_SUMMARY_BYTES = 256 << 20
 
 
 def slug(model: str) -> str:
@@ -35,13 +35,13 @@ def slug(model: str) -> str:
     'sonde_mini-decoder'
     """
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_") or "model"
-    if len(name) <= _LONGEST_SLUG:
+    if len(name) <= _MAXIMUM_SLUG_LENGTH:
         return name
     # File systems limit names to 255 bytes; the digest separates names with a common prefix.
-    return f"{name[:_LONGEST_SLUG]}-{hash_text(model)[:12]}"
+    return f"{name[:_MAXIMUM_SLUG_LENGTH]}-{hash_text(model)[:12]}"
 
 
-def label_path(task: str, group: str, of: str = "") -> str:
+def label_path(task: str, group: str, labels: str = "") -> str:
     """Return the relative path of the labels or the data set of a task in the folder of a run.
 
     Args:
@@ -52,7 +52,7 @@ def label_path(task: str, group: str, of: str = "") -> str:
     >>> label_path("idn", "python-2fa566a0"), label_path("idn", "python-2fa566a0", "probe")
     ('labels/task=idn/python-2fa566a0.parquet', 'labels/task=idn/python-2fa566a0.probe.parquet')
     """
-    return f"labels/task={task}/{group}{f'.{of}' if of else ''}.parquet"
+    return f"labels/task={task}/{group}{f'.{labels}' if labels else ''}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class RunDirectory:
         Raises:
             StoreError: The file has been damaged, changed or removed.
         """
-        must_be_intact(self.root, path.relative_to(self.root).as_posix())
+        check_intact(self.root, path.relative_to(self.root).as_posix())
         return path
 
     def holds(self, path: Path) -> bool:
@@ -78,7 +78,7 @@ class RunDirectory:
         """
         return self.intact(path).is_file()
 
-    def tables(self, folder: str, begin: str = "") -> list[Path]:
+    def tables(self, folder: str, prefix: str = "") -> list[Path]:
         """Return the sorted paths of the tables in a folder of the run, after checking that they are intact.
 
         Args:
@@ -88,8 +88,8 @@ class RunDirectory:
         Raises:
             StoreError: A table has been damaged or changed.
         """
-        found = sorted((self.root / folder).glob("*.parquet"))
-        return [self.intact(path) for path in found if path.name.startswith(begin)]
+        paths = sorted((self.root / folder).glob("*.parquet"))
+        return [self.intact(path) for path in paths if path.name.startswith(prefix)]
 
     def texts(self) -> list[Path]:
         """Return the existing tables of model inputs: items, and inputs that tasks derived from them.
@@ -134,7 +134,7 @@ class RunDirectory:
         """The HTML report."""
         return self.root / "report.html"
 
-    def page_is_current(self) -> bool:
+    def is_page_current(self) -> bool:
         """Return whether the report exists, is intact and belongs to the current summary and scores.
 
         This compares contents, not times, which are wrong after the clock was set back.
@@ -147,8 +147,8 @@ class RunDirectory:
 
     def page_key(self) -> str:
         """Return the fingerprint of the inputs of the report: summary and scores, by their receipts."""
-        found = [read_receipt(self.root, path.name) for path in (self.summary, self.scores)]
-        return fingerprint("page", *(one.content if one else "" for one in found))
+        receipts = [read_receipt(self.root, path.name) for path in (self.summary, self.scores)]
+        return fingerprint("page", *(receipt.content if receipt else "" for receipt in receipts))
 
     @property
     def card(self) -> Path:
@@ -172,10 +172,17 @@ class RunDirectory:
             StoreError: The summary or a table is damaged.
         """
         lenses = self.read_summary().get("lenses") or ()
-        of = next((str(one.get("labels") or "") for one in lenses if one.get("name") == lens), "")
+        labels = next(
+            (
+                str(lens_summary.get("labels") or "")
+                for lens_summary in lenses
+                if lens_summary.get("name") == lens
+            ),
+            "",
+        )
         # Derived inputs are in the same folder and end in ``.inputs``.
-        found = sorted((self.root / "labels" / f"task={task}").glob("*.parquet"))
-        return [self.intact(path) for path in found if path.stem.partition(".")[2] == of]
+        paths = sorted((self.root / "labels" / f"task={task}").glob("*.parquet"))
+        return [self.intact(path) for path in paths if path.stem.partition(".")[2] == labels]
 
     def read_summary(self) -> dict[str, Any]:
         """Read ``run.json``.
@@ -185,13 +192,15 @@ class RunDirectory:
             InputError: The folder holds no run, or its summary cannot be read.
             StoreError: The summary is damaged.
         """
-        check_name(self.root)
-        name = shown(self.summary)
-        if self.summary.is_file() and self.summary.stat().st_size > _LARGEST_SUMMARY:
-            raise InputError(f"{name}: more than {_LARGEST_SUMMARY:,} bytes, which no run writes")
+        check_folder_name(self.root)
+        name = format_path(self.summary)
+        if self.summary.is_file() and self.summary.stat().st_size > _MAXIMUM_SUMMARY_BYTES:
+            raise InputError(f"{name}: more than {_MAXIMUM_SUMMARY_BYTES:,} bytes, which no run writes")
         if not self.holds(self.summary):
-            where = shown(self.root)
-            raise InputError(f"{where}: no run here (run.json is missing); `sonde run -o {where}` makes one")
+            folder_name = format_path(self.root)
+            raise InputError(
+                f"{folder_name}: no run here (run.json is missing); `sonde run -o {folder_name}` makes one"
+            )
         try:
             return dict(json.loads(self.summary.read_text(encoding="utf-8")))
         except ValueError as error:
@@ -199,7 +208,7 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``run.json`` atomically."""
-        text = without_secrets(json.dumps(summary, indent=2, ensure_ascii=False)) + "\n"
+        text = redact_secrets(json.dumps(summary, indent=2, ensure_ascii=False)) + "\n"
         write_with_receipt(self.root, self.summary.name, text)
 
 

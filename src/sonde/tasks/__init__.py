@@ -1,23 +1,23 @@
 """Tasks: questions about code, answered on characters before any tokenizer exists; a folder a family."""
 
-from sonde.corpora.engine.parallel import Spread
+from sonde.corpora.engine.parallel import ParallelMap
 from sonde.tasks.engine.dataset import (
     DRAWING,
     NO_PICKS,
     TRANSFORM_VERSION,
-    Estimate,
+    LabellingEstimate,
     PoolTransform,
     build,
-    drawn_from,
-    first_drawn,
-    gather_picks,
-    is_picked,
+    collect_labelled_spans,
+    labels_existing_code,
+    plan_first_items,
+    select_source_items,
     transform_dataset,
 )
 from sonde.tasks.engine.examples import EXAMPLE_SCHEMA, Dataset
 from sonde.tasks.engine.pairs import PAIRED_SCHEMA, build_pairs
-from sonde.tasks.engine.sampling import effective_clusters, lack_of_clusters, more_clusters
-from sonde.tasks.engine.spans import PICKED, Picks, Question, label_items
+from sonde.tasks.engine.sampling import check_cluster_count, effective_clusters, suggest_more_clusters
+from sonde.tasks.engine.spans import PICKED, LabelRequest, Picks, label_items
 from sonde.tasks.engine.task import (
     LABEL_SCHEMA,
     TASKS,
@@ -27,12 +27,12 @@ from sonde.tasks.engine.task import (
     Repository,
     RowTask,
     Task,
-    ablations_of,
-    importing,
-    languages_of,
+    get_ablations,
+    get_languages,
+    get_quirk_lines,
+    get_quirks,
+    index_imports,
     needs_imports,
-    quirk_lines,
-    quirks_of,
     repositories,
 )
 from sonde.tasks.engine.user_labels import COPIES
@@ -51,30 +51,30 @@ __all__ = [
     "CorpusTask",
     "Dataset",
     "DrawingTask",
-    "Estimate",
+    "LabelRequest",
+    "LabellingEstimate",
+    "ParallelMap",
     "Picks",
     "PoolTransform",
-    "Question",
     "Repository",
     "RowTask",
-    "Spread",
     "Task",
-    "ablations_of",
     "build",
     "build_pairs",
-    "drawn_from",
+    "check_cluster_count",
+    "collect_labelled_spans",
     "effective_clusters",
-    "first_drawn",
-    "gather_picks",
-    "importing",
-    "is_picked",
+    "get_ablations",
+    "get_languages",
+    "get_quirk_lines",
+    "get_quirks",
+    "index_imports",
     "label_items",
-    "lack_of_clusters",
-    "languages_of",
-    "more_clusters",
+    "labels_existing_code",
     "needs_imports",
-    "quirk_lines",
-    "quirks_of",
+    "plan_first_items",
     "repositories",
+    "select_source_items",
+    "suggest_more_clusters",
     "transform_dataset",
 ]

@@ -49,7 +49,7 @@ class Eraser:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cloud:
+class StateDistribution:
     """Where states lie: their mean, and their covariance by its root and the inverse of that.
 
     Attributes:
@@ -63,11 +63,11 @@ class Cloud:
     whitening: Matrix
 
     @classmethod
-    def of(
+    def from_states(
         cls,
         states: Float[np.ndarray, "example d_model"],
         weights: Float[np.ndarray, " example"] | None = None,
-    ) -> Cloud:
+    ) -> StateDistribution:
         """The cloud of some states.
 
         Args:
@@ -77,7 +77,7 @@ class Cloud:
                 stay apart in the pooled states.
         """
         wide = states.astype(np.float64)
-        share = _shares(len(wide), weights)
+        share = _normalise_weights(len(wide), weights)
         centre = share @ wide
         moved = (wide - centre) * np.sqrt(share)[:, None]
         values, vectors = np.linalg.eigh(moved.T @ moved)
@@ -86,7 +86,7 @@ class Cloud:
         inverse = np.divide(1.0, root, out=np.zeros_like(root), where=kept)
         return cls(centre, (vectors * root) @ vectors.T, (vectors * inverse) @ vectors.T)
 
-    def without(self, directions: Float[np.ndarray, "d_model rank"]) -> Eraser:
+    def erase(self, directions: Float[np.ndarray, "d_model rank"]) -> Eraser:
         """The map that erases orthonormal directions of the whitened states."""
         return Eraser(self.whitening @ directions, (self.root @ directions).T, self.centre)
 
@@ -96,7 +96,7 @@ def leace(
     labels: Int[np.ndarray, " example"] | Float[np.ndarray, "example feature"],
     *,
     weights: Float[np.ndarray, " example"] | None = None,
-    cloud: Cloud | None = None,
+    cloud: StateDistribution | None = None,
 ) -> Eraser:
     """Erase a property of states.
 
@@ -108,17 +108,17 @@ def leace(
             and the cloud of their subwords, each weighted by one over the length of its function, give what
             all these subwords would.
     """
-    cloud = cloud or Cloud.of(states, weights)
-    share = _shares(len(states), weights)
-    told = one_hot(labels) if labels.ndim == 1 else _standardised(labels.astype(np.float64), share)
+    cloud = cloud or StateDistribution.from_states(states, weights)
+    share = _normalise_weights(len(states), weights)
+    told = encode_one_hot(labels) if labels.ndim == 1 else _standardise(labels.astype(np.float64), share)
     moved = (states.astype(np.float64) - share @ states.astype(np.float64)) * share[:, None]
     left, strength, _ = np.linalg.svd(cloud.whitening @ (moved.T @ told), full_matrices=False)
     # Of k classes one is told by the others: at most k - 1 correlations are more than rounding.
     most = told.shape[1] - (labels.ndim == 1)
-    return cloud.without(left[:, : int((strength[:most] > _TOLERANCE).sum())])
+    return cloud.erase(left[:, : int((strength[:most] > _TOLERANCE).sum())])
 
 
-def one_hot(labels: Int[np.ndarray, " example"]) -> Float[np.ndarray, "example label"]:
+def encode_one_hot(labels: Int[np.ndarray, " example"]) -> Float[np.ndarray, "example label"]:
     """A column a class that there is: 1 where an example has it, else 0."""
     return (labels[:, None] == np.unique(labels)).astype(np.float64)
 
@@ -131,10 +131,13 @@ def uniform_subspaces(eraser: Eraser, seeds: Sequence[int]) -> list[Eraser]:
         seeds: Of the directions of each.
     """
     width = len(eraser.centre)
-    return [_projection(np.linalg.qr(_normal(seed, width, eraser.rank))[0], eraser.centre) for seed in seeds]
+    return [
+        _build_projection(np.linalg.qr(_sample_normal(seed, width, eraser.rank))[0], eraser.centre)
+        for seed in seeds
+    ]
 
 
-def second_moment(
+def compute_second_moment(
     states: Float[np.ndarray, "example d_model"],
     centre: Float[np.ndarray, " d_model"],
     weights: Float[np.ndarray, " example"] | None = None,
@@ -147,15 +150,15 @@ def second_moment(
         weights: How much each counts; None for all alike.
     """
     moved = states.astype(np.float64) - centre
-    return (moved * _shares(len(moved), weights)[:, None]).T @ moved
+    return (moved * _normalise_weights(len(moved), weights)[:, None]).T @ moved
 
 
-def change_of(eraser: Eraser, moment: Matrix) -> float:
+def mean_squared_change(eraser: Eraser, moment: Matrix) -> float:
     """Mean squared length of what a map subtracts from states of a second moment about its centre."""
     return float(np.trace((eraser.down.T @ moment @ eraser.down) @ (eraser.up @ eraser.up.T)))
 
 
-def as_wide(eraser: Eraser, moment: Matrix, seeds: Sequence[int]) -> list[Eraser]:
+def equal_change_subspaces(eraser: Eraser, moment: Matrix, seeds: Sequence[int]) -> list[Eraser]:
     """Orthogonal projections of as many directions that move states as far, and let class means stay.
 
     Within what is at right angles to all that the eraser puts back, coefficients of the principal axes are
@@ -169,12 +172,12 @@ def as_wide(eraser: Eraser, moment: Matrix, seeds: Sequence[int]) -> list[Eraser
         moment: Second moment, about the eraser's centre, of the states that are going to be changed.
         seeds: Of each draw.
     """
-    beside = _beside(eraser.up.T)
+    beside = _orthogonal_complement(eraser.up.T)
     spectrum, axes = np.linalg.eigh(beside.T @ moment @ beside)
-    rank, wanted = min(eraser.rank, len(spectrum)), change_of(eraser, moment)
+    rank, wanted = min(eraser.rank, len(spectrum)), mean_squared_change(eraser, moment)
 
-    def found(seed: int) -> Eraser:
-        drawn = _normal(seed, len(spectrum), rank)
+    def find_subspace(seed: int) -> Eraser:
+        drawn = _sample_normal(seed, len(spectrum), rank)
 
         def directions(threshold: float) -> Float[np.ndarray, "axis rank"]:
             return np.linalg.qr(drawn * np.sqrt(np.maximum(spectrum - threshold, 0.0))[:, None])[0]
@@ -185,14 +188,14 @@ def as_wide(eraser: Eraser, moment: Matrix, seeds: Sequence[int]) -> list[Eraser
             middle = (low + high) / 2
             changed = float((spectrum[:, None] * directions(middle) ** 2).sum())
             low, high = (middle, high) if changed < wanted else (low, middle)
-        return _projection(beside @ axes @ directions((low + high) / 2), eraser.centre)
+        return _build_projection(beside @ axes @ directions((low + high) / 2), eraser.centre)
 
     if not rank:
         return uniform_subspaces(eraser, seeds)
-    return [found(seed) for seed in seeds]
+    return [find_subspace(seed) for seed in seeds]
 
 
-def overlap_of(projections: Sequence[Eraser]) -> float:
+def subspace_overlap(projections: Sequence[Eraser]) -> float:
     """Mean squared canonical correlation of the subspaces of draws, two at a time; 0 for fewer than two."""
     rank = min((one.rank for one in projections), default=0)
     shared = [
@@ -201,15 +204,15 @@ def overlap_of(projections: Sequence[Eraser]) -> float:
     return float(np.mean(shared)) if shared else 0.0
 
 
-def _projection(directions: Float[np.ndarray, "d_model rank"], centre: np.ndarray) -> Eraser:
+def _build_projection(directions: Float[np.ndarray, "d_model rank"], centre: np.ndarray) -> Eraser:
     return Eraser(directions, directions.T, centre)
 
 
-def _normal(seed: int, width: int, rank: int) -> Float[np.ndarray, "width rank"]:
+def _sample_normal(seed: int, width: int, rank: int) -> Float[np.ndarray, "width rank"]:
     return np.random.default_rng(seed).normal(size=(width, rank))
 
 
-def _standardised(
+def _standardise(
     values: Float[np.ndarray, "example feature"], share: Float[np.ndarray, " example"]
 ) -> Float[np.ndarray, "example feature"]:
     """Columns of variance one, so that a small correlation is rounding whatever their unit."""
@@ -217,12 +220,16 @@ def _standardised(
     return values[:, spread > 0] / spread[spread > 0]
 
 
-def _beside(directions: Float[np.ndarray, "d_model rank"]) -> Float[np.ndarray, "d_model other"]:
+def _orthogonal_complement(
+    directions: Float[np.ndarray, "d_model rank"],
+) -> Float[np.ndarray, "d_model other"]:
     """An orthonormal basis of what is at right angles to some directions."""
     left, strength, _ = np.linalg.svd(directions, full_matrices=True)
     return left[:, int((strength > _TOLERANCE).sum()) :]
 
 
-def _shares(size: int, weights: Float[np.ndarray, " example"] | None) -> Float[np.ndarray, " example"]:
+def _normalise_weights(
+    size: int, weights: Float[np.ndarray, " example"] | None
+) -> Float[np.ndarray, " example"]:
     held = np.ones(size) if weights is None else weights.astype(np.float64)
     return held / held.sum()

@@ -14,7 +14,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 """Auto is bfloat16 where the device multiplies in it."""
 
 
-def in_bfloat16(precision: str, device: torch.device) -> bool:
+def uses_bfloat16(precision: str, device: torch.device) -> bool:
     """Whether products are taken in bfloat16; weights, sums and optimiser stay in float32."""
     return precision == "bfloat16" or (precision == "auto" and _is_native(device))
 

@@ -58,7 +58,7 @@ class LayerHead:
     def __init__(self, loaded: LoadedModel) -> None:
         self.device = loaded.device
         self._steps = last_steps(loaded)
-        self._head = body_and_head(loaded)[1].widened()
+        self._head = body_and_head(loaded)[1].to_float32()
         self._dtype = loaded.model.dtype
 
     def __call__(self, states: Float[Tensor, "row d_model"]) -> Float[Tensor, "row vocab"]:
@@ -85,12 +85,13 @@ def train_translators(
     """
     target = torch.from_numpy(states[-1]).to(head.device)
     return [
-        _trained(head, torch.from_numpy(layer).to(head.device), target, steps, rate) for layer in states[:-1]
+        _train_translator(head, torch.from_numpy(layer).to(head.device), target, steps, rate)
+        for layer in states[:-1]
     ]
 
 
 @torch.enable_grad()
-def _trained(
+def _train_translator(
     head: LayerHead,
     states: Float[Tensor, "row d_model"],
     target: Float[Tensor, "row d_model"],
@@ -116,7 +117,7 @@ def _trained(
 
 
 @torch.no_grad()
-def score_translated(
+def score_with_translators(
     head: LayerHead,
     translators: Sequence[Translator],
     states: Float[np.ndarray, "layer row d_model"],

@@ -9,4 +9,4 @@ def docstring(written: str) -> str:
     return "\n".join(lines).strip()
 
 
-language = TreeSitterLanguage(__name__, docstring=docstring)
+language = TreeSitterLanguage(__name__, extract_documentation=docstring)

@@ -14,10 +14,10 @@ from typing import Any
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint, unit_hash
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.dedup import duplicate_tokens, keywords
 from sonde.corpora.engine.licences import AllowList
-from sonde.corpora.engine.lock import differences
+from sonde.corpora.engine.lock import describe_differences
 from sonde.corpora.engine.minhash import (
     EXACT,
     METHODS,
@@ -35,29 +35,29 @@ from sonde.corpora.engine.select import check_fractions, content_hash, split
 from sonde.corpora.engine.staging import (
     MANIFEST,
     SPLITS,
+    BuildFolder,
     Candidate,
     LineFile,
-    LinePlace,
+    LineLocation,
+    LineReader,
     Manifest,
     ManifestRow,
-    Spool,
-    Workplace,
     check_free,
+    compute_sha256,
     from_line,
     manifest_text,
+    open_build_folder,
     read_manifest,
-    sha256_of,
-    workplace,
 )
-from sonde.corpora.engine.walk import why_generated
+from sonde.corpora.engine.walk import find_generated_sign
 from sonde.executors import EXECUTORS
-from sonde.languages import LANGUAGES, facet_of, has_facet, version_of
+from sonde.languages import LANGUAGES, get_facet, get_language_version, has_facet
 from sonde.languages.engine.edits import Edits
 from sonde.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Building:
+class BuildOptions:
     """What to build.
 
     Attributes:
@@ -118,10 +118,10 @@ class Building:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def folders(corpora: Sequence[str]) -> list[str]:
+def path_prefixes(corpora: Sequence[str]) -> list[str]:
     """What a path begins with, for each corpus: nothing where there is one, else the scheme, numbered.
 
-    >>> folders(["stdlib", "local:a", "local:b"])
+    >>> path_prefixes(["stdlib", "local:a", "local:b"])
     ['stdlib/', 'local-1/', 'local-2/']
     """
     schemes = [name.partition(":")[0] for name in corpora]
@@ -147,9 +147,9 @@ class ReadCorpus:
 
     name: str
     hashes: dict[str, str] = field(default_factory=dict[str, str])
-    intake: Intake = field(default_factory=Intake)
+    intake: SkipCounter = field(default_factory=SkipCounter)
 
-    def told(self) -> dict[str, Any]:
+    def to_manifest_entry(self) -> dict[str, Any]:
         """What the manifest says of it."""
         counts = {reason: count for reason, count in self.intake.counts.items() if count}
         return {
@@ -173,7 +173,7 @@ class ReadCorpora:
         candidates: One of each content that may stay, in the corpora's order; ``corpus`` numbers ``read``.
     """
 
-    wanted: Building
+    wanted: BuildOptions
     held: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
     read: list[ReadCorpus] = field(default_factory=list[ReadCorpus])
     held_out: list[Candidate] = field(default_factory=list[Candidate])
@@ -181,13 +181,13 @@ class ReadCorpora:
     _holder: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], init=False)
     _known: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], init=False)
 
-    def hold_out(self, name: str, lines: LineFile) -> ReadCorpus:
+    def read_held_out_corpus(self, name: str, lines: LineFile) -> ReadCorpus:
         """Read a held-out corpus.
 
         Raises:
             SondeError: It cannot be read, see `read_files`, or holds nothing.
         """
-        one = ReadCorpus(name, intake=Intake(keep_all=True))
+        one = ReadCorpus(name, intake=SkipCounter(keep_all=True))
         for file in read_files(name, self.wanted.languages, one.intake):
             one.hashes[file.path] = content = content_hash(file)
             self._holder.setdefault((file.language, content), name)
@@ -207,9 +207,9 @@ class ReadCorpora:
         Raises:
             SondeError: It cannot be read, see `read_files`.
         """
-        one = ReadCorpus(name, intake=Intake(keep_all=not self.wanted.written))
+        one = ReadCorpus(name, intake=SkipCounter(keep_all=not self.wanted.written))
         number = len(self.read)
-        folder = folders(self.wanted.corpora)[number]
+        folder = path_prefixes(self.wanted.corpora)[number]
         allowed = AllowList(self.wanted.licences)
         for file in read_files(name, self.wanted.languages, one.intake):
             one.hashes[file.path] = content = content_hash(file)
@@ -232,7 +232,7 @@ class ReadCorpora:
             return "shorter than wanted"
         if len(file.text) > wanted.max_chars:
             return "longer than wanted"
-        if wanted.written and (sign := why_generated(file.text)):
+        if wanted.written and (sign := find_generated_sign(file.text)):
             return sign
         if holder := self._holder.get((file.language, content)):
             return f"copy of held-out {holder}"
@@ -273,7 +273,7 @@ class FileBatch:
 
 
 @dataclass(slots=True)
-class Examined:
+class InspectedFiles:
     """What was found, by number.
 
     Attributes:
@@ -286,14 +286,14 @@ class Examined:
     bags: Bags = field(default_factory=Bags)
     signatures: list[Signature | None] = field(default_factory=list["Signature | None"])
 
-    def extend(self, other: Examined) -> None:
+    def extend(self, other: InspectedFiles) -> None:
         """Append what was found of the files behind these."""
         self.parses += other.parses
         self.bags.extend(other.bags)
         self.signatures += other.signatures
 
 
-def tokens_of(file: SourceFile) -> Counter[str]:
+def build_token_bag(file: SourceFile) -> Counter[str]:
     """The identifiers and literals of a file with their counts; keywords of its language are neither."""
     return duplicate_tokens(file.text, keywords(file.language))
 
@@ -301,18 +301,18 @@ def tokens_of(file: SourceFile) -> Counter[str]:
 def parses(file: SourceFile) -> bool:
     """Whether a file parses; with the grammar's own tree where the language offers it, which is faster."""
     if has_facet(file.language, "edits"):
-        return facet_of(file.language, "edits", Edits).parses(file.text)
+        return get_facet(file.language, "edits", Edits).parses(file.text)
     return not LANGUAGES.load(file.language).parse(file.text).has_error
 
 
-def examine(piece: FileBatch) -> Examined:
+def inspect_batch(piece: FileBatch) -> InspectedFiles:
     """Examine a piece; see `examine_all`."""
-    found = Examined()
+    found = InspectedFiles()
     signer = None if piece.method == EXACT else Signer()
     for line, asked in zip(piece.lines, piece.parsed, strict=True):
         file = from_line(line)
         found.parses.append(not asked or parses(file))
-        tokens = tokens_of(file) if found.parses[-1] else {}
+        tokens = build_token_bag(file) if found.parses[-1] else {}
         if signer is None:
             found.bags.add(tokens)
         else:
@@ -320,15 +320,15 @@ def examine(piece: FileBatch) -> Examined:
     return found
 
 
-def examine_all(
+def inspect_files(
     spool: Path,
-    places: Sequence[LinePlace],
+    places: Sequence[LineLocation],
     parsed: Sequence[bool],
     method: str,
     *,
     workers: int,
     executor: str = "local",
-) -> Examined:
+) -> InspectedFiles:
     """Examine all files, the same for any number of processes.
 
     Args:
@@ -339,11 +339,11 @@ def examine_all(
         workers: Processes at a time.
         executor: Public name of the executor.
     """
-    waiting: dict[int, Examined] = {}
-    found = Examined()
-    with Spool(spool) as lines:
+    waiting: dict[int, InspectedFiles] = {}
+    found = InspectedFiles()
+    with LineReader(spool) as lines:
         pieces = _pieces(lines, places, parsed, method)
-        for piece, part in EXECUTORS.load(executor).map(examine, pieces, workers=workers):
+        for piece, part in EXECUTORS.load(executor).map(inspect_batch, pieces, workers=workers):
             waiting[piece.begin] = part
             while len(found.parses) in waiting:
                 found.extend(waiting.pop(len(found.parses)))
@@ -351,7 +351,7 @@ def examine_all(
 
 
 def _pieces(
-    spool: Spool, places: Sequence[LinePlace], parsed: Sequence[bool], method: str
+    spool: LineReader, places: Sequence[LineLocation], parsed: Sequence[bool], method: str
 ) -> Iterator[FileBatch]:
     for begin in range(0, len(places), PIECE):
         end = begin + PIECE
@@ -363,7 +363,7 @@ _KEPT_TEXTS = 1_000
 """Tokens of files that MinHash compares in full, which are read from disk: a group is met in turn."""
 
 
-def survivors(
+def select_survivors(
     gathered: ReadCorpora,
     spooled: Path,
     *,
@@ -387,7 +387,7 @@ def survivors(
     everything = [*gathered.held_out, *gathered.candidates]
     first = len(gathered.held_out)
     wanted = gathered.wanted
-    examined = examine_all(
+    examined = inspect_files(
         spooled,
         [one.place for one in everything],
         [wanted.parses and number >= first for number in range(len(everything))],
@@ -402,7 +402,7 @@ def survivors(
         if number >= first
     }
     kept: list[Candidate] = []
-    with Spool(spooled) as spool:
+    with LineReader(spooled) as spool:
         for language in sorted({one.language for one in everything}):
             mine = [number for number, one in enumerate(everything) if one.language == language]
             finder = _finder(wanted.method, examined, spool, everything)
@@ -420,7 +420,7 @@ def _greedy(
     finder: DuplicateFinder,
     gathered: ReadCorpora,
     everything: list[Candidate],
-    examined: Examined,
+    examined: InspectedFiles,
 ) -> list[Candidate]:
     """The files of one language that stay, in order."""
     limit = gathered.wanted.limit
@@ -441,13 +441,15 @@ def _greedy(
     return kept
 
 
-def _finder(method: str, examined: Examined, spool: Spool, everything: list[Candidate]) -> DuplicateFinder:
+def _finder(
+    method: str, examined: InspectedFiles, spool: LineReader, everything: list[Candidate]
+) -> DuplicateFinder:
     if method == EXACT:
         return ExactFinder(examined.bags)
 
     @lru_cache(maxsize=_KEPT_TEXTS)
     def tokens(number: int) -> Mapping[str, int]:
-        return tokens_of(spool.file(everything[number].place))
+        return build_token_bag(spool.file(everything[number].place))
 
     return MinHashFinder(examined.signatures, tokens)
 
@@ -461,7 +463,7 @@ SPOOL = "files"
 
 
 def build_corpus(
-    wanted: Building,
+    wanted: BuildOptions,
     output: Path,
     *,
     workers: int = 1,
@@ -487,25 +489,27 @@ def build_corpus(
     """
     wanted.check()
     if check_free(output):
-        return _there(wanted, output, report)
-    with workplace(output) as place:
+        return _load_existing(wanted, output, report)
+    with open_build_folder(output) as place:
         gathered = ReadCorpora(wanted)
         spooled = place.folder / SPOOL
         with LineFile(spooled) as lines:
             for name in wanted.held_out:
-                report(f"held out: {len(gathered.hold_out(name, lines).hashes):,} files of {name}")
+                report(
+                    f"held out: {len(gathered.read_held_out_corpus(name, lines).hashes):,} files of {name}"
+                )
             for name in wanted.corpora:
                 report(f"read: {len(gathered.take(name, lines).hashes):,} files of {name}")
-        kept = survivors(gathered, spooled, workers=workers, executor=executor, report=report)
+        kept = select_survivors(gathered, spooled, workers=workers, executor=executor, report=report)
         if not kept:
-            raise InputError(_nothing(gathered))
+            raise InputError(_empty_message(gathered))
         sides = split(kept, wanted.fractions, wanted.seed)
-        finish(place, write_splits(place, kept, sides, _head(gathered, kept)))
+        publish_corpus(place, write_splits(place, kept, sides, _head(gathered, kept)))
     return read_manifest(output)
 
 
 def write_splits(
-    place: Workplace, kept: Sequence[Candidate], sides: Mapping[str, str], head: Mapping[str, Any]
+    place: BuildFolder, kept: Sequence[Candidate], sides: Mapping[str, str], head: Mapping[str, Any]
 ) -> str:
     """Write the splits, each by path, and give the text of the manifest.
 
@@ -520,18 +524,18 @@ def write_splits(
     """
     rows: list[ManifestRow] = []
     told: dict[str, dict[str, Any]] = {}
-    with Spool(place.folder / SPOOL) as spool:
+    with LineReader(place.folder / SPOOL) as spool:
         for name in SPLITS:
             mine = sorted((one for one in kept if sides[one.item_id] == name), key=lambda one: one.item_id)
             with LineFile(place.folder / f"{name}.jsonl") as lines:
                 for one in mine:
                     lines.add(spool.line(one.place))
                     rows.append(_row(one, name, spool.file(one.place)))
-            told[name] = {"files": len(mine), "bytes": lines.size, "sha256": sha256_of(lines.path)}
+            told[name] = {"files": len(mine), "bytes": lines.size, "sha256": compute_sha256(lines.path)}
     return manifest_text({**head, "splits": told}, rows)
 
 
-def finish(place: Workplace, manifest: str) -> None:
+def publish_corpus(place: BuildFolder, manifest: str) -> None:
     """Add the manifest; then the folder is the corpus.
 
     Raises:
@@ -561,7 +565,7 @@ def _row(one: Candidate, side: str, file: SourceFile) -> ManifestRow:
 def _head(gathered: ReadCorpora, kept: Sequence[Candidate]) -> dict[str, Any]:
     wanted = gathered.wanted
     languages = sorted({one.language for one in kept})
-    rules = {"build": str(_RULES), **{name: version_of(name) for name in languages}}
+    rules = {"build": str(_RULES), **{name: get_language_version(name) for name in languages}}
     if wanted.method == MINHASH:
         rules["datasketch"] = version("datasketch")
     stayed = Counter(one.corpus for one in kept)
@@ -569,12 +573,14 @@ def _head(gathered: ReadCorpora, kept: Sequence[Candidate]) -> dict[str, Any]:
         "sonde": __version__,
         "asked": wanted.plain(),
         "rules": rules,
-        "corpora": [{**one.told(), "kept": stayed[number]} for number, one in enumerate(gathered.read)],
-        "held_out": [one.told() for one in gathered.held],
+        "corpora": [
+            {**one.to_manifest_entry(), "kept": stayed[number]} for number, one in enumerate(gathered.read)
+        ],
+        "held_out": [one.to_manifest_entry() for one in gathered.held],
     }
 
 
-def _there(wanted: Building, output: Path, report: Callable[[str], None]) -> Manifest:
+def _load_existing(wanted: BuildOptions, output: Path, report: Callable[[str], None]) -> Manifest:
     """A corpus that is there already.
 
     Raises:
@@ -599,7 +605,7 @@ def check_split(folder: Path, name: str, manifest: Manifest) -> Path:
         InputError: It is missing or has changed.
     """
     file = folder / f"{name}.jsonl"
-    if not file.is_file() or sha256_of(file) != manifest.splits()[name]["sha256"]:
+    if not file.is_file() or compute_sha256(file) != manifest.splits()[name]["sha256"]:
         wrong = "not as it was built" if file.exists() else "missing"
         raise InputError(
             f"corpus at {str(folder)!r}: {file.name} is {wrong}; "
@@ -608,7 +614,7 @@ def check_split(folder: Path, name: str, manifest: Manifest) -> Path:
     return file
 
 
-def _nothing(gathered: ReadCorpora) -> str:
+def _empty_message(gathered: ReadCorpora) -> str:
     wanted = gathered.wanted
     left_out = sum((one.intake.counts for one in gathered.read), Counter[str]())
     reasons = ", ".join(f"{count} {reason}" for reason, count in left_out.most_common() if count)
@@ -652,25 +658,25 @@ def rebuild_corpus(
     kept: list[Candidate] = []
     missing: list[str] = []
     changed: list[str] = []
-    with workplace(output) as place:
+    with open_build_folder(output) as place:
         with LineFile(place.folder / SPOOL) as lines:
             for number, name in enumerate(corpora or names):
                 rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
-                kept += _found(
-                    rows, read_files(name, languages, Intake(keep_all=True)), lines, missing, changed
+                kept += _read_listed_files(
+                    rows, read_files(name, languages, SkipCounter(keep_all=True)), lines, missing, changed
                 )
                 report(f"read: {len(rows):,} files of {name}")
-        if problems := differences({"files missing": missing, "files changed": changed}):
+        if problems := describe_differences({"files missing": missing, "files changed": changed}):
             raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
         sides = {row.path: row.split for row in manifest.rows}
         text = write_splits(place, kept, sides, manifest.head)
         if text != manifest_text(manifest.head, manifest.rows):
             raise InputError(_different(source, manifest))
-        finish(place, text)
+        publish_corpus(place, text)
     return read_manifest(output)
 
 
-def _found(
+def _read_listed_files(
     rows: Mapping[str, ManifestRow],
     files: Iterable[SourceFile],
     lines: LineFile,

@@ -82,11 +82,11 @@ class CandidateItem:
     @property
     def text(self) -> str:
         """The code, read from the disk."""
-        return self._said()["text"]
+        return self._read_fields()["text"]
 
     def item(self) -> Item:
         """The item as it was, but for what has been changed here."""
-        said = self._said()
+        said = self._read_fields()
         for name, kind in (("tags", Tag), ("given", Given)):
             said[name] = tuple(kind(**one) for one in said.get(name, ()))
         said["cuts"] = tuple(said.get("cuts", ()))
@@ -97,7 +97,7 @@ class CandidateItem:
             said["identifier"] = self.item_id
         return Item(**said)
 
-    def _said(self) -> dict[str, Any]:
+    def _read_fields(self) -> dict[str, Any]:
         return self._texts.read(self._begin, self._length)
 
 
@@ -107,7 +107,7 @@ _ASKED = tuple(one.name for one in dataclasses.fields(CandidateItem) if not one.
 _ON_DISK = tuple(one.name for one in dataclasses.fields(Item) if one.name not in _ASKED)
 
 
-class Enough(Protocol):
+class EnoughCheck(Protocol):
     """Says whether the first items of a language will do."""
 
     def __call__(self, items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
@@ -132,7 +132,7 @@ class FirstItems:
 
     seed: int
     number: int
-    enough: Enough
+    enough: EnoughCheck
 
 
 _Ranked = tuple[float, str, str, SourceFile]
@@ -161,16 +161,16 @@ class FirstFiles:
         kept = self._kept.setdefault(file.language, [])
         kept.append((unit_hash(self.seed, item_id), item_id, file.path, file))
         if len(kept) >= 2 * self.number + 2:
-            self._cut(kept)
+            self._drop_surplus(kept)
 
     def files(self) -> Iterator[SourceFile]:
         """The files kept, and of those dropped one a kind."""
         for kept in self._kept.values():
-            self._cut(kept)
+            self._drop_surplus(kept)
             yield from (file for *_, file in kept)
         yield from self._beyond.values()
 
-    def are_enough(self, items: Sequence[Item], enough: Enough) -> bool:
+    def are_enough(self, items: Sequence[Item], enough: EnoughCheck) -> bool:
         """Whether the items kept of each language are enough, or all that there are."""
         beyond = {file.path for file in self._beyond.values()}
         return all(
@@ -181,7 +181,7 @@ class FirstFiles:
             for language in {language for language, *_ in self._beyond}
         )
 
-    def _cut(self, kept: list[_Ranked]) -> None:
+    def _drop_surplus(self, kept: list[_Ranked]) -> None:
         # By hash, and of copies the one that is chosen first.
         kept.sort(key=lambda ranked: ranked[:3])
         for *_, file in kept[self.number :]:
@@ -210,20 +210,20 @@ class FileHashes:
         if len(self._new) == _BATCH:
             self._pack()
 
-    def of(self, paths: Iterable[str]) -> dict[str, str]:
+    def find(self, paths: Iterable[str]) -> dict[str, str]:
         """The hashes of some files, as far as they are known."""
         wanted = set(paths)
         if not self._frames:
             return {path: content.hex() for path, content in self._new if path in wanted}
         import polars as pl
 
-        return dict(self._rows(self._whole().filter(pl.col("path").is_in(list(wanted)))))
+        return dict(self._rows(self._to_frame().filter(pl.col("path").is_in(list(wanted)))))
 
     def corpus_hash(self) -> str:
         """Hash of all paths and hashes, in whatever order they came."""
         if not self._frames:
             return fingerprint_rows((path, content.hex()) for path, content in sorted(self._new))
-        return fingerprint_rows(self._rows(self._whole().sort("path")))
+        return fingerprint_rows(self._rows(self._to_frame().sort("path")))
 
     def _pack(self) -> None:
         import polars as pl
@@ -232,7 +232,7 @@ class FileHashes:
         self._frames.append(pl.DataFrame(self._new, schema, orient="row"))
         self._new = []
 
-    def _whole(self) -> pl.DataFrame:
+    def _to_frame(self) -> pl.DataFrame:
         import polars as pl
 
         self._pack()

@@ -26,12 +26,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sonde.base.errors import SondeError
-from sonde.base.files import cache_folder, last_use, write_atomic
+from sonde.base.files import get_cache_folder, get_last_use, write_atomic
 from sonde.base.fingerprint import fingerprint, hash_bytes, hash_text
-from sonde.corpora.engine.corpus import Intake, SourceFile
-from sonde.corpora.engine.parallel import AHEAD, ItemChunk, Spread, together
-from sonde.languages import LANGUAGES, Definition, Function, facet_of, has_facet, parses, version_of
-from sonde.languages.engine.tagging import Tagging
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
+from sonde.corpora.engine.parallel import AHEAD, ItemChunk, ParallelMap, make_chunks
+from sonde.languages import (
+    LANGUAGES,
+    Definition,
+    Function,
+    get_facet,
+    get_language_version,
+    has_facet,
+    parses,
+)
+from sonde.languages.engine.tagging import Tagger
 
 _MOST_BYTES = 500_000_000
 
@@ -50,15 +58,15 @@ def content_key(file: SourceFile) -> str:
     return f"{file.language}:{hash_text(file.text)}"
 
 
-def kept_path(folder: str, *parts: Any) -> Path:
+def cache_path(folder: str, *parts: Any) -> Path:
     """Where answers about a corpus are kept; versions of the package that parse otherwise keep their own."""
-    return cache_folder(folder) / fingerprint(*parts, _rules())
+    return get_cache_folder(folder) / fingerprint(*parts, _rules())
 
 
 Answer = TypeVar("Answer")
 
 
-class KeptAnswers(MutableMapping[str, Answer]):
+class ContentCache(MutableMapping[str, Answer]):
     """Answers by the key of a file's content, as JSON lines in memory as on disk.
 
     Args:
@@ -142,7 +150,7 @@ def _rules() -> str:
     digest = hashlib.sha256()
     for name, content in sorted(_sources(files("sonde.languages"))):
         digest.update(f"{name}:{len(content)}:".encode() + content)
-    versions = [version_of(name) for name in LANGUAGES.names()]
+    versions = [get_language_version(name) for name in LANGUAGES.names()]
     return fingerprint(digest.hexdigest(), versions)
 
 
@@ -157,7 +165,7 @@ def _sources(folder: Traversable) -> Iterator[tuple[str, bytes]]:
 def _prune(folder: Path) -> None:
     """Remove the files that were not read for longest, until the folder is of its size."""
     status = [(entry.stat(), entry) for entry in folder.iterdir()]
-    held = sorted((last_use(stat), stat.st_size, entry) for stat, entry in status)
+    held = sorted((get_last_use(stat), stat.st_size, entry) for stat, entry in status)
     size = sum(one for _, one, _ in held)
     for _, one, entry in held[:-1]:
         if size <= _MOST_BYTES:
@@ -199,44 +207,44 @@ class SpansIndex:
         known: By language and content.
     """
 
-    def __init__(self, known: KeptAnswers[FileFunctions]) -> None:
+    def __init__(self, known: ContentCache[FileFunctions]) -> None:
         self.known = known
         self.used: set[str] = set()
         self.imports: dict[str, str] = {}
         self.definitions: dict[str, list[Definition]] = {}
 
-    def ahead(self, files: Iterable[SourceFile], spread: Spread) -> Iterator[SourceFile]:
+    def prefetch(self, files: Iterable[SourceFile], spread: ParallelMap) -> Iterator[SourceFile]:
         """The files in their order, what is in each being found before by several processes.
 
         Args:
             files: The files; as many are held as these have in hand.
             spread: Processes that read; where it is this one alone, `functions` finds what it is asked for.
         """
-        if spread.alone:
+        if spread.is_serial:
             yield from files
             return
-        for some in together(files, times=AHEAD * spread.workers):
+        for some in make_chunks(files, times=AHEAD * spread.workers):
             missing = {key: file for file in some if (key := content_key(file)) not in self.known}
-            answers = spread.of_files.over(_found, None, missing.values())
+            answers = spread.of_files.map(_find_functions, None, missing.values())
             for key, (_, found) in zip(missing, answers, strict=True):
                 self._add(key, found)
             yield from some
 
     def functions(self, file: SourceFile) -> Sequence[Function]:
         """The functions of a file, found now where they are not known."""
-        return self._of(file).functions
+        return self._find_functions(file).functions
 
-    def note_lost(self, file: SourceFile, intake: Intake) -> None:
+    def count_incomplete(self, file: SourceFile, intake: SkipCounter) -> None:
         """Count a file in which functions may be missing."""
-        if file.unit == "file" and not self._of(file).parses:
+        if file.unit == "file" and not self._find_functions(file).parses:
             intake.note(LOST, file.path)
 
-    def _of(self, file: SourceFile) -> FileFunctions:
+    def _find_functions(self, file: SourceFile) -> FileFunctions:
         key = content_key(file)
         self.used.add(key)
         found = self.known.get(key)
         if found is None:
-            (answer,) = _found(ItemChunk(0, None, (file,)))
+            (answer,) = _find_functions(ItemChunk(0, None, (file,)))
             found = self._add(key, answer)
         return found
 
@@ -252,7 +260,7 @@ _Found = tuple[FileFunctions, list[Definition], str | None]
 """The functions of a file, what it defines, and what it imports."""
 
 
-def _found(part: ItemChunk[None, SourceFile]) -> list[_Found]:
+def _find_functions(part: ItemChunk[None, SourceFile]) -> list[_Found]:
     """The functions of some files, and what tasks ask of the files later; runs in any process."""
     return [_of_file(file) for file in part.items]
 
@@ -266,7 +274,7 @@ def _of_file(file: SourceFile) -> _Found:
 def _imports(file: SourceFile) -> str | None:
     """The import statements of a file; None where the language has no account of them."""
     tagging = has_facet(file.language, "tagging")
-    return facet_of(file.language, "tagging", Tagging).imports(file.text) if tagging else None
+    return get_facet(file.language, "tagging", Tagger).imports(file.text) if tagging else None
 
 
 @contextmanager
@@ -277,39 +285,39 @@ def spans_index(corpus: str, languages: tuple[str, ...]) -> Generator[SpansIndex
         corpus: The corpus as named on the command line.
         languages: Public names of the languages that are read; empty means all.
     """
-    index = SpansIndex(KeptAnswers(kept_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _rows))
+    index = SpansIndex(ContentCache(cache_path(_FUNCTIONS, corpus, sorted(languages)), _functions, _rows))
     yield index
     if index.known.grown:
         # What the corpus no longer holds goes.
         for key in index.known.keys() - index.used:
             del index.known[key]
         index.known.write()
-        with kept_imports(corpus) as imports:
+        with cached_imports(corpus) as imports:
             imports.update(index.imports)
-        with kept_definitions(corpus) as definitions:
+        with cached_definitions(corpus) as definitions:
             definitions.update(index.definitions)
 
 
 @contextmanager
-def kept_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
+def cached_imports(corpus: str) -> Generator[MutableMapping[str, str]]:
     """The import statements of a corpus's files, by the key of their content; what is added is kept.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    held = KeptAnswers(kept_path(_IMPORTS, corpus), str, str)
+    held = ContentCache(cache_path(_IMPORTS, corpus), str, str)
     yield held
     held.write()
 
 
 @contextmanager
-def kept_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
+def cached_definitions(corpus: str) -> Generator[MutableMapping[str, list[Definition]]]:
     """What a corpus's files define, by the key of their content; what is added is kept.
 
     Args:
         corpus: The corpus as named on the command line.
     """
-    held = KeptAnswers(kept_path(_DEFINITIONS, corpus), _definitions, _plain)
+    held = ContentCache(cache_path(_DEFINITIONS, corpus), _definitions, _plain)
     yield held
     held.write()
 

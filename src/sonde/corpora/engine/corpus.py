@@ -12,11 +12,11 @@ from typing import Annotated, Protocol, runtime_checkable
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
-from sonde.base.option_types import Count, OneOf, Whole
+from sonde.base.option_types import Count, NonNegative, OneOf
 from sonde.base.validation import Help, check_fields
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import TRANSFORMS
-from sonde.stats.verdict import ENOUGH_CLUSTERS
+from sonde.stats.verdict import MIN_CLUSTERS
 
 
 def check_day(what: str, text: str) -> None:
@@ -37,19 +37,19 @@ def check_day(what: str, text: str) -> None:
         raise UsageError(f"{what} = {text!r} is no day; write it as 2024-12-31")
 
 
-def day_of(seconds: int) -> str:
+def format_day(seconds: int) -> str:
     """The day of a time in seconds since 1970, in UTC.
 
-    >>> day_of(0)
+    >>> format_day(0)
     '1970-01-01'
     """
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
-def utc_day(time: str) -> str:
+def parse_utc_day(time: str) -> str:
     """The day of a time as an index writes it, in UTC.
 
-    >>> utc_day("2024-12-31T23:30:00-05:00")
+    >>> parse_utc_day("2024-12-31T23:30:00-05:00")
     '2025-01-01'
 
     Raises:
@@ -58,10 +58,10 @@ def utc_day(time: str) -> str:
     return datetime.fromisoformat(time).astimezone(UTC).date().isoformat()
 
 
-def days_between(dates: Sequence[tuple[int, str]], start: int, end: int) -> tuple[str, str]:
+def find_day_range(dates: Sequence[tuple[int, str]], start: int, end: int) -> tuple[str, str]:
     """The oldest and the newest day of the stretches that a span of characters touches.
 
-    >>> days_between([(0, "2020-01-01"), (10, "2024-01-01"), (20, "2022-01-01")], 12, 25)
+    >>> find_day_range([(0, "2020-01-01"), (10, "2024-01-01"), (20, "2022-01-01")], 12, 25)
     ('2022-01-01', '2024-01-01')
 
     Args:
@@ -217,12 +217,12 @@ def item_id(text: str, language: str, unit: str) -> str:
     return fingerprint("item", language, unit, text)
 
 
-def _say_nothing(_count: int) -> None:
+def _ignore_count(_count: int) -> None:
     return None
 
 
 @dataclass(slots=True)
-class Intake:
+class SkipCounter:
     """What a source met on its way: counts by reason, with the first few examples of each.
 
     Attributes:
@@ -234,7 +234,7 @@ class Intake:
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
-    advance: Callable[[int], None] = field(default=_say_nothing, compare=False, repr=False)
+    advance: Callable[[int], None] = field(default=_ignore_count, compare=False, repr=False)
     keep_all: bool = field(default=False, compare=False, repr=False)
 
     def note(self, reason: str, example: str = "") -> None:
@@ -249,7 +249,7 @@ class Intake:
 class Source(Protocol):
     """A corpus source: one file of this folder, its stem the scheme before the colon."""
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the files in an order that depends on their paths alone.
 
         Args:
@@ -280,7 +280,9 @@ class LabelledSource(Source, Protocol):
 class DatedSource(Source, Protocol):
     """A source that knows when its files were written."""
 
-    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def dated_files(
+        self, argument: str, languages: tuple[str, ...], intake: SkipCounter
+    ) -> Iterator[SourceFile]:
         """Yield what `files` does, with `SourceFile.dates`.
 
         Raises:
@@ -306,13 +308,13 @@ class Selection:
         Help("at most this many items a language; a larger sample contains a smaller one", "--limit"),
     ] = None
     per_cluster: Annotated[
-        Whole,
+        NonNegative,
         Help(
             "at most this many items a cluster; 0 for no cap, as in a corpus of one cluster", "--per-cluster"
         ),
     ] = 200
-    min_chars: Annotated[Whole, Help("shorter items are left out, in characters")] = 1
-    max_chars: Annotated[Whole | None, Help("longer items are left out, in characters")] = None
+    min_chars: Annotated[NonNegative, Help("shorter items are left out, in characters")] = 1
+    max_chars: Annotated[NonNegative | None, Help("longer items are left out, in characters")] = None
     licences: Annotated[
         tuple[str, ...],
         Help(
@@ -324,7 +326,7 @@ class Selection:
     near_duplicates: Annotated[
         bool, Help("leave out near-duplicates; exact duplicates are left out in any case")
     ] = True
-    seed: Annotated[Whole, Help("seed of sampling and of everything random", "--seed")] = 0
+    seed: Annotated[NonNegative, Help("seed of sampling and of everything random", "--seed")] = 0
     cut_off: Annotated[
         str | None,
         Help(
@@ -372,7 +374,7 @@ class ItemSet:
     corpus: str
     items: tuple[Item, ...]
     corpus_hash: str
-    intake: Intake
+    intake: SkipCounter
     selection: Selection = field(default_factory=Selection)
     file_hashes: Mapping[str, str] = field(default_factory=dict)
     found: int = 0
@@ -404,7 +406,7 @@ def is_project(folder: Path) -> bool:
     return any(os.path.exists(folder / marker) for marker in _MARKERS)  # noqa: PTH110
 
 
-def projects_of(paths: Iterable[str]) -> frozenset[str]:
+def find_projects(paths: Iterable[str]) -> frozenset[str]:
     """Return the folders that are projects by the paths of a repository's files; it is one itself."""
     found = (PurePosixPath(path) for path in paths)
     return frozenset({".", *(str(path.parent) for path in found if path.name in _MARKERS)})
@@ -436,7 +438,7 @@ class Packages:
     passed: frozenset[str] = frozenset({_SOURCE_ROOT})
 
     @classmethod
-    def of(cls, paths: Iterable[str]) -> Packages:
+    def from_paths(cls, paths: Iterable[str]) -> Packages:
         """The packages of a project by the paths of its source files."""
         listed = list(paths)
         found = cls(frozenset(str(PurePosixPath(path).parent) for path in listed))
@@ -447,7 +449,7 @@ class Packages:
     def package(self, path: str) -> str:
         """Name of the package of a path, with forward slashes.
 
-        >>> project = Packages.of(["src/web/app.py", "src/web/db/pool.py", "setup.py"])
+        >>> project = Packages.from_paths(["src/web/app.py", "src/web/db/pool.py", "setup.py"])
         >>> project.package("src/web/db/pool.py"), project.package("setup.py")
         ('src/web', 'setup')
         """
@@ -459,7 +461,7 @@ class Packages:
         return PurePosixPath(path).stem
 
 
-def clusters_of(units: Mapping[str, str]) -> dict[str, str]:
+def assign_package_clusters(units: Mapping[str, str]) -> dict[str, str]:
     """The packages of one repository by the paths of its files, else its files.
 
     Files where packages are fewer than a verdict needs and files are not.
@@ -471,19 +473,21 @@ def clusters_of(units: Mapping[str, str]) -> dict[str, str]:
     Returns:
         Path to package; empty where there is only one.
     """
-    files = _files(units)
-    packages = Packages.of(files.values())
+    files = _file_paths(units)
+    packages = Packages.from_paths(files.values())
     clusters = {path: packages.package(file) for path, file in files.items()}
     number = len(set(clusters.values()))
-    return files_of(units) or (clusters if number > 1 else {}) if number < ENOUGH_CLUSTERS else clusters
+    return (
+        assign_file_clusters(units) or (clusters if number > 1 else {}) if number < MIN_CLUSTERS else clusters
+    )
 
 
-def files_of(units: Mapping[str, str]) -> dict[str, str]:
+def assign_file_clusters(units: Mapping[str, str]) -> dict[str, str]:
     """Each file as a cluster, by the paths of `clusters_of`; empty where they are too few also."""
-    clusters = {path: str(PurePosixPath(file).with_suffix("")) for path, file in _files(units).items()}
-    return clusters if len(set(clusters.values())) >= ENOUGH_CLUSTERS else {}
+    clusters = {path: str(PurePosixPath(file).with_suffix("")) for path, file in _file_paths(units).items()}
+    return clusters if len(set(clusters.values())) >= MIN_CLUSTERS else {}
 
 
-def _files(units: Mapping[str, str]) -> dict[str, str]:
+def _file_paths(units: Mapping[str, str]) -> dict[str, str]:
     found = {path: path.rpartition("#")[0] if unit == "function" else path for path, unit in units.items()}
     return {path: file for path, file in found.items() if file}

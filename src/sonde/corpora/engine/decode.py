@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from sonde.base.errors import InputError
-from sonde.corpora.engine.corpus import Intake
+from sonde.corpora.engine.corpus import SkipCounter
 
 _COMMAND = re.compile(r"^(\s*)(%{1,2}[A-Za-z].*|![^=].*|\?.*|[\w.]+\?{1,2}\s*)$")
 
@@ -107,7 +107,7 @@ def _encoding(raw: bytes, path: str) -> str:
     return "utf-8-sig"
 
 
-def decode(raw: bytes, path: str, intake: Intake) -> str | None:
+def decode(raw: bytes, path: str, intake: SkipCounter) -> str | None:
     """The text of a file's bytes, or None where it cannot serve as code; the reason is counted.
 
     Args:
@@ -131,7 +131,7 @@ def decode(raw: bytes, path: str, intake: Intake) -> str | None:
     return text if is_usable(text, path, intake) else None
 
 
-def is_usable(text: str, path: str, intake: Intake) -> bool:
+def is_usable(text: str, path: str, intake: SkipCounter) -> bool:
     """Whether a decoded text can serve as code; the reason is counted as in `decode`."""
     if len(text) > MAX_BYTES:
         intake.note("too large", path)
@@ -158,7 +158,7 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def read_text(file: Path, path: str, intake: Intake) -> str | None:
+def read_text(file: Path, path: str, intake: SkipCounter) -> str | None:
     """The text of a file on disk, or None; see `decode`.
 
     Symbolic links are not followed, and only regular files are opened: a pipe would block.
@@ -177,7 +177,7 @@ def read_text(file: Path, path: str, intake: Intake) -> str | None:
             return _skip(intake, "not a regular file", path)
         if status.st_size > MAX_BYTES:
             return _skip(intake, "too large", path)
-        with open(file, "rb", opener=_open_itself) as handle:
+        with open(file, "rb", opener=_open_regular_file) as handle:
             # Another may have been put there meanwhile.
             if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
                 return _skip(intake, "not a regular file", path)
@@ -188,12 +188,12 @@ def read_text(file: Path, path: str, intake: Intake) -> str | None:
     return decode(raw, path, intake)
 
 
-def _open_itself(path: str, flags: int) -> int:
+def _open_regular_file(path: str, flags: int) -> int:
     """Open a file, but no link; a pipe without waiting for its writer."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
-def _skip(intake: Intake, reason: str, path: str) -> None:
+def _skip(intake: SkipCounter, reason: str, path: str) -> None:
     intake.note(reason, path)
 
 
@@ -239,7 +239,7 @@ class _File(_Readable, Protocol):
     def close(self) -> None: ...
 
 
-class Meter:
+class SizeLimit:
     """What has been unpacked of one source, and for how long.
 
     Args:
@@ -284,7 +284,7 @@ class Meter:
             left -= len(part)
         return b"".join(parts)
 
-    def whole(self, stream: _Readable, most: int, what: str, said: int = 0) -> bytes:
+    def read_all(self, stream: _Readable, most: int, what: str, said: int = 0) -> bytes:
         """All of a stream that is expected to be short.
 
         Args:
@@ -302,7 +302,7 @@ class Meter:
         return raw
 
 
-class Unpacked:
+class LimitedStream:
     """A packed file as the stream of what it holds, every byte of it counted.
 
     Args:
@@ -313,10 +313,10 @@ class Unpacked:
         with path.open("rb") as handle:
             first = handle.read(6)
         self._stream: _File = _opener(first)(path)
-        self.meter = Meter(str(path), path.stat().st_size)
+        self.meter = SizeLimit(str(path), path.stat().st_size)
         self._past_end = 0
 
-    def __enter__(self) -> Unpacked:
+    def __enter__(self) -> LimitedStream:
         return self
 
     def __exit__(self, *ignored: object) -> None:
@@ -355,7 +355,7 @@ def read_document(path: Path, corpus: str) -> bytes:
     """
     try:
         with path.open("rb") as handle:
-            return Meter(f"corpus {corpus!r}").whole(handle, MAX_WHOLE, path.name)
+            return SizeLimit(f"corpus {corpus!r}").read_all(handle, MAX_WHOLE, path.name)
     except OSError as error:
         raise InputError(
             f"corpus {corpus!r}: {path.name} cannot be read: {error.strerror or error}"

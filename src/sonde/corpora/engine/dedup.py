@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from sonde.languages import facet_of, has_facet
+from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.edits import Edits
 
 MIN_DISTINCT = 5
@@ -65,7 +65,7 @@ def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Cou
     return found
 
 
-def near(one: Bag, other: Bag) -> bool:
+def is_near_duplicate(one: Bag, other: Bag) -> bool:
     """The rule itself, for any two bags; what the index finds is what this says of every pair."""
     if not one or not other:
         return False
@@ -78,7 +78,9 @@ def near(one: Bag, other: Bag) -> bool:
         if own is not None:
             shared += 1
             shared_count += min(own, count)
-    return _over(shared, len(one) + len(other), shared_count, sum(one.values()) + sum(other.values()))
+    return _exceeds_thresholds(
+        shared, len(one) + len(other), shared_count, sum(one.values()) + sum(other.values())
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class NearDuplicateIndex:
             entry = self._entries[candidate]
             # A set of less than four fifths the size cannot reach the threshold.
             fits = 5 * min(size, len(entry.tokens)) > 4 * max(size, len(entry.tokens))
-            if fits and not settled(entry.identifier) and _is_near(counts, total, entry):
+            if fits and not settled(entry.identifier) and _matches_entry(counts, total, entry):
                 yield entry.identifier
 
     def add(self, identifier: str, tokens: Bag) -> None:
@@ -231,7 +233,7 @@ def _prefix(size: int) -> int:
     return size - (4 * size) // 5
 
 
-def _is_near(counts: dict[int, int], total: int, entry: _Entry) -> bool:
+def _matches_entry(counts: dict[int, int], total: int, entry: _Entry) -> bool:
     shared = shared_count = entry_total = 0
     for number, count in zip(entry.tokens, entry.counts, strict=True):
         entry_total += count
@@ -239,10 +241,10 @@ def _is_near(counts: dict[int, int], total: int, entry: _Entry) -> bool:
         if own is not None:
             shared += 1
             shared_count += min(own, count)
-    return _over(shared, len(counts) + len(entry.tokens), shared_count, total + entry_total)
+    return _exceeds_thresholds(shared, len(counts) + len(entry.tokens), shared_count, total + entry_total)
 
 
-def _over(shared: int, both: int, shared_count: int, both_count: int) -> bool:
+def _exceeds_thresholds(shared: int, both: int, shared_count: int, both_count: int) -> bool:
     """Whether what is shared is over both thresholds, in whole numbers.
 
     Args:
@@ -259,7 +261,7 @@ def keywords(language: str) -> frozenset[str]:
     """The keywords of a language; those that are literals, such as ``None``, excepted."""
     if not has_facet(language, "edits"):
         return frozenset()
-    categories = facet_of(language, "edits", Edits).keywords
+    categories = get_facet(language, "edits", Edits).keywords
     return frozenset(word for name, words in categories.items() if name != "constant" for word in words)
 
 
@@ -306,7 +308,7 @@ class NearTexts:
 
     def read(self, text: str) -> TextBags:
         """What a text is compared by."""
-        shape = Counter[str]() if self._reserved is None else shape_of(text, self._reserved)
+        shape = Counter[str]() if self._reserved is None else count_shape_ngrams(text, self._reserved)
         return TextBags(duplicate_tokens(text), shape)
 
     def matches(self, bags: TextBags, settled: Callable[[int], bool] = lambda number: False) -> Iterator[int]:
@@ -333,7 +335,7 @@ class NearTexts:
         self._texts[number] = text
 
 
-def shape_of(text: str, reserved: AbstractSet[str]) -> Counter[str]:
+def count_shape_ngrams(text: str, reserved: AbstractSet[str]) -> Counter[str]:
     """The stretches of five code tokens of a text with their counts, names and strings without what they say.
 
     A text of fewer than five different stretches has none: what is as short has its shape by chance.
@@ -354,7 +356,7 @@ def shape_of(text: str, reserved: AbstractSet[str]) -> Counter[str]:
     return stretches if len(stretches) >= MIN_DISTINCT else Counter()
 
 
-def near_clusters(texts: Sequence[str], language: str) -> list[int]:
+def cluster_near_duplicates(texts: Sequence[str], language: str) -> list[int]:
     """The cluster of each text, which is the place of its first text.
 
     Whatever a chain of near-duplicates links is one cluster. Of a cluster of more than fifty texts, others

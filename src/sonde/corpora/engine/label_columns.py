@@ -52,7 +52,7 @@ class LabelColumns:
     every_language: str = ""
 
     @property
-    def about(self) -> str:
+    def target(self) -> str:
         """What a label is about: ``"text"``, ``"span"`` or ``"pair"``."""
         return "pair" if self.text_b else "span" if self.start else "text"
 
@@ -67,7 +67,7 @@ class TableQuery:
     given: dict[str, str]
 
     @classmethod
-    def of(cls, argument: str, query: str) -> TableQuery:
+    def parse(cls, argument: str, query: str) -> TableQuery:
         """Read a query.
 
         Raises:

@@ -108,7 +108,7 @@ class AllowList:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._names = frozenset(one for name in names for one in _known(name))
+        self._names = frozenset(one for name in names for one in _expand_entry(name))
 
     def allows(self, licence: str) -> bool:
         """Whether a licence as metadata has it is allowed; an unknown one only where everything is.
@@ -130,14 +130,14 @@ class AllowList:
 
     def _all(self, parts: list[str]) -> bool:
         """What ANDs join; a comma and the like count as one, since they leave it open."""
-        found = self._one(parts)
+        found = self._allows_part(parts)
         while parts and parts[0] != ")" and parts[0].lower() not in _OR:
             if parts[0].lower() in _AND:
                 parts.pop(0)
-            found &= self._one(parts)
+            found &= self._allows_part(parts)
         return found
 
-    def _one(self, parts: list[str]) -> bool:
+    def _allows_part(self, parts: list[str]) -> bool:
         if not parts:
             return False
         part = parts.pop(0)
@@ -146,7 +146,7 @@ class AllowList:
             if parts and parts[0] == ")":
                 parts.pop(0)
             return found
-        name = identify(part).lower()
+        name = identify_licence(part).lower()
         plain = re.sub(r"(?:-only|-or-later|\+)$", "", name)
         family = name.partition("-")[0]
         return bool({name, plain} & self._names) or (
@@ -154,10 +154,10 @@ class AllowList:
         )
 
 
-def identify(words: str) -> str:
+def identify_licence(words: str) -> str:
     """The SPDX identifier of one licence as metadata names it; a family without version; else the words.
 
-    >>> identify("BSD License"), identify("The MIT License (MIT)"), identify("GPLv3+")
+    >>> identify_licence("BSD License"), identify_licence("The MIT License (MIT)"), identify_licence("GPLv3+")
     ('BSD', 'MIT', 'GPL-3.0-or-later')
     """
     alone = re.sub(r"\s+with\s+.*", "", words, flags=re.IGNORECASE | re.DOTALL).strip()
@@ -180,7 +180,7 @@ def _split(licence: str) -> list[str]:
     return [part for part in _PARTS.split(plain) if part.strip()]
 
 
-def _known(name: str) -> tuple[str, ...]:
+def _expand_entry(name: str) -> tuple[str, ...]:
     """The lower-case names that an entry of an allow-list stands for."""
     lower = name.lower()
     if lower in GROUPS:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
-from sonde.base.option_types import Whole
-from sonde.base.validation import check_fields, from_table
+from sonde.base.option_types import NonNegative
+from sonde.base.validation import build_record, check_fields
 from sonde.corpora.engine.candidates import CandidateItem
 from sonde.corpora.engine.corpus import ItemSet, Selection
 from sonde.version import __version__
@@ -31,7 +31,7 @@ class LockedItem:
     """One item of a lock file: where it is, and the hashes of the item and of its file."""
 
     path: str
-    offset: Whole
+    offset: NonNegative
     item_id: str
     file_hash: str
 
@@ -101,7 +101,7 @@ def read_lock(path: Path) -> Lock:
         header = json.loads(first)
         if header.get("format") != _FORMAT:
             raise ValueError(f"not a file of {_FORMAT!r}")
-        selection = from_table(Selection, header["selection"], "selection")
+        selection = build_record(Selection, header["selection"], "selection")
         lock = Lock(header["corpus"], header["version"], header["corpus_hash"], selection, ())
         for line in lines:
             number += 1
@@ -115,7 +115,7 @@ def read_lock(path: Path) -> Lock:
     return dataclasses.replace(lock, items=tuple(items))
 
 
-def resolve(
+def resolve_lock(
     lock: Lock, items: Iterable[CandidateItem], hashes: Mapping[str, str], path: Path | None
 ) -> list[CandidateItem]:
     """The locked items, in the lock's order.
@@ -139,7 +139,9 @@ def resolve(
         for row in lock.items
         if hashes.get(row.path) == row.file_hash and (row.path, row.offset, row.item_id) not in found
     ]
-    problems = differences({"files missing": missing, "files changed": changed, "items not found": gone})
+    problems = describe_differences(
+        {"files missing": missing, "files changed": changed, "items not found": gone}
+    )
     if problems:
         raise InputError(
             f"lock file {str(path)!r} of corpus {lock.corpus!r}: {problems}; "
@@ -148,7 +150,7 @@ def resolve(
     return [found[row.path, row.offset, row.item_id] for row in lock.items]
 
 
-def differences(found: Mapping[str, Sequence[str]]) -> str:
+def describe_differences(found: Mapping[str, Sequence[str]]) -> str:
     """What is not as it was, in words: all are counted and the first few named; empty where there is nothing.
 
     Args:

@@ -19,7 +19,7 @@ from jaxtyping import UInt32
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import hash_text
-from sonde.corpora.engine.dedup import NearDuplicateIndex, near
+from sonde.corpora.engine.dedup import NearDuplicateIndex, is_near_duplicate
 
 _LONGEST = 48
 
@@ -134,27 +134,27 @@ class MinHashFinder:
         signature = self._signatures[number]
         if signature is None:
             return None
-        proposed = sorted(self._index.query(self._hashed(signature)), key=self._order.__getitem__)
+        proposed = sorted(self._index.query(self._to_minhash(signature)), key=self._order.__getitem__)
         # Nothing proposed is nearly so common as a pair that differs: one look at the signatures, which is
         # wrong about a true pair once in many millions, spares the reading of most.
-        likely = [other for other in proposed if self._alike(signature, other)]
+        likely = [other for other in proposed if self._is_similar(signature, other)]
         if not likely:
             return None
         own = self._tokens(number)
-        return next((other for other in likely if near(own, self._tokens(other))), None)
+        return next((other for other in likely if is_near_duplicate(own, self._tokens(other))), None)
 
     def add(self, number: int) -> None:
         """Keep an item, so that others are compared with it."""
         signature = self._signatures[number]
         if signature is not None:
             self._order[number] = len(self._order)
-            self._index.insert(number, self._hashed(signature), check_duplication=False)
+            self._index.insert(number, self._to_minhash(signature), check_duplication=False)
 
-    def _alike(self, signature: Signature, other: int) -> bool:
+    def _is_similar(self, signature: Signature, other: int) -> bool:
         known = self._signatures[other]
         return known is not None and float(np.mean(signature == known)) > _LEAST_ALIKE
 
-    def _hashed(self, signature: Signature) -> Any:
+    def _to_minhash(self, signature: Signature) -> Any:
         return self._library.MinHash(
             hashvalues=signature, permutations=self._base.permutations, scheme=self._base.scheme, seed=_SEED
         )

@@ -52,7 +52,7 @@ def _level(grams: UInt64[np.ndarray, " gram"], counts: Int[np.ndarray, " gram"])
     )
 
 
-def _look_up(
+def _find_values(
     keys: UInt64[np.ndarray, " key"], values: Int[np.ndarray, " key"], wanted: UInt64[np.ndarray, " query"]
 ) -> Int[np.ndarray, " query"]:
     if not len(keys):
@@ -107,10 +107,10 @@ class NGram:
         probability = np.full(len(tokens), 1 / self.vocabulary)
         for length, level in enumerate(self._levels, start=1):
             keys = _keys(tokens, length)
-            count = _look_up(level.grams, level.counts, keys)
+            count = _find_values(level.grams, level.counts, keys)
             context = keys >> np.uint64(_BITS)
-            total = _look_up(level.contexts, level.totals, context)
-            kinds = _look_up(level.contexts, level.kinds, context)
+            total = _find_values(level.contexts, level.totals, context)
+            kinds = _find_values(level.contexts, level.kinds, context)
             known = total > 0
             behind = probability[length - 1 :]
             mixed = np.maximum(count - level.discount, 0) + level.discount * kinds * behind

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from sonde.corpora.engine.corpus import Item, SourceFile
-from sonde.executors import EXECUTORS, on_cluster
+from sonde.executors import EXECUTORS, is_on_cluster
 
 Rule = TypeVar("Rule")
 
@@ -35,7 +35,7 @@ few items may be enough."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ParallelMap:
     """How functions, or files, are spread over processes.
 
     Attributes:
@@ -50,12 +50,12 @@ class Spread:
     worth: int = 2_000
 
     @property
-    def alone(self) -> bool:
+    def is_serial(self) -> bool:
         """Whether all is read in this process, however much there is."""
-        return self.workers <= 1 and not on_cluster(self.executor)
+        return self.workers <= 1 and not is_on_cluster(self.executor)
 
     @property
-    def of_files(self) -> Spread:
+    def of_files(self) -> ParallelMap:
         """The same for whole files, which take longer to read than functions."""
         return replace(self, worth=min(self.worth, _WORTH_FILES))
 
@@ -63,7 +63,7 @@ class Spread:
         """How many processes read so many items; at least one."""
         return max(1, min(self.workers, items // self.worth))
 
-    def over(
+    def map(
         self,
         function: Callable[[ItemChunk[Rule, Text]], Iterable[Answer]],
         rule: Rule,
@@ -120,12 +120,12 @@ def _chunks(
     items: Iterable[Text], rule: Rule, share: Callable[[Rule, Sequence[Text]], Rule] | None
 ) -> Iterator[ItemChunk[Rule, Text]]:
     begin = 0
-    for some in together(items):
+    for some in make_chunks(items):
         yield ItemChunk(begin, share(rule, some) if share else rule, some)
         begin += len(some)
 
 
-def together(items: Iterable[Text], times: int = 1) -> Iterator[tuple[Text, ...]]:
+def make_chunks(items: Iterable[Text], times: int = 1) -> Iterator[tuple[Text, ...]]:
     """As many as make a job, or so many jobs; of long texts fewer."""
     held: list[Text] = []
     size = 0
@@ -140,4 +140,4 @@ def together(items: Iterable[Text], times: int = 1) -> Iterator[tuple[Text, ...]
         yield tuple(held)
 
 
-ONE = Spread()
+ONE = ParallelMap()

@@ -14,17 +14,17 @@ from sonde.corpora.engine.content_cache import spans_index
 from sonde.corpora.engine.corpus import (
     DatedSource,
     Given,
-    Intake,
     Item,
     LabelledSource,
+    SkipCounter,
     Source,
     SourceFile,
     Tag,
-    days_between,
+    find_day_range,
     item_id,
 )
 from sonde.corpora.engine.decode import is_unicode
-from sonde.corpora.engine.parallel import ONE, Spread
+from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.languages import LANGUAGES, Function
 
 CORPORA: Registry[Source] = Registry(
@@ -67,7 +67,7 @@ def check_corpora(corpora: Sequence[str]) -> None:
         seen[scheme, place] = corpus
 
 
-def brought_tasks(corpora: Sequence[str]) -> tuple[str, ...]:
+def tasks_from_corpora(corpora: Sequence[str]) -> tuple[str, ...]:
     """The tasks that a run asks of corpora where it names none; empty where corpora bring no labels.
 
     Raises:
@@ -91,7 +91,7 @@ def brought_tasks(corpora: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_files(
-    corpus: str, languages: tuple[str, ...], intake: Intake, *, dated: bool = False
+    corpus: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool = False
 ) -> Iterator[SourceFile]:
     """Yield the files of a corpus in the source's order, each path once.
 
@@ -109,7 +109,9 @@ def read_files(
     """
     source, argument = check_corpus(corpus), corpus.partition(":")[2]
     seen: set[str] = set()
-    for file in (_dated(source, corpus).dated_files if dated else source.files)(argument, languages, intake):
+    for file in (_require_dated_source(source, corpus).dated_files if dated else source.files)(
+        argument, languages, intake
+    ):
         if file.path in seen:
             intake.note("duplicate path", file.path)
             continue
@@ -120,7 +122,7 @@ def read_files(
         yield file
 
 
-def _dated(source: Source, corpus: str) -> DatedSource:
+def _require_dated_source(source: Source, corpus: str) -> DatedSource:
     """A source that knows when its files were written.
 
     Raises:
@@ -144,11 +146,11 @@ def _names(file: SourceFile) -> Iterator[str]:
 
 def read_items(
     corpus: str,
-    intake: Intake,
+    intake: SkipCounter,
     *,
     unit: str = "function",
     languages: tuple[str, ...] = (),
-    spread: Spread = ONE,
+    spread: ParallelMap = ONE,
 ) -> Iterator[Item]:
     """Yield every item of a corpus in the corpus's order: not sampled, capped, filtered or de-duplicated.
 
@@ -164,20 +166,20 @@ def read_items(
     """
     with spans_index(corpus, languages) as index:
         files = read_files(corpus, languages, intake)
-        for file in index.ahead(files, spread) if unit == "function" else files:
-            yield from items_of(file, unit, intake, index.functions)
+        for file in index.prefetch(files, spread) if unit == "function" else files:
+            yield from extract_items(file, unit, intake, index.functions)
             if unit == "function":
-                index.note_lost(file, intake)
+                index.count_incomplete(file, intake)
 
 
 def _functions(file: SourceFile) -> Sequence[Function]:
     return LANGUAGES.load(file.language).functions(file.text)
 
 
-def items_of(
+def extract_items(
     file: SourceFile,
     unit: str,
-    intake: Intake,
+    intake: SkipCounter,
     functions: Callable[[SourceFile], Sequence[Function]] = _functions,
 ) -> Iterator[Item]:
     """Yield the items of one file, in text order.
@@ -211,10 +213,10 @@ def items_of(
 
 def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
     start, end = span.start, span.end
-    text = span.taken_from(file.text)
+    text = span.extract(file.text)
     # The identity stays that of the file's own characters, by which models say what they were trained on.
     own_id = item_id(file.text[start:end], file.language, unit)
-    oldest, newest = days_between(file.dates, start, end) if file.dates else ("", "")
+    oldest, newest = find_day_range(file.dates, start, end) if file.dates else ("", "")
     whole = end - start == len(file.text)
     given = file.identifier if whole or not file.identifier else f"{file.identifier}:{start}"
     return Item(
@@ -231,11 +233,11 @@ def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
         docstring=span.docstring,
         identifier=given or own_id,
         tags=tuple(
-            Tag(span.inside(tag.start), span.inside(tag.end), tag.label)
+            Tag(span.to_function_position(tag.start), span.to_function_position(tag.end), tag.label)
             for tag in file.tags
             if start <= tag.start and tag.end <= end
         ),
-        given=tuple(_moved(label, span) for label in file.given if _inside(label, start, end)),
+        given=tuple(_shift_label(label, span) for label in file.given if _lies_in_span(label, start, end)),
         split=file.split,
         oldest=oldest,
         newest=newest,
@@ -243,19 +245,19 @@ def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
     )
 
 
-def _inside(given: Given, start: int, end: int) -> bool:
+def _lies_in_span(given: Given, start: int, end: int) -> bool:
     other = given.other_start < 0 or (start <= given.other_start and given.other_end <= end)
     return start <= given.start and given.end <= end and other
 
 
-def _moved(given: Given, span: Function) -> Given:
+def _shift_label(given: Given, span: Function) -> Given:
     other = (given.other_start, given.other_end)
     if given.other_start >= 0:
-        other = span.inside(given.other_start), span.inside(given.other_end)
+        other = span.to_function_position(given.other_start), span.to_function_position(given.other_end)
     return dataclasses.replace(
         given,
-        start=span.inside(given.start),
-        end=span.inside(given.end),
+        start=span.to_function_position(given.start),
+        end=span.to_function_position(given.end),
         other_start=other[0],
         other_end=other[1],
     )

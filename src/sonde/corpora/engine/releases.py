@@ -27,19 +27,19 @@ from typing import IO, ClassVar, cast
 from urllib.parse import urlsplit
 
 from sonde.base.errors import InputError, UsageError
-from sonde.base.files import cache_folder, write_atomic
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.base.files import get_cache_folder, write_atomic
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.decode import (
     MAX_BYTES,
     MAX_METADATA,
     MAX_WHOLE,
-    Meter,
-    Unpacked,
+    LimitedStream,
+    SizeLimit,
     decode,
     read_document,
 )
 from sonde.corpora.engine.tables import named_file
-from sonde.corpora.engine.walk import TEST_FOLDERS, language_of, suffix_table
+from sonde.corpora.engine.walk import TEST_FOLDERS, find_language, suffix_table
 
 _LONGEST_LICENCE = 200
 
@@ -52,7 +52,7 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def licence_of(metadata: Message) -> str:
+def parse_licence(metadata: Message) -> str:
     """The licence of core metadata: its expression (PEP 639), else its field, else its classifiers.
 
     A licence field that holds the whole text of a licence is passed over, since it names nothing.
@@ -81,7 +81,7 @@ def is_test(path: str) -> bool:
     )
 
 
-def inside(paths: Iterator[str]) -> Iterator[str]:
+def select_safe_paths(paths: Iterator[str]) -> Iterator[str]:
     """The paths that stay inside the folder they are relative to."""
     for path in paths:
         pure = PurePosixPath(path)
@@ -102,7 +102,7 @@ Member = tuple[str, str, str]
 
 
 def read_zip(
-    archive: Path, table: dict[str, str], intake: Intake, keep: Callable[[str], bool]
+    archive: Path, table: dict[str, str], intake: SkipCounter, keep: Callable[[str], bool]
 ) -> Iterator[Member]:
     """Yield path, text and language of a zip archive's source files, sorted by path.
 
@@ -116,12 +116,12 @@ def read_zip(
         zipfile.BadZipFile: The archive is damaged.
         InputError: It unpacks to more than any code does.
     """
-    meter = Meter(str(archive), archive.stat().st_size)
+    meter = SizeLimit(str(archive), archive.stat().st_size)
     with zipfile.ZipFile(archive) as opened:
         members = {info.filename: info for info in opened.infolist()}
         meter.spend(0, len(members))
-        for path in sorted(inside(iter(members))):
-            language = language_of(path, table)
+        for path in sorted(select_safe_paths(iter(members))):
+            language = find_language(path, table)
             if language is None or not keep(path):
                 continue
             info = members[path]
@@ -144,7 +144,7 @@ def read_zip(
 
 
 def read_tar(
-    archive: Path, table: dict[str, str], intake: Intake, keep: Callable[[str], bool]
+    archive: Path, table: dict[str, str], intake: SkipCounter, keep: Callable[[str], bool]
 ) -> Iterator[Member]:
     """Yield path, text and language of a tar archive's source files, sorted by path; see `read_zip`.
 
@@ -153,11 +153,11 @@ def read_tar(
         InputError: It unpacks to more than any code does.
     """
     found: dict[str, Member] = {}
-    with _opened(archive) as (opened, meter):
+    with _open_tar(archive) as (opened, meter):
         for info in opened:
             meter.spend(0, 1)
-            language = language_of(info.name, table)
-            if language is None or not keep(info.name) or not list(inside(iter((info.name,)))):
+            language = find_language(info.name, table)
+            if language is None or not keep(info.name) or not list(select_safe_paths(iter((info.name,)))):
                 continue
             if info.issym() or info.islnk():
                 intake.note("symbolic link", info.name)
@@ -178,10 +178,10 @@ def read_tar(
 
 def read_metadata(archive: Path) -> Message:
     """The core metadata of a wheel or a source distribution, see `read_described`."""
-    return BytesParser().parsebytes(read_described(archive, ("METADATA", "PKG-INFO")))
+    return BytesParser().parsebytes(read_metadata_file(archive, ("METADATA", "PKG-INFO")))
 
 
-def read_described(archive: Path, names: tuple[str, ...]) -> bytes:
+def read_metadata_file(archive: Path, names: tuple[str, ...]) -> bytes:
     """What an archive says of itself, in a file right below its outermost folder; empty where it has none.
 
     Args:
@@ -199,31 +199,31 @@ def read_described(archive: Path, names: tuple[str, ...]) -> bytes:
 
     raw = b""
     if zipfile.is_zipfile(archive):
-        meter = Meter(str(archive), archive.stat().st_size)
+        meter = SizeLimit(str(archive), archive.stat().st_size)
         with zipfile.ZipFile(archive) as opened:
             found = [name for name in opened.namelist() if describes(name)]
             if found:
                 name = min(found, key=len)
                 try:
                     with opened.open(name) as stream:
-                        raw = meter.whole(stream, MAX_METADATA, name, opened.getinfo(name).file_size)
+                        raw = meter.read_all(stream, MAX_METADATA, name, opened.getinfo(name).file_size)
                 except (*_DAMAGED, RuntimeError, NotImplementedError) as error:
                     raise zipfile.BadZipFile(f"{name}: {error}") from None
     else:
         shortest = ""
-        with _opened(archive) as (opened, meter):
+        with _open_tar(archive) as (opened, meter):
             for info in opened:
                 meter.spend(0, 1)
                 better = not shortest or len(info.name) < len(shortest)
                 if info.isreg() and describes(info.name) and better:
                     stream = opened.extractfile(info)
                     assert stream is not None
-                    raw, shortest = meter.whole(stream, MAX_METADATA, info.name), info.name
+                    raw, shortest = meter.read_all(stream, MAX_METADATA, info.name), info.name
     return raw
 
 
 @contextmanager
-def _opened(archive: Path) -> Generator[tuple[tarfile.TarFile, Meter]]:
+def _open_tar(archive: Path) -> Generator[tuple[tarfile.TarFile, SizeLimit]]:
     """A tar archive read from front to back, every unpacked byte of it counted.
 
     Raises:
@@ -232,7 +232,7 @@ def _opened(archive: Path) -> Generator[tuple[tarfile.TarFile, Meter]]:
     try:
         # Of a stream no more is asked than to be read.
         with (
-            Unpacked(archive) as unpacked,
+            LimitedStream(archive) as unpacked,
             tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|") as opened,
         ):
             yield opened, unpacked.meter
@@ -263,7 +263,7 @@ class ReleaseSource(ABC):
     example: ClassVar[str]
     setting: ClassVar[str]
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the files of each release without its tests, sorted by path.
 
         Raises:
@@ -277,19 +277,21 @@ class ReleaseSource(ABC):
                     file = dataclasses.replace(file, path=f"{name}-{version}/{file.path}")
                 yield file
 
-    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def dated_files(
+        self, argument: str, languages: tuple[str, ...], intake: SkipCounter
+    ) -> Iterator[SourceFile]:
         """The same, as old as their release is in the index; they may be older.
 
         Raises:
             InputError: As `files`, or the index does not say when a release was uploaded.
             UsageError: As `files`.
         """
-        days = {release: self._uploaded(*release) for release in self._releases(argument)}
+        days = {release: self._find_upload_day(*release) for release in self._releases(argument)}
         for file in self.files(argument, languages, intake):
             yield dataclasses.replace(file, dates=((0, days[file.repository, file.version]),))
 
     @abstractmethod
-    def bring(self, name: str, version: str, folder: Path) -> None:
+    def download(self, name: str, version: str, folder: Path) -> None:
         """Fetch the archive of a release into a folder.
 
         Raises:
@@ -312,7 +314,7 @@ class ReleaseSource(ABC):
         """A package's name, as the index compares it."""
         return name
 
-    def members(self, archive: Path, table: dict[str, str], intake: Intake) -> Iterator[Member]:
+    def members(self, archive: Path, table: dict[str, str], intake: SkipCounter) -> Iterator[Member]:
         """The source files of an archive."""
         read = read_zip if archive.suffix in (".whl", ".zip") else read_tar
         return read(archive, table, intake, lambda path: not is_test(path))
@@ -339,7 +341,7 @@ class ReleaseSource(ABC):
         return list(dict.fromkeys((self.normalise(one[1]), one[2]) for one in found if one))
 
     def _files(
-        self, name: str, version: str, languages: tuple[str, ...], intake: Intake
+        self, name: str, version: str, languages: tuple[str, ...], intake: SkipCounter
     ) -> Iterator[SourceFile]:
         archive = self._archive(name, version)
         try:
@@ -356,41 +358,41 @@ class ReleaseSource(ABC):
                 )
         except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
             raise InputError(
-                f"{self._named(name, version)}: {archive} is damaged: {error}; delete it"
+                f"{self._corpus(name, version)}: {archive} is damaged: {error}; delete it"
             ) from error
 
     def _archive(self, name: str, version: str) -> Path:
         """The release's archive, from the cache or fetched into it."""
-        folder = cache_folder(self.scheme) / name / version
-        if not (kept := _kept(folder)):
-            self.bring(name, version, folder)
-            kept = _kept(folder)
+        folder = get_cache_folder(self.scheme) / name / version
+        if not (kept := _list_archives(folder)):
+            self.download(name, version, folder)
+            kept = _list_archives(folder)
         return kept[0]
 
-    def _uploaded(self, name: str, version: str) -> str:
+    def _find_upload_day(self, name: str, version: str) -> str:
         """The day of a release, from the cache or the index.
 
         Raises:
             InputError: The index cannot be reached, or does not say.
         """
-        kept = cache_folder(self.scheme) / name / version / "uploaded"
+        kept = get_cache_folder(self.scheme) / name / version / "uploaded"
         if kept.is_file():
             return kept.read_text("utf-8")
         day = self.upload_day(name, version)
         if not day:
             raise InputError(
-                f"{self._named(name, version)}: the index does not say when it was uploaded; ask one that "
+                f"{self._corpus(name, version)}: the index does not say when it was uploaded; ask one that "
                 f"does ({self.setting}), such as the public one, or read its repository with git:PATH"
             )
         write_atomic(kept, day)
         return day
 
-    def _named(self, name: str, version: str) -> str:
+    def _corpus(self, name: str, version: str) -> str:
         """A release as the corpus that it is, for messages."""
         return f"corpus '{self.scheme}:{self.form.replace('NAME', name).replace('VERSION', version)}'"
 
 
-def _kept(folder: Path) -> list[Path]:
+def _list_archives(folder: Path) -> list[Path]:
     """The archives in a folder, the preferred one first."""
     archives = [path for path in folder.iterdir() if path.name.endswith(_ARCHIVES)] if folder.is_dir() else []
     return sorted(archives, key=lambda path: (path.suffix != ".whl", path.name))
@@ -418,7 +420,7 @@ class Archive:
     algorithm: str = "sha256"
 
 
-def fetch(archive: Archive, folder: Path) -> None:
+def download_archive(archive: Archive, folder: Path) -> None:
     """Bring an archive into a folder, as the file it is.
 
     Raises:
@@ -426,7 +428,9 @@ def fetch(archive: Archive, folder: Path) -> None:
         StoreError: The folder cannot be written.
     """
     local = Path(archive.address)
-    raw = read_document(local, archive.name) if local.is_file() else get(archive.address, archive.setting)
+    raw = (
+        read_document(local, archive.name) if local.is_file() else http_get(archive.address, archive.setting)
+    )
     if archive.digest and hashlib.new(archive.algorithm, raw).hexdigest() != archive.digest:
         raise InputError(
             f"{archive.address}: the file is not the one that the index lists ({archive.algorithm} differs)"
@@ -434,7 +438,7 @@ def fetch(archive: Archive, folder: Path) -> None:
     write_atomic(folder / Path(archive.name).name, raw)
 
 
-def get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
+def http_get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
     """What an address on the web answers.
 
     Args:
@@ -450,7 +454,7 @@ def get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
     try:
         request = urllib.request.Request(address, headers={"Accept": accept})
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
-            return Meter(address).whole(answer, MAX_WHOLE, "the answer")
+            return SizeLimit(address).read_all(answer, MAX_WHOLE, "the answer")
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(error, urllib.error.HTTPError):
@@ -458,7 +462,7 @@ def get(address: str, setting: str, *, accept: str = "*/*") -> bytes:
         raise InputError(f"{address} cannot be reached: {reason}; check the network or {setting}") from error
 
 
-def package_of(path: str) -> str:
+def find_package(path: str) -> str:
     """The package of a source file: ``java.util`` for ``java.base/java/util/List.java``.
 
     The first folder is a module where it has a dot; archives before Java 9 have no modules.
@@ -470,7 +474,7 @@ def package_of(path: str) -> str:
 
 
 def read_library(
-    archive: Path, table: dict[str, str], intake: Intake, *, corpus: str, licence: str, version: str
+    archive: Path, table: dict[str, str], intake: SkipCounter, *, corpus: str, licence: str, version: str
 ) -> Iterator[SourceFile]:
     """Yield an archive's files, sorted by path; cluster and repository are the package.
 
@@ -488,8 +492,8 @@ def read_library(
         InputError: It is damaged.
     """
     try:
-        for path, text, language in read_zip(archive, table, intake, lambda path: bool(package_of(path))):
-            package = package_of(path)
+        for path, text, language in read_zip(archive, table, intake, lambda path: bool(find_package(path))):
+            package = find_package(path)
             yield SourceFile(
                 path=path,
                 text=text,

@@ -15,25 +15,25 @@ from sonde.base.fingerprint import fingerprint, hash_text, unit_hash
 from sonde.corpora.engine.candidates import CandidateItem, FileHashes, FirstFiles, FirstItems, TextFile
 from sonde.corpora.engine.content_cache import SpansIndex, spans_index
 from sonde.corpora.engine.corpus import (
-    Intake,
     Item,
     ItemSet,
     LabelledSource,
     Selection,
+    SkipCounter,
     SourceFile,
-    clusters_of,
-    files_of,
+    assign_file_clusters,
+    assign_package_clusters,
     item_id,
 )
 from sonde.corpora.engine.dedup import NearDuplicateIndex, duplicate_tokens
-from sonde.corpora.engine.lock import Lock, read_lock, resolve
-from sonde.corpora.engine.parallel import ONE, Spread
-from sonde.corpora.engine.read import check_corpus, items_of, read_files
+from sonde.corpora.engine.lock import Lock, read_lock, resolve_lock
+from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.corpora.engine.read import check_corpus, extract_items, read_files
 from sonde.corpora.engine.staging import SPLITS, Candidate
 from sonde.languages import LANGUAGES, Function
-from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, ChangedText, Transforms
+from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, TransformedText, Transforms
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.stats.verdict import ENOUGH_CLUSTERS
+from sonde.stats.verdict import MIN_CLUSTERS
 
 BEFORE, AFTER = "before", "after"
 
@@ -47,7 +47,7 @@ BOTH_TIMES = "changed on both sides of the cut-off date"
 ONE_SIDED = "nothing on the other side of the cut-off date in its cluster"
 
 
-def in_period(item: Item, cut_off: str) -> Item:
+def with_period(item: Item, cut_off: str) -> Item:
     """The item with its `Item.period`; none where it has lines of both times.
 
     Args:
@@ -58,7 +58,7 @@ def in_period(item: Item, cut_off: str) -> Item:
     return dataclasses.replace(item, period=period)
 
 
-def on_both_sides(
+def select_both_periods(
     items: Sequence[CandidateItem], cut_off: str, leave_out: Callable[[str, int, str], None]
 ) -> list[CandidateItem]:
     """The items that lie wholly on one side of a day, of clusters that have some on each.
@@ -112,7 +112,7 @@ _NEIGHBOURS = 20
 SAME_AS_ANOTHER = "the same as another once changed"
 
 
-def transformed(
+def transform_items(
     items: Sequence[Item], transform: str, seed: int, leave_out: Callable[[str, int, str], None]
 ) -> tuple[Item, ...]:
     """The items with their texts changed, each under an id of its own and with that of its original.
@@ -133,7 +133,7 @@ def transformed(
         mine = [item for item in items if item.language == language]
         names = [rules.names(item.text) for item in mine] if transform == MISLEAD else []
         for place, item in enumerate(mine):
-            change = change_of(item, rules, transform, seed, behind(names, place + 1))
+            change = transform_text(item, rules, transform, seed, iterate_name_donors(names, place + 1))
             if isinstance(change, str):
                 leave_out(change, 1, item.path)
                 continue
@@ -145,7 +145,7 @@ def transformed(
     return tuple(found.values())
 
 
-def behind(ordered: Sequence[T], first: int) -> Iterator[T]:
+def iterate_name_donors(ordered: Sequence[T], first: int) -> Iterator[T]:
     """Those whose names may mislead in the one before ``first``; behind the last stands the first of all.
 
     Of few functions it is among them itself, and the names that a text holds never mislead in it.
@@ -154,9 +154,9 @@ def behind(ordered: Sequence[T], first: int) -> Iterator[T]:
         yield ordered[(first + step) % len(ordered)]
 
 
-def change_of(
+def transform_text(
     item: Item, rules: Transforms, transform: str, seed: int, others: Iterable[Sequence[str]] = ()
-) -> ChangedText | str:
+) -> TransformedText | str:
     """What a transform makes of an item's text, or why it makes nothing of it.
 
     Args:
@@ -171,7 +171,7 @@ def change_of(
     change = rules.change(item.text, transform, seed, [name for names in others for name in names])
     if change.text == item.text:
         return f"nothing to change by {transform}"
-    kept = change.text and rules.keeps(item.text, change.text, transform)
+    kept = change.text and rules.preserves_tokens(item.text, change.text, transform)
     return change if kept else f"{transform} would not keep it"
 
 
@@ -212,7 +212,7 @@ def select(
     selection: Selection,
     lock: Path | None = None,
     *,
-    spread: Spread = ONE,
+    spread: ParallelMap = ONE,
     first: FirstItems | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> ItemSet:
@@ -246,16 +246,16 @@ def select(
     if locked or selection.unit != "function" or not isinstance(check_corpus(corpus), LabelledSource):
         first = None
     while True:
-        intake = Intake(keep_all=locked is not None)
+        intake = SkipCounter(keep_all=locked is not None)
         intake.advance = intake.advance if advance is None else advance
         with closing(TextFile()) as texts:
-            gathered = _Gathered(selection, locked, intake, texts, first)
+            gathered = _CorpusScan(selection, locked, intake, texts, first)
             items = _chosen_items(corpus, gathered, spread, locked, lock)
         if first is None or gathered.first is None or gathered.first.are_enough(items, first.enough):
             break
         first = dataclasses.replace(first, number=_FURTHER * first.number)
     if selection.transform != "none":
-        items = transformed(items, selection.transform, selection.seed, gathered.leave_out)
+        items = transform_items(items, selection.transform, selection.seed, gathered.skip_items)
         if not items:
             raise InputError(f"corpus {corpus!r}: {selection.transform} changes none of the items")
     return ItemSet(
@@ -264,14 +264,14 @@ def select(
         corpus_hash=gathered.hashes.corpus_hash(),
         intake=intake,
         selection=selection,
-        file_hashes=gathered.hashes.of({item.path for item in items}),
+        file_hashes=gathered.hashes.find({item.path for item in items}),
         found=gathered.found,
         left_out=dict(gathered.left_out),
     )
 
 
 def _chosen_items(
-    corpus: str, gathered: _Gathered, spread: Spread, locked: Lock | None, lock: Path | None
+    corpus: str, gathered: _CorpusScan, spread: ParallelMap, locked: Lock | None, lock: Path | None
 ) -> tuple[Item, ...]:
     """Read a corpus and choose; see `select`."""
     selection, intake = gathered.selection, gathered.intake
@@ -279,22 +279,22 @@ def _chosen_items(
         dated = selection.cut_off is not None
         files = gathered.count(read_files(corpus, selection.languages, intake, dated=dated))
         # Of a locked corpus most files may not be wanted.
-        for file in index.ahead(files, spread) if selection.unit == "function" and not locked else files:
+        for file in index.prefetch(files, spread) if selection.unit == "function" and not locked else files:
             gathered.take(file, index)
     gathered.settle_clusters()
     if locked:
-        chosen = resolve(
-            locked, gathered.candidates, gathered.hashes.of({row.path for row in locked.items}), lock
+        chosen = resolve_lock(
+            locked, gathered.candidates, gathered.hashes.find({row.path for row in locked.items}), lock
         )
-        gathered.leave_out("not in the lock file", gathered.found - len(chosen))
+        gathered.skip_items("not in the lock file", gathered.found - len(chosen))
     else:
         chosen = _choose(gathered)
     if not chosen:
-        raise InputError(_nothing(corpus, selection, gathered, intake))
+        raise InputError(_empty_message(corpus, selection, gathered, intake))
     return tuple(one.item() for one in chosen)
 
 
-class _Gathered:
+class _CorpusScan:
     """What one pass over a corpus leaves behind.
 
     Attributes:
@@ -311,7 +311,7 @@ class _Gathered:
         self,
         selection: Selection,
         locked: Lock | None,
-        intake: Intake,
+        intake: SkipCounter,
         texts: TextFile,
         first: FirstItems | None = None,
     ) -> None:
@@ -345,7 +345,7 @@ class _Gathered:
             if self.first is None:
                 yield file
             else:
-                for item in items_of(file, self.selection.unit, self.intake, _no_functions):
+                for item in extract_items(file, self.selection.unit, self.intake, _no_functions):
                     self.first.add(file, item.item_id)
         if self.first is not None:
             yield from self.first.files()
@@ -358,20 +358,20 @@ class _Gathered:
             return
         cut_off = self.selection.cut_off
         if self.selection.unit == "function":
-            index.note_lost(file, self.intake)
-        for item in items_of(file, self.selection.unit, self.intake, index.functions):
-            item = item if cut_off is None else in_period(item, cut_off)
+            index.count_incomplete(file, self.intake)
+        for item in extract_items(file, self.selection.unit, self.intake, index.functions):
+            item = item if cut_off is None else with_period(item, cut_off)
             self.found += 1
             if reason := self._refusal(item):
-                self.leave_out(reason, 1, item.path)
+                self.skip_items(reason, 1, item.path)
             else:
                 self.candidates.append(self._texts.add(item))
 
     def _drop(self, file: SourceFile) -> None:
         self.found += 1
-        self.leave_out(BEYOND_DRAW, 1, file.path)
+        self.skip_items(BEYOND_DRAW, 1, file.path)
 
-    def leave_out(self, reason: str, number: int, path: str = "") -> None:
+    def skip_items(self, reason: str, number: int, path: str = "") -> None:
         """Count items that are not chosen."""
         if number:
             self.left_out[reason] += number
@@ -390,9 +390,9 @@ class _Gathered:
                     one.cluster = one.repository
             return
         if len(self._clusters) == 1 and len(set(next(iter(self._clusters)))) == 1:
-            clusters = clusters_of(self._units)
-        elif len(self._clusters) < ENOUGH_CLUSTERS:
-            clusters = files_of(self._units)
+            clusters = assign_package_clusters(self._units)
+        elif len(self._clusters) < MIN_CLUSTERS:
+            clusters = assign_file_clusters(self._units)
         else:
             return
         for one in self.candidates:
@@ -429,16 +429,16 @@ def _cheap_filter(selection: Selection) -> Callable[[Item], str]:
     return refusal
 
 
-def _choose(gathered: _Gathered) -> list[CandidateItem]:
+def _choose(gathered: _CorpusScan) -> list[CandidateItem]:
     selection = gathered.selection
     unique = _without_copies(gathered)
     if selection.several_files:
         several = gathered.repository_files
         kept = [item for item in unique if several[item.language, item.repository] > 1]
-        gathered.leave_out("repository of one file", len(unique) - len(kept))
+        gathered.skip_items("repository of one file", len(unique) - len(kept))
         unique = kept
     if selection.cut_off is not None:
-        unique = on_both_sides(unique, selection.cut_off, gathered.leave_out)
+        unique = select_both_periods(unique, selection.cut_off, gathered.skip_items)
     order = {item.item_id: unit_hash(selection.seed, item.item_id) for item in unique}
     unique.sort(key=lambda item: (order[item.item_id], item.item_id))
     chosen: list[CandidateItem] = []
@@ -447,19 +447,19 @@ def _choose(gathered: _Gathered) -> list[CandidateItem]:
     return chosen
 
 
-def _without_copies(gathered: _Gathered) -> list[CandidateItem]:
+def _without_copies(gathered: _CorpusScan) -> list[CandidateItem]:
     """One item for each content: of copies the oldest, else the one whose path and offset come first."""
     first: dict[str, CandidateItem] = {}
     for item in gathered.candidates:
         known = first.setdefault(item.item_id, item)
         if known is not item:
-            gathered.leave_out("exact duplicate", 1, item.path)
+            gathered.skip_items("exact duplicate", 1, item.path)
             if (item.newest, item.path, item.offset) < (known.newest, known.path, known.offset):
                 first[item.item_id] = item
     return list(first.values())
 
 
-def _in_turn(candidates: list[CandidateItem], gathered: _Gathered) -> list[CandidateItem]:
+def _in_turn(candidates: list[CandidateItem], gathered: _CorpusScan) -> list[CandidateItem]:
     """The items of one language that stay, in order; the costly filters see only what is reached."""
     selection = gathered.selection
     limit = len(candidates) if selection.limit is None else selection.limit
@@ -479,11 +479,11 @@ def _in_turn(candidates: list[CandidateItem], gathered: _Gathered) -> list[Candi
         if len(kept) == limit or not turn:
             break
     left = sum(map(len, waiting.values()))
-    gathered.leave_out(BEYOND_LIMIT if len(kept) == limit else BEYOND_CAP, left)
+    gathered.skip_items(BEYOND_LIMIT if len(kept) == limit else BEYOND_CAP, left)
     return kept
 
 
-def _costly_filter(gathered: _Gathered) -> Callable[[list[CandidateItem]], Iterator[CandidateItem]]:
+def _costly_filter(gathered: _CorpusScan) -> Callable[[list[CandidateItem]], Iterator[CandidateItem]]:
     """Takes from the end of a list, one after the other, what parses and is like nothing taken before."""
     selection, index = gathered.selection, NearDuplicateIndex()
 
@@ -492,12 +492,12 @@ def _costly_filter(gathered: _Gathered) -> Callable[[list[CandidateItem]], Itera
             item = waiting.pop()
             text = item.text if selection.parses or selection.near_duplicates else ""
             if selection.parses and LANGUAGES.load(item.language).parse(text).has_error:
-                gathered.leave_out("does not parse", 1, item.path)
+                gathered.skip_items("does not parse", 1, item.path)
                 continue
             if selection.near_duplicates:
                 tokens = duplicate_tokens(text)
                 if index.find(tokens) is not None:
-                    gathered.leave_out("near duplicate", 1, item.path)
+                    gathered.skip_items("near duplicate", 1, item.path)
                     continue
                 index.add(item.item_id, tokens)
             yield item
@@ -505,7 +505,7 @@ def _costly_filter(gathered: _Gathered) -> Callable[[list[CandidateItem]], Itera
     return stays
 
 
-def _nothing(corpus: str, selection: Selection, gathered: _Gathered, intake: Intake) -> str:
+def _empty_message(corpus: str, selection: Selection, gathered: _CorpusScan, intake: SkipCounter) -> str:
     languages = ", ".join(selection.languages) or "any language"
     skipped = ", ".join(f"{count} {reason}" for reason, count in intake.counts.most_common() if count)
     return (
@@ -589,7 +589,7 @@ def check_fractions(fractions: tuple[float, float, float]) -> None:
 _RESERVED_SHARE = 0.3
 
 
-def reserved(name: str) -> bool:
+def is_holdout_package(name: str) -> bool:
     """Whether a distribution or JDK package is held out of every training run: 30 % of names, by hash.
 
     The name decides, so that a later version, and a package nobody has seen yet, falls the same way.

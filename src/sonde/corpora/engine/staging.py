@@ -30,7 +30,7 @@ def to_line(file: SourceFile) -> bytes:
     if file.tags:
         row["tags"] = [[tag.start, tag.end, tag.label] for tag in file.tags]
     if file.given:
-        row["given"] = [_said(one) for one in file.given]
+        row["given"] = [_label_to_dict(one) for one in file.given]
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
@@ -58,7 +58,7 @@ def from_line(line: bytes, split: str = "") -> SourceFile:
     )
 
 
-def _said(given: Given) -> dict[str, Any]:
+def _label_to_dict(given: Given) -> dict[str, Any]:
     """A label without the number and the group that most sources give none of."""
     return {
         one.name: value
@@ -68,7 +68,7 @@ def _said(given: Given) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class LinePlace:
+class LineLocation:
     """Where a line lies in a file: its first byte and its length."""
 
     begin: int
@@ -95,7 +95,7 @@ class Candidate:
     language: str
     cluster: str
     content: str
-    place: LinePlace
+    place: LineLocation
 
 
 class LineFile:
@@ -131,13 +131,13 @@ class LineFile:
             if kind is None:
                 raise _unwritten(self.path, error) from error
 
-    def add(self, line: bytes) -> LinePlace:
+    def add(self, line: bytes) -> LineLocation:
         """Append a line.
 
         Raises:
             StoreError: The disk is full or the folder is gone.
         """
-        place = LinePlace(self.size, len(line))
+        place = LineLocation(self.size, len(line))
         try:
             self._handle.write(line)
         except OSError as error:
@@ -145,12 +145,12 @@ class LineFile:
         self.size += len(line)
         return place
 
-    def add_file(self, file: SourceFile, path: str) -> LinePlace:
+    def add_file(self, file: SourceFile, path: str) -> LineLocation:
         """Append a file as a line, under another path."""
         return self.add(to_line(dataclasses.replace(file, path=path, split="")))
 
 
-class Spool:
+class LineReader:
     """Lines of a finished file, read by place.
 
     Args:
@@ -160,23 +160,23 @@ class Spool:
     def __init__(self, path: Path) -> None:
         self._handle = path.open("rb")
 
-    def __enter__(self) -> Spool:
+    def __enter__(self) -> LineReader:
         return self
 
     def __exit__(self, *ignored: object) -> None:
         self._handle.close()
 
-    def line(self, place: LinePlace) -> bytes:
+    def line(self, place: LineLocation) -> bytes:
         """The bytes of a line."""
         self._handle.seek(place.begin)
         return self._handle.read(place.length)
 
-    def file(self, place: LinePlace) -> SourceFile:
+    def file(self, place: LineLocation) -> SourceFile:
         """The file of a line."""
         return from_line(self.line(place))
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """Hash of a file as manifests have it, whatever its size.
 
     Raises:
@@ -296,7 +296,7 @@ _MARK = "building"
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class BuildFolder:
     """A folder to build in.
 
     Attributes:
@@ -346,7 +346,7 @@ def check_free(output: Path) -> bool:
 
 
 @contextmanager
-def workplace(output: Path) -> Generator[Workplace]:
+def open_build_folder(output: Path) -> Generator[BuildFolder]:
     """A fresh folder to build in; what a killed build left behind is removed, and so is this one in the end.
 
     Args:
@@ -366,7 +366,7 @@ def workplace(output: Path) -> Generator[Workplace]:
     except OSError as error:
         raise StoreError(f"cannot write {folder}: {error.strerror or error}; name another -o") from error
     try:
-        yield Workplace(folder, place, token)
+        yield BuildFolder(folder, place, token)
     except OSError as error:
         if not str(error.filename or "").startswith(str(folder)):
             raise
@@ -375,11 +375,11 @@ def workplace(output: Path) -> Generator[Workplace]:
             "(by another build of the same folder?); nothing was changed, run again"
         ) from error
     finally:
-        if _is_ours(folder, token):
+        if _owns_folder(folder, token):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_ours(folder: Path, token: str) -> bool:
+def _owns_folder(folder: Path, token: str) -> bool:
     with suppress(OSError):
         return (folder / _MARK).read_text("utf-8") == token
     return False

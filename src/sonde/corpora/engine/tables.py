@@ -105,7 +105,7 @@ def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, li
     with path.open("rb") as handle:
         # A cell may be as long as a line of any other format; the module's own bound is 131,072 characters.
         csv.field_size_limit(LONGEST_LINE)
-        reader = csv.reader(_decoded(handle, corpus), delimiter=delimiter, strict=True)
+        reader = csv.reader(_decode_lines(handle, corpus), delimiter=delimiter, strict=True)
         number = 1
         try:
             for cells in reader:
@@ -119,7 +119,7 @@ def _csv_rows(path: Path, corpus: str, delimiter: str) -> Iterator[tuple[int, li
             ) from None
 
 
-def _decoded(handle: BinaryIO, corpus: str) -> Iterator[str]:
+def _decode_lines(handle: BinaryIO, corpus: str) -> Iterator[str]:
     """Lines as text; bytes that are not UTF-8 become lone surrogates, which nobody takes for code."""
     encoding = "utf-8-sig"
     while line := handle.readline(LONGEST_LINE):

@@ -16,7 +16,7 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
-from sonde.corpora.engine.corpus import Intake
+from sonde.corpora.engine.corpus import SkipCounter
 from sonde.corpora.engine.decode import is_unicode
 from sonde.corpora.engine.label_columns import LabelColumns
 from sonde.corpora.engine.select import SPLIT_OF
@@ -44,7 +44,7 @@ _ROWS = {
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceLabel:
+class SpanLabel:
     """A label and the characters that it is about."""
 
     label: str
@@ -72,7 +72,7 @@ class LabelledText:
     language: str
     split: str
     group: str
-    labels: list[PlaceLabel]
+    labels: list[SpanLabel]
 
 
 class LabelledTable:
@@ -95,7 +95,7 @@ class LabelledTable:
     """
 
     def __init__(
-        self, open_rows: Callable[[], RowTable], columns: LabelColumns, corpus: str, intake: Intake
+        self, open_rows: Callable[[], RowTable], columns: LabelColumns, corpus: str, intake: SkipCounter
     ) -> None:
         self._open, self._columns, self._corpus, self._intake = open_rows, columns, corpus, intake
         self.labels = self._read_labels()
@@ -114,7 +114,7 @@ class LabelledTable:
         slices = self.labels.iter_slices(_SLICE)
         rows = chain.from_iterable(part.select("first", "label", "start", "end").rows() for part in slices)
         by_text = (
-            (first, [PlaceLabel(*row[1:]) for row in some]) for first, some in groupby(rows, itemgetter(0))
+            (first, [SpanLabel(*row[1:]) for row in some]) for first, some in groupby(rows, itemgetter(0))
         )
         first, labels = next(by_text, (None, []))
         for row in self._rows(self._open()):
@@ -123,9 +123,9 @@ class LabelledTable:
                 first, labels = next(by_text, (None, []))
                 if first is None:
                     return
-        raise self._changed()
+        raise self._changed_error()
 
-    def _text(self, row: TableRow, labels: list[PlaceLabel]) -> LabelledText:
+    def _text(self, row: TableRow, labels: list[SpanLabel]) -> LabelledText:
         columns, cells = self._columns, row.cells
         try:
             made = LabelledText(
@@ -138,19 +138,19 @@ class LabelledTable:
                 labels=labels,
             )
         except EntryError:
-            raise self._changed() from None
+            raise self._changed_error() from None
         if any(not 0 <= one.start < one.end <= len(made.text) for one in labels):
-            raise self._changed()
+            raise self._changed_error()
         return made
 
-    def _changed(self) -> InputError:
+    def _changed_error(self) -> InputError:
         return InputError(f"corpus {self._corpus!r}: the file changed while it was read; run again")
 
-    def _usable(self, table: RowTable, faults: Intake) -> Iterator[tuple[Any, ...]]:
+    def _usable(self, table: RowTable, faults: SkipCounter) -> Iterator[tuple[Any, ...]]:
         """What is held of each row that can be used; counts the others."""
         for row in self._rows(table):
             try:
-                yield _held(row, self._columns)
+                yield _select_cells(row, self._columns)
             except EntryError as fault:
                 faults.note(str(fault), f"{table.counted} {row.number}")
 
@@ -161,14 +161,16 @@ class LabelledTable:
 
     def _read_labels(self) -> pl.DataFrame:
         table = self._open()
-        faults = Intake()
+        faults = SkipCounter()
         usable = self._usable(table, faults)
         parts = [pl.DataFrame(schema=_ROWS)]
         while some := list(islice(usable, _SLICE)):
             parts.append(pl.DataFrame(some, _ROWS, orient="row"))
         rows = pl.concat(parts)
         read = rows.height + faults.counts.total()
-        left, first = _repeated(rows.filter(_shared(rows["text"]) | _shared(rows["identifier"])))
+        left, first = _find_repeats(
+            rows.filter(_find_equal_values(rows["text"]) | _find_equal_values(rows["identifier"]))
+        )
         for number, fault in left.iter_rows():
             faults.note(fault, f"{table.counted} {number}")
         for reason, count in faults.counts.items():
@@ -189,7 +191,7 @@ class LabelledTable:
         return rows
 
 
-def _held(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
+def _select_cells(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
     """What is held of a row.
 
     Raises:
@@ -203,7 +205,7 @@ def _held(row: TableRow, columns: LabelColumns) -> tuple[Any, ...]:
     label = _word(row.cells, columns.label)
     if label.casefold() in _NONE:
         raise EntryError("no label")
-    place = _place(row.cells, columns, len(text), label)
+    place = _parse_span_label(row.cells, columns, len(text), label)
     identifier = _word(row.cells, columns.id) or str(row.number)
     # Asked for now, so that a row that says none of these is left out.
     _word(row.cells, columns.language)
@@ -217,7 +219,7 @@ def _text_key(text: str, other: str) -> int:
     return int(fingerprint(text, other)[:16], 16)
 
 
-def _shared(values: pl.Series) -> pl.Series:
+def _find_equal_values(values: pl.Series) -> pl.Series:
     """Whether another value is the same, or by a rare chance another has the same short hash."""
     hashes = values.hash().to_numpy()
     order = np.argsort(hashes)
@@ -227,7 +229,7 @@ def _shared(values: pl.Series) -> pl.Series:
     return pl.Series(shared)
 
 
-def _repeated(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _find_repeats(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Find the rows that cannot be used since an earlier one can, and those that label an earlier row's text.
 
     Args:
@@ -237,13 +239,13 @@ def _repeated(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         ``number, fault`` of the first kind and ``number, first`` of the second, `first` being the number of
         the text's first row.
     """
-    renamed = _with_id_of_another(rows)
+    renamed = _find_id_conflicts(rows)
     rows = rows.filter(~pl.col("number").is_in(renamed.implode()))
-    first = _first_alike(rows, "text")
+    first = _find_first_equal(rows, "text")
     is_moved = rows["split"] != rows["split"].gather(first)
     moved = rows["number"].filter(is_moved)
     rows = rows.with_columns(first=rows["number"].gather(first)).filter(~is_moved)
-    labelled = _first_alike(rows, "text", "start", "end")
+    labelled = _find_first_equal(rows, "text", "start", "end")
     is_again = pl.Series(labelled != np.arange(rows.height))
     again = rows.filter(is_again)
     is_same = again["label"] == rows["label"].gather(labelled).filter(is_again)
@@ -260,7 +262,7 @@ def _repeated(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     return pl.concat(left).sort("number"), rows.select("number", "first")
 
 
-def _first_alike(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+def _find_first_equal(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     """Return for every row the place of the first one that has the same numbers in some columns."""
     keys = [rows[name].to_numpy() for name in columns]
     # A stable sort, so that the first of those alike comes first.
@@ -275,7 +277,7 @@ def _first_alike(rows: pl.DataFrame, *columns: str) -> np.ndarray[tuple[int], np
     return first
 
 
-def _with_id_of_another(rows: pl.DataFrame) -> pl.Series:
+def _find_id_conflicts(rows: pl.DataFrame) -> pl.Series:
     """Number the rows whose id an earlier text has: that of the first row of it that can be used."""
     in_doubt = rows.filter(pl.col("text").n_unique().over("identifier") > 1)["text"]
     seen: set[int] = set()
@@ -325,16 +327,16 @@ def _split(word: str) -> str:
     return SPLIT_OF[word.casefold()] if word else ""
 
 
-def _place(cells: Mapping[str, Any], columns: LabelColumns, length: int, label: str) -> PlaceLabel:
+def _parse_span_label(cells: Mapping[str, Any], columns: LabelColumns, length: int, label: str) -> SpanLabel:
     if not columns.start:
-        return PlaceLabel(label, 0, length)
+        return SpanLabel(label, 0, length)
     try:
         start, end = int(_word(cells, columns.start)), int(_word(cells, columns.end))
     except ValueError:
         raise EntryError("span without whole numbers") from None
     if not 0 <= start < end <= length:
         raise EntryError("span outside its text")
-    return PlaceLabel(label, start, end)
+    return SpanLabel(label, start, end)
 
 
 FEWEST_ROWS = 5
@@ -352,7 +354,7 @@ _QUARTERS = (0.25, 0.5, 0.75)
 
 
 @dataclass(frozen=True, slots=True)
-class OwnClass:
+class UserClass:
     """A class, and the number that it is one of where labels are numbers."""
 
     name: str
@@ -360,7 +362,7 @@ class OwnClass:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnClasses:
+class UserClasses:
     """The class of each label.
 
     Attributes:
@@ -369,20 +371,20 @@ class OwnClasses:
         quarters: Name of the class of each quarter that enough rows have.
     """
 
-    named: Mapping[str, OwnClass]
+    named: Mapping[str, UserClass]
     edges: Sequence[float] = ()
     quarters: Mapping[int, str] = field(default_factory=dict[int, str])
 
-    def of(self, label: str) -> OwnClass | None:
+    def find(self, label: str) -> UserClass | None:
         """The class of a label; None for one of a class that too few rows have."""
         if not self.quarters:
             return self.named.get(label)
         value = _number(label)
         name = None if value is None else self.quarters.get(bisect_left(self.edges, value))
-        return None if name is None else OwnClass(name, value)
+        return None if name is None else UserClass(name, value)
 
 
-def own_classes(labels: pl.Series, kind: str, corpus: str) -> OwnClasses:
+def build_user_classes(labels: pl.Series, kind: str, corpus: str) -> UserClasses:
     """The class of each label.
 
     Args:
@@ -409,7 +411,7 @@ def own_classes(labels: pl.Series, kind: str, corpus: str) -> OwnClasses:
             f"{len(kept):,} stand in {FEWEST_ROWS} rows or more; a label is one of 2 to "
             f"{MOST_CLASSES} classes, or a number"
         )
-    return OwnClasses({label: OwnClass(label) for label in kept})
+    return UserClasses({label: UserClass(label) for label in kept})
 
 
 def _number(label: str) -> float | None:
@@ -420,7 +422,7 @@ def _number(label: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _by_quartile(values: npt.NDArray[np.float64], rows: npt.NDArray[np.uint32]) -> OwnClasses:
+def _by_quartile(values: npt.NDArray[np.float64], rows: npt.NDArray[np.uint32]) -> UserClasses:
     """Classes of about as many rows each, named by their order and by what they hold."""
     edges = np.unique(np.quantile(np.repeat(values, rows), _QUARTERS))
     quarter = np.searchsorted(edges, values)
@@ -429,4 +431,4 @@ def _by_quartile(values: npt.NDArray[np.float64], rows: npt.NDArray[np.uint32]) 
         inside = quarter == place
         if rows[inside].sum() >= FEWEST_ROWS:
             names[place] = f"{order} ({values[inside].min():g} to {values[inside].max():g})"
-    return OwnClasses({}, edges.tolist(), names)
+    return UserClasses({}, edges.tolist(), names)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from sonde.corpora.engine.corpus import Intake
+from sonde.corpora.engine.corpus import SkipCounter
 from sonde.corpora.engine.decode import is_unicode
 from sonde.languages import LANGUAGES
 
@@ -39,7 +39,7 @@ def is_environment(folder: Path) -> bool:
     return os.path.isfile(folder / "pyvenv.cfg")  # noqa: PTH113  False where the folder cannot be looked at
 
 
-def walk(root: Path, intake: Intake, skip: Callable[[str], bool]) -> Iterator[str]:
+def walk(root: Path, intake: SkipCounter, skip: Callable[[str], bool]) -> Iterator[str]:
     """Paths of the files below a folder, relative to it, with forward slashes, in sorted order.
 
     Hidden folders and virtual environments are left out. Symbolic links are not followed: linked folders
@@ -133,7 +133,7 @@ _OTHER_CODE = frozenset(
 """Suffixes of code that may be in no language of sonde."""
 
 
-def note_unread(paths: Iterable[str], languages: tuple[str, ...], intake: Intake) -> None:
+def count_unread_files(paths: Iterable[str], languages: tuple[str, ...], intake: SkipCounter) -> None:
     """Count the files of code that no language reads, by suffix.
 
     Args:
@@ -150,14 +150,14 @@ def note_unread(paths: Iterable[str], languages: tuple[str, ...], intake: Intake
             intake.note(f"{suffix} file{UNREAD}", path)
 
 
-def language_of(path: str, table: dict[str, str]) -> str | None:
+def find_language(path: str, table: dict[str, str]) -> str | None:
     """The language of a path by a `suffix_table`; None where no wanted language has its suffix."""
     return table.get(PurePosixPath(path).suffix)
 
 
-def language_of_path(path: str) -> str | None:
+def find_path_language(path: str) -> str | None:
     """The language of a path by its suffix, prose included; None where no language has it."""
-    return language_of(path, suffix_table(LANGUAGES.names()))
+    return find_language(path, suffix_table(LANGUAGES.names()))
 
 
 HEAD_LINES = 15
@@ -204,7 +204,7 @@ ANOTHER_PACKAGE = "another package inside"
 GENERATED_PATH = "generated: its path says so"
 
 
-def is_written(path: str, text: str, intake: Intake) -> bool:
+def is_handwritten(path: str, text: str, intake: SkipCounter) -> bool:
     """Return whether a file was written by a person for its own project; the reason against is counted.
 
     Args:
@@ -218,14 +218,14 @@ def is_written(path: str, text: str, intake: Intake) -> bool:
         intake.note(ANOTHER_PACKAGE, path)
     elif _MINIFIED.search(path):
         intake.note(GENERATED_PATH, path)
-    elif sign := why_generated(text):
+    elif sign := find_generated_sign(text):
         intake.note(sign, path)
     else:
         return True
     return False
 
 
-def why_generated(text: str) -> str:
+def find_generated_sign(text: str) -> str:
     """The sign that a text was generated, in words; empty where there is none."""
     if len(text) > LONGEST_LINE and max(map(len, text.splitlines()), default=0) > LONGEST_LINE:
         return "generated: a line of more than 1,000 characters"
@@ -233,10 +233,10 @@ def why_generated(text: str) -> str:
         return "generated: its last line names its source"
     if sum(map(text.count, "0123456789")) > MOST_DIGITS * len(text):
         return "generated: mostly digits"
-    return "generated: its head says so" if _says_so(text) else ""
+    return "generated: its head says so" if _has_generated_notice(text) else ""
 
 
-def _says_so(text: str) -> bool:
+def _has_generated_notice(text: str) -> bool:
     inside = ""
     for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
         if (inside or _COMMENT.match(line)) and _MARKER.search(line):

@@ -8,19 +8,19 @@ from pathlib import Path
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.build import check_split
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.decode import numbered_lines
 from sonde.corpora.engine.staging import SPLITS, from_line, read_manifest
 from sonde.languages import LANGUAGES
 
 
-class Built:
+class BuiltCorpus:
     """`built:DIR`, or one split as `built:DIR@train`.
 
     Clusters, repositories, licences, tags and labels are those of the corpora that it was built from.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the files split by split, in each by path.
 
         Raises:
@@ -32,7 +32,7 @@ class Built:
             raise UsageError("corpus 'built' needs a folder; name it as built:DIR or built:DIR@train")
         for name in languages:
             LANGUAGES.load(name)
-        folder, splits = _named(argument)
+        folder, splits = _parse_argument(argument)
         manifest = read_manifest(folder)
         # Looked at before the first file is given, so that nothing is measured on half a corpus.
         files = {name: check_split(folder, name, manifest) for name in splits}
@@ -40,7 +40,7 @@ class Built:
             yield from _read(file, name, languages)
 
 
-def _named(argument: str) -> tuple[Path, tuple[str, ...]]:
+def _parse_argument(argument: str) -> tuple[Path, tuple[str, ...]]:
     """The folder and the splits that are meant; a folder may have an ``@`` in its name."""
     whole = expand_home(argument)
     before, at, name = argument.rpartition("@")
@@ -64,4 +64,4 @@ def _read(file: Path, split: str, languages: tuple[str, ...]) -> Iterator[Source
                 yield found
 
 
-source = Built()
+source = BuiltCorpus()

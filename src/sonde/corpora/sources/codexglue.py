@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
-from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.decode import is_usable
 from sonde.corpora.engine.tables import Faults, json_list, named_file
 from sonde.languages import LANGUAGES
@@ -46,7 +46,7 @@ class CodeXGlue:
     sonde knows it, else ``text``.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one file an entry, in the file's order.
 
         Raises:
@@ -58,7 +58,7 @@ class CodeXGlue:
         language = _language(path)
         for name in languages:
             LANGUAGES.load(name)
-        listed = _listed(corpus, path)
+        listed = _read_word_list(corpus, path)
         for entry in _entries(corpus, path, known=bool(listed)):
             file = _file(entry, language, _folder(path), listed)
             if (not languages or language in languages) and is_usable(file.text, file.path, intake):
@@ -93,7 +93,7 @@ def _file(entry: Mapping[str, Any], language: str, folder: str, listed: tuple[st
     )
 
 
-def _listed(corpus: str, path: Path) -> tuple[str, ...]:
+def _read_word_list(corpus: str, path: Path) -> tuple[str, ...]:
     """The words that come with a file; empty where there are none.
 
     Raises:

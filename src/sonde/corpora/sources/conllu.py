@@ -11,7 +11,7 @@ import conllu
 from conllu.exceptions import ParseException
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.decode import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, named_file
 from sonde.languages import LANGUAGES
@@ -49,7 +49,7 @@ class Treebank:
     inside of such a word are left out, as are words that are not in the text.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one file a sentence, in the file's order; its cluster is its document, or itself.
 
         Sentences without a relation, such as those of one word, are counted as ``no relation``.
@@ -75,7 +75,7 @@ class Treebank:
                 )
             seen.setdefault(identifier, number)
             try:
-                text, words = _placed(tokens, intake)
+                text, words = _locate_words(tokens, intake)
                 given = tuple(_relations(words, rooted, intake))
             except EntryError as error:
                 bad.note(f"sentence {number}", error)
@@ -110,7 +110,7 @@ def _argument(argument: str) -> tuple[Path, bool]:
 def _sentences(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
     """Tokens and metadata of each sentence; those that do not parse are noted in ``bad`` and empty."""
     with path.open("rb") as handle:
-        blocks = conllu.parse_sentences(cast(TextIO, _decoded(handle, corpus)))
+        blocks = conllu.parse_sentences(cast(TextIO, _decode_lines(handle, corpus)))
         number = 0
         while True:
             try:
@@ -129,7 +129,7 @@ def _sentences(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[list[dict
             yield [dict(token) for token in parsed], dict(parsed.metadata)
 
 
-def _decoded(handle: BinaryIO, corpus: str) -> Iterator[str]:
+def _decode_lines(handle: BinaryIO, corpus: str) -> Iterator[str]:
     """The lines of a file as text; what is between sentences stays."""
     expected = 1
     for number, line in numbered_lines(handle, corpus):
@@ -149,7 +149,7 @@ def _document(metadata: dict[str, str], current: str) -> str:
     return current
 
 
-def _placed(tokens: Sequence[dict[str, Any]], intake: Intake) -> tuple[str, list[_Word]]:
+def _locate_words(tokens: Sequence[dict[str, Any]], intake: SkipCounter) -> tuple[str, list[_Word]]:
     """The text of a sentence, and its syntactic words with their places in it.
 
     Raises:
@@ -207,7 +207,7 @@ def _blank(token: dict[str, Any]) -> str:
     return "" if isinstance(misc, dict) and misc.get("SpaceAfter") == "No" else " "
 
 
-def _relations(words: Sequence[_Word], rooted: bool, intake: Intake) -> Iterator[Given]:
+def _relations(words: Sequence[_Word], rooted: bool, intake: SkipCounter) -> Iterator[Given]:
     for word in words:
         if word.head is None:
             continue

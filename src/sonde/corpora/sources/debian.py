@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.decode import read_document, read_text
 from sonde.corpora.engine.licences import copyright_licence
-from sonde.corpora.engine.releases import inside, is_test, read_library
-from sonde.corpora.engine.walk import language_of, suffix_table
+from sonde.corpora.engine.releases import is_test, read_library, select_safe_paths
+from sonde.corpora.engine.walk import find_language, suffix_table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+(?::[a-z0-9-]+)?")
 
@@ -51,7 +51,7 @@ class Debian:
     packages.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the packages' files in the order in which they are named, sorted by path.
 
         Raises:
@@ -70,17 +70,19 @@ class Debian:
                     f"corpus {corpus!r}: package {name!r} is not installed; apt-get install {name}"
                 )
             packages = [_package(status[name], corpus)]
-            if not any(path.endswith(_ARCHIVE) or language_of(path, every) for path in packages[0].paths):
+            if not any(path.endswith(_ARCHIVE) or find_language(path, every) for path in packages[0].paths):
                 packages = [_package(status[one], corpus) for one in packages[0].depends if one in status]
             for package in packages:
                 yield from _files(package, wanted, intake, corpus)
 
 
-def _files(package: _Package, table: dict[str, str], intake: Intake, corpus: str) -> Iterator[SourceFile]:
+def _files(
+    package: _Package, table: dict[str, str], intake: SkipCounter, corpus: str
+) -> Iterator[SourceFile]:
     root = Path(os.environ.get("DPKG_ROOT") or "/")
     licence = copyright_licence(root / "usr/share/doc" / package.name / "copyright", corpus)
     for path in package.paths:
-        file, language = root / path, language_of(path, table)
+        file, language = root / path, find_language(path, table)
         if path.endswith(_ARCHIVE):
             if file.is_symlink() or not file.is_file():
                 intake.note("not a regular file", path)
@@ -133,7 +135,7 @@ def _package(said: Mapping[str, str], corpus: str) -> _Package:
     return _Package(
         name=name,
         version=said["Version"],
-        paths=tuple(sorted(inside(path.lstrip("/") for path in paths))),
+        paths=tuple(sorted(select_safe_paths(path.lstrip("/") for path in paths))),
         depends=tuple(found[0] for found in depends if found),
     )
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import cast
 
 from sonde.base.errors import UsageError
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.decode import read_text
-from sonde.corpora.engine.releases import inside, is_test, licence_of, normalise
-from sonde.corpora.engine.walk import language_of, suffix_table
+from sonde.corpora.engine.releases import is_test, normalise, parse_licence, select_safe_paths
+from sonde.corpora.engine.walk import find_language, suffix_table
 
 _OWN_NAME = "sonde"
 
@@ -31,7 +31,7 @@ def _is_editable(distribution: Distribution) -> bool:
     return isinstance(origin, dict) and bool(origin.get("dir_info", {}).get("editable"))
 
 
-def _installed() -> dict[str, Distribution]:
+def _find_distributions() -> dict[str, Distribution]:
     """Distributions by normalised name; of two with one name, the first on the path is the one imported."""
     found: dict[str, Distribution] = {}
     for distribution in distributions():
@@ -44,7 +44,7 @@ def _installed() -> dict[str, Distribution]:
 class Environment:
     """`environment`: cluster and repository are the distribution, by its normalised name."""
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the distributions' files, read as text and never imported.
 
         Args:
@@ -56,7 +56,7 @@ class Environment:
             UsageError: A distribution that is not installed.
         """
         table = suffix_table(languages)
-        installed = _installed()
+        installed = _find_distributions()
         wanted = [normalise(name) for name in argument.split(",") if name] or list(installed)
         for name in wanted:
             if name not in installed:
@@ -68,9 +68,9 @@ class Environment:
             distribution = installed[name]
             # Parsed whenever it is asked for, which is not to be done for every file.
             metadata = _metadata(distribution)
-            licence, version = licence_of(metadata), str(metadata["Version"])
-            for path in sorted(inside(str(file) for file in distribution.files or ())):
-                language = language_of(path, table)
+            licence, version = parse_licence(metadata), str(metadata["Version"])
+            for path in sorted(select_safe_paths(str(file) for file in distribution.files or ())):
+                language = find_language(path, table)
                 if language is None or is_test(path):
                     continue
                 if path in seen:

@@ -19,17 +19,17 @@ from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.corpus import Intake, Packages, SourceFile, day_of, projects_of
+from sonde.corpora.engine.corpus import Packages, SkipCounter, SourceFile, find_projects, format_day
 from sonde.corpora.engine.decode import MAX_BYTES, decode, is_unicode
 from sonde.corpora.engine.walk import (
     BUILT,
     GENERATED_PATH,
-    is_written,
-    language_of,
-    note_unread,
+    count_unread_files,
+    find_language,
+    is_handwritten,
     suffix_table,
 )
-from sonde.executors import cores
+from sonde.executors import count_cores
 
 _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",
@@ -110,10 +110,10 @@ def open_repository(path: Path) -> Generator[GitRepository]:
 
 def is_repository(path: Path) -> bool:
     """Whether a folder is a repository itself: with a checkout, or bare."""
-    return os.path.lexists(path / ".git") or _is_bare(path)
+    return os.path.lexists(path / ".git") or _is_bare_repository(path)
 
 
-def _is_bare(path: Path) -> bool:
+def _is_bare_repository(path: Path) -> bool:
     # `os.path` says False of what cannot be looked at, where `Path` raises.
     return os.path.isdir(path / "objects") and os.path.lexists(path / "HEAD")  # noqa: PTH112
 
@@ -127,11 +127,11 @@ def _own_folder(path: Path) -> Path:
     start = path.resolve()
     for folder in (start, *start.parents):
         linked = folder / ".git"
-        if _is_bare(linked):
+        if _is_bare_repository(linked):
             return linked
         if target := _link(linked, "gitdir"):
             return folder / target
-        if _is_bare(folder):
+        if _is_bare_repository(folder):
             return folder
     raise InputError(f"corpus 'git:{path}': not a git repository (or any of the folders above)")
 
@@ -271,7 +271,7 @@ def line_days(
         except InputError:
             return None
 
-    with ThreadPoolExecutor(cores()) as several:
+    with ThreadPoolExecutor(count_cores()) as several:
         yield from several.map(days, paths)
 
 
@@ -297,7 +297,7 @@ def _stretches(blamed: bytes) -> tuple[tuple[int, str], ...]:
             found.append((int(entry[2]) - 1, entry[1]))
         elif line.startswith(_TIME) and found:
             times[found[-1][1]] = int(line.removeprefix(_TIME))
-    days = [(line, day_of(times[commit])) for line, commit in sorted(found)]
+    days = [(line, format_day(times[commit])) for line, commit in sorted(found)]
     return tuple(one for before, one in zip([(-1, ""), *days], days, strict=False) if one[1] != before[1])
 
 
@@ -327,7 +327,7 @@ class _Request:
     since: datetime | None
     until: datetime | None
 
-    def takes(self, changed: Mapping[str, int], path: str) -> bool:
+    def accepts_change(self, changed: Mapping[str, int], path: str) -> bool:
         """Whether a file was last changed in the time that is asked for."""
         time = changed.get(path, 0)
         return (self.since is None or time >= self.since.timestamp()) and (
@@ -375,7 +375,7 @@ class Git:
     repository configures is not obeyed, and nothing is fetched.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the files of the revision, sorted by path.
 
         Raises:
@@ -384,7 +384,9 @@ class Git:
         """
         return _files(argument, languages, intake, dated=False)
 
-    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def dated_files(
+        self, argument: str, languages: tuple[str, ...], intake: SkipCounter
+    ) -> Iterator[SourceFile]:
         """The same, with the days on which commits last changed the lines (``git blame``).
 
         A file's own day would make all its functions as new as the last of them.
@@ -396,7 +398,9 @@ class Git:
         return _files(argument, languages, intake, dated=True)
 
 
-def _files(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: bool) -> Iterator[SourceFile]:
+def _files(
+    argument: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
+) -> Iterator[SourceFile]:
     request = _parse(argument)
     if request.path.name != "*":
         yield from _repository(argument, request, languages, intake, dated=dated)
@@ -415,7 +419,7 @@ def _files(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: 
 
 
 def _repository(
-    argument: str, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
+    argument: str, request: _Request, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
 ) -> Iterator[SourceFile]:
     if not request.path.is_dir():
         raise InputError(f"corpus 'git:{argument}': no folder {str(request.path)!r}")
@@ -424,7 +428,12 @@ def _repository(
 
 
 def _revision(
-    repository: GitRepository, request: _Request, languages: tuple[str, ...], intake: Intake, *, dated: bool
+    repository: GitRepository,
+    request: _Request,
+    languages: tuple[str, ...],
+    intake: SkipCounter,
+    *,
+    dated: bool,
 ) -> Iterator[SourceFile]:
     commit = repository.git("rev-parse", "--verify", "--end-of-options", f"{request.revision}^{{commit}}")
     revision = commit.decode().strip()
@@ -432,24 +441,24 @@ def _revision(
     listed = _tree(repository, revision, intake)
     if request.since is not None or request.until is not None:
         changed = last_changes(repository, revision)
-        listed = {path: blob for path, blob in listed.items() if request.takes(changed, path)}
-    note_unread(listed, languages, intake)
-    projects = projects_of(listed)
+        listed = {path: blob for path, blob in listed.items() if request.accepts_change(changed, path)}
+    count_unread_files(listed, languages, intake)
+    projects = find_projects(listed)
     wanted = {
         path: blob
         for path, blob in sorted(listed.items())
-        if language_of(path, table) and not _is_built(path, projects, intake)
+        if find_language(path, table) and not _is_build_output(path, projects, intake)
     }
-    packages = Packages.of(wanted)
+    packages = Packages.from_paths(wanted)
     name = request.path.resolve().name.removesuffix(".git")
     days = line_days(repository, revision, wanted) if dated else iter(() for _ in wanted)
     for (path, raw), lines in zip(_contents(repository, wanted), days, strict=True):
         if raw is None or lines is None:
             intake.note(_MISSING if raw is None else "its history is missing", path)
             continue
-        language = language_of(path, table)
+        language = find_language(path, table)
         text = decode(raw, path, intake)
-        if text is not None and language is not None and is_written(path, text, intake):
+        if text is not None and language is not None and is_handwritten(path, text, intake):
             yield SourceFile(
                 path=path,
                 text=text,
@@ -461,7 +470,7 @@ def _revision(
             )
 
 
-def _is_built(path: str, projects: Set[str], intake: Intake) -> bool:
+def _is_build_output(path: str, projects: Set[str], intake: SkipCounter) -> bool:
     """Return whether a file lies in a project's folder of builds, and count it."""
     if intake.keep_all:
         return False
@@ -472,7 +481,7 @@ def _is_built(path: str, projects: Set[str], intake: Intake) -> bool:
     return found
 
 
-def _tree(repository: GitRepository, revision: str, intake: Intake) -> dict[str, _Blob]:
+def _tree(repository: GitRepository, revision: str, intake: SkipCounter) -> dict[str, _Blob]:
     """Path to blob of the revision's regular files that are small enough to be code."""
     found: dict[str, _Blob] = {}
     for mode, blob, size, raw_path in _rows(repository, revision, intake):
@@ -490,10 +499,12 @@ def _tree(repository: GitRepository, revision: str, intake: Intake) -> dict[str,
     return found
 
 
-def _rows(repository: GitRepository, revision: str, intake: Intake) -> Iterator[tuple[str, str, str, bytes]]:
+def _rows(
+    repository: GitRepository, revision: str, intake: SkipCounter
+) -> Iterator[tuple[str, str, str, bytes]]:
     """Mode, object, size and path of all files; where folders are missing, of those in the others."""
     try:
-        yield from _listed(repository, "-r", "--full-tree", revision)
+        yield from _list_files(repository, "-r", "--full-tree", revision)
         return
     except InputError:
         # Git ends at the first folder that it lacks: so they are gone through one by one.
@@ -501,7 +512,7 @@ def _rows(repository: GitRepository, revision: str, intake: Intake) -> Iterator[
     while pending:
         folder, tree = pending.pop()
         try:
-            level = _listed(repository, tree)
+            level = _list_files(repository, tree)
         except InputError:
             intake.note(_MISSING, ascii(os.fsdecode(folder))[1:-1] or revision)
             continue
@@ -512,7 +523,7 @@ def _rows(repository: GitRepository, revision: str, intake: Intake) -> Iterator[
                 yield mode, blob, size, folder + name
 
 
-def _listed(repository: GitRepository, *which: str) -> list[tuple[str, str, str, bytes]]:
+def _list_files(repository: GitRepository, *which: str) -> list[tuple[str, str, str, bytes]]:
     rows = (row.partition(b"\t") for row in repository.git("ls-tree", "-z", "-l", *which).split(b"\0") if row)
     heads = ((head.decode().split(), name) for head, _, name in rows)
     return [(mode, blob, size, name) for (mode, _, blob, size), name in heads]

@@ -13,7 +13,7 @@ from typing import Any
 
 from sonde.base.errors import UsageError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.decode import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, json_list, not_json
 from sonde.languages import LANGUAGES
@@ -45,7 +45,7 @@ class Great:
     written anew from its tokens: with one blank between most of them and four for each level of indentation.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one file an example, in the order of the files and lines.
 
         Raises:
@@ -95,7 +95,7 @@ def _file(entry: Any, place: str, split: str) -> SourceFile:
         raise EntryError("'source_tokens' is not a list of strings")
     if not isinstance(buggy, bool):
         raise EntryError("'has_bug' is not true or false")
-    text, spans = written(tokens)
+    text, spans = join_tokens(tokens)
     label, spots = CORRECT, ((0, 0), (-1, -1))
     if buggy:
         if not isinstance(targets, list) or not targets:
@@ -117,7 +117,7 @@ def _file(entry: Any, place: str, split: str) -> SourceFile:
     )
 
 
-def written(tokens: list[str]) -> tuple[str, dict[int, tuple[int, int]]]:
+def join_tokens(tokens: list[str]) -> tuple[str, dict[int, tuple[int, int]]]:
     """The text of an example's tokens, and the characters of each by its number.
 
     A literal that goes over several lines is published in single quotes, which would not parse.

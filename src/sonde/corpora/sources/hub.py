@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.decode import is_usable
 from sonde.corpora.engine.select import SPLIT_OF
-from sonde.corpora.engine.walk import language_of_path
+from sonde.corpora.engine.walk import find_path_language
 from sonde.languages import LANGUAGES
 
 
@@ -46,7 +46,7 @@ class ColumnMap:
     licence: str = ""
     split: str = ""
 
-    def needed(self) -> frozenset[str]:
+    def required_columns(self) -> frozenset[str]:
         """Columns by which the kind is recognised."""
         return frozenset(filter(None, (self.code, self.language, self.repository, self.path)))
 
@@ -136,14 +136,16 @@ def column_map(corpus: str, columns: Iterable[str]) -> ColumnMap:
     """
     found = frozenset(columns)
     for mapping in COLUMN_MAPS:
-        if mapping.needed() <= found:
+        if mapping.required_columns() <= found:
             return mapping
     if {"filepath", "license"} <= found:
         raise InputError(
             f"corpus {corpus!r}: this is a list of file paths without code (column 'content' is missing); "
             "add the files' text as 'content', or use local:DIR on the unpacked ETH Py150 corpus"
         )
-    known = "; ".join(f"{mapping.kind}: {', '.join(sorted(mapping.needed()))}" for mapping in COLUMN_MAPS)
+    known = "; ".join(
+        f"{mapping.kind}: {', '.join(sorted(mapping.required_columns()))}" for mapping in COLUMN_MAPS
+    )
     raise InputError(
         f"corpus {corpus!r}: no column map fits the columns {sorted(found)}; name them, as in "
         f"hub:NAME?text=COLUMN&language=COLUMN; known: {known}"
@@ -250,7 +252,7 @@ class Hub:
     they were published with.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one file a row, splits by name and rows in order.
 
         Raises:
@@ -290,7 +292,7 @@ def _language(row: Mapping[str, Any], mapping: ColumnMap, known: Mapping[str, st
     """Return the public name of a row's language; None where it is not wanted."""
     if mapping.only or mapping.language:
         return known.get((mapping.only or str(row.get(mapping.language) or "")).casefold())
-    by_suffix = language_of_path(str(row.get(mapping.path) or "")) if mapping.path else None
+    by_suffix = find_path_language(str(row.get(mapping.path) or "")) if mapping.path else None
     if by_suffix is None and len(known) == 1:
         (by_suffix,) = known
     return known.get(by_suffix or "")

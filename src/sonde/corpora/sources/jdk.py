@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sonde.base.errors import InputError
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.releases import read_library
 from sonde.corpora.engine.walk import suffix_table
 
@@ -55,7 +55,7 @@ class JavaLibrary:
     modules' own descriptions, are left out.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the archive's files, read in place: nothing is unpacked.
 
         Raises:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.corpora.engine.corpus import Intake, SourceFile, Tag, check_day
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile, Tag, check_day
 from sonde.corpora.engine.decode import is_unicode, is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, named_file, not_json
 from sonde.languages import LANGUAGES
@@ -100,7 +100,7 @@ class JsonLines:
     ``date`` (``2024-12-31``) is when the code was written, and only read where that is asked for.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one file a line, in the file's order; its path is ``path#id``, or the id alone.
 
         Raises:
@@ -110,7 +110,9 @@ class JsonLines:
         """
         return _lines(argument, languages, intake, dated=False)
 
-    def dated_files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def dated_files(
+        self, argument: str, languages: tuple[str, ...], intake: SkipCounter
+    ) -> Iterator[SourceFile]:
         """The same, each line as old as its ``date``.
 
         Raises:
@@ -120,7 +122,9 @@ class JsonLines:
         return _lines(argument, languages, intake, dated=True)
 
 
-def _lines(argument: str, languages: tuple[str, ...], intake: Intake, *, dated: bool) -> Iterator[SourceFile]:
+def _lines(
+    argument: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
+) -> Iterator[SourceFile]:
     path = named_file("jsonl", argument)
     known = LANGUAGES.names()
     for name in languages:

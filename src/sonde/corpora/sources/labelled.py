@@ -7,14 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sonde.corpora.engine.corpus import Given, Intake, SourceFile, Tag
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile, Tag
 from sonde.corpora.engine.decode import is_usable
 from sonde.corpora.engine.label_columns import LabelColumns, TableQuery
 from sonde.corpora.engine.tables import named_file, open_table
 from sonde.languages import LANGUAGES
 
 if TYPE_CHECKING:
-    from sonde.corpora.engine.user_labels import LabelledTable, LabelledText, OwnClass, PlaceLabel
+    from sonde.corpora.engine.user_labels import LabelledTable, LabelledText, SpanLabel, UserClass
 
 _TASKS = {"text": "labelled", "span": "labelled_spans", "pair": "labelled_pairs"}
 """The task that takes the labels, by what a row labels."""
@@ -30,7 +30,7 @@ _TEXT = "text"
 _TRIED = 50
 
 
-class OwnTable:
+class UserTable:
     """`labelled:FILE[?text=code&label=y&split=s&group=repo&id=i&language=l&text_b=b&start=s&end=e&kind=k]`.
 
     One row a labelled text; the query says which column is what. Without it these are ``code`` and
@@ -52,10 +52,10 @@ class OwnTable:
             UsageError: The query is none.
             InputError: There is no such file, or it lacks a column.
         """
-        _, columns = _opened(argument)
-        return (_TASKS[columns.about],)
+        _, columns = _open_table(argument)
+        return (_TASKS[columns.target],)
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one single-function file a text, in the order of the first rows; its path is ``name#id``.
 
         Raises:
@@ -63,12 +63,12 @@ class OwnTable:
             InputError: The file cannot be read, lacks a column, or holds no label that could be learned.
         """
         # Imported here, so that a list of corpora waits for no table library.
-        from sonde.corpora.engine.user_labels import LabelledTable, own_classes
+        from sonde.corpora.engine.user_labels import LabelledTable, build_user_classes
 
-        path, columns = _opened(argument)
+        path, columns = _open_table(argument)
         corpus = f"labelled:{argument}"
         table = LabelledTable(lambda: open_table(path, corpus), columns, corpus, intake)
-        classes = own_classes(table.labels["label"], columns.kind, corpus)
+        classes = build_user_classes(table.labels["label"], columns.kind, corpus)
         constant = _language(table, columns, languages) if not columns.language else ""
         known = {name.casefold(): name for name in LANGUAGES.names()}
         for text in table.texts():
@@ -77,24 +77,24 @@ class OwnTable:
             if language is None or (languages and language not in languages):
                 intake.note("another language", name)
                 continue
-            labels = [(one, own) for one in text.labels if (own := classes.of(one.label))]
+            labels = [(one, own) for one in text.labels if (own := classes.find(one.label))]
             if len(labels) < len(text.labels):
                 intake.note("class of fewer than 5 rows", name)
-            file = _file(text, name, language, labels, columns.about)
+            file = _file(text, name, language, labels, columns.target)
             if file.given and is_usable(file.text, name, intake):
                 yield file
 
 
-def _opened(argument: str) -> tuple[Path, LabelColumns]:
+def _open_table(argument: str) -> tuple[Path, LabelColumns]:
     """The file and its columns."""
     location, _, query = argument.partition("?")
-    corpus, wanted = f"labelled:{argument}", TableQuery.of(argument, query)
+    corpus, wanted = f"labelled:{argument}", TableQuery.parse(argument, query)
     path = named_file("labelled", argument, location)
     return path, wanted.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names())
 
 
 def _file(
-    text: LabelledText, name: str, language: str, labels: Sequence[tuple[PlaceLabel, OwnClass]], about: str
+    text: LabelledText, name: str, language: str, labels: Sequence[tuple[SpanLabel, UserClass]], about: str
 ) -> SourceFile:
     whole = text.text + _BETWEEN + text.other if about == "pair" else text.text
     other = (len(text.text) + len(_BETWEEN), len(whole)) if about == "pair" else (-1, -1)
@@ -131,16 +131,16 @@ def _language(table: LabelledTable, columns: LabelColumns, languages: tuple[str,
         return columns.every_language or languages[0]
     count = table.count
     tried = [text.text for text in islice(table.texts(), 0, None, max(1, count // _TRIED))]
-    worth = {name: _parsed(tried, name) for name in LANGUAGES.names() if name != _TEXT}
+    worth = {name: _count_parsable(tried, name) for name in LANGUAGES.names() if name != _TEXT}
     best = max(worth, key=lambda name: worth[name])
     return best if 2 * worth[best][0] >= len(tried) else _TEXT
 
 
-def _parsed(texts: Sequence[str], name: str) -> tuple[int, int]:
+def _count_parsable(texts: Sequence[str], name: str) -> tuple[int, int]:
     """How many texts parse in a language, and how many of them hold a function."""
     language = LANGUAGES.load(name)
     whole = [text for text in texts if not language.parse(text).has_error]
     return len(whole), sum(bool(language.functions(text)) for text in whole)
 
 
-source = OwnTable()
+source = UserTable()

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.corpus import Intake, Packages, SourceFile, holds_projects, is_project
+from sonde.corpora.engine.corpus import Packages, SkipCounter, SourceFile, holds_projects, is_project
 from sonde.corpora.engine.decode import read_text
 from sonde.corpora.engine.licences import copyright_licence
 from sonde.corpora.engine.walk import (
@@ -17,9 +17,9 @@ from sonde.corpora.engine.walk import (
     GENERATED_PATH,
     NOT_SOURCE,
     VENDORED,
-    is_written,
-    language_of,
-    note_unread,
+    count_unread_files,
+    find_language,
+    is_handwritten,
     suffix_table,
     walk,
 )
@@ -27,7 +27,7 @@ from sonde.corpora.engine.walk import (
 _CACHE = "__pycache__"
 
 
-def _is_left_out(root: Path, intake: Intake, path: str) -> bool:
+def _is_excluded_folder(root: Path, intake: SkipCounter, path: str) -> bool:
     """Return whether a folder holds what nobody wrote for the project, and count it.
 
     A package may be called ``build``, the folder of a project's builds not.
@@ -55,7 +55,7 @@ class Local:
     was generated or minified, unless it is the one FILE. Tests are code too and stay.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the folder's files, sorted by folder and name.
 
         Raises:
@@ -72,16 +72,16 @@ class Local:
             paths, named = [root.name], True
             root = root.absolute().parent
         else:
-            found, named = [*walk(root, intake, partial(_is_left_out, root, intake))], False
-            note_unread(found, languages, intake)
-            paths = [path for path in found if language_of(path, table)]
+            found, named = [*walk(root, intake, partial(_is_excluded_folder, root, intake))], False
+            count_unread_files(found, languages, intake)
+            paths = [path for path in found if find_language(path, table)]
         name = root.resolve().name
-        packages = None if holds_projects(root) else Packages.of(paths)
+        packages = None if holds_projects(root) else Packages.from_paths(paths)
         licences: dict[str, str] = {}
         for path in paths:
             text = read_text(root / path, path, intake)
-            language = language_of(path, table)
-            if text is None or language is None or not (named or is_written(path, text, intake)):
+            language = find_language(path, table)
+            if text is None or language is None or not (named or is_handwritten(path, text, intake)):
                 continue
             if packages is None:
                 parts = PurePosixPath(path).parts

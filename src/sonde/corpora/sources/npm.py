@@ -14,10 +14,17 @@ from urllib.parse import quote, urljoin
 
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.corpus import Intake, utc_day
+from sonde.corpora.engine.corpus import SkipCounter, parse_utc_day
 from sonde.corpora.engine.decode import read_document
-from sonde.corpora.engine.releases import Archive, Member, ReleaseSource, fetch, get, read_described
-from sonde.corpora.engine.walk import BUILT, GENERATED_PATH, is_written
+from sonde.corpora.engine.releases import (
+    Archive,
+    Member,
+    ReleaseSource,
+    download_archive,
+    http_get,
+    read_metadata_file,
+)
+from sonde.corpora.engine.walk import BUILT, GENERATED_PATH, is_handwritten
 
 _PUBLIC = "https://registry.npmjs.org"
 
@@ -42,17 +49,17 @@ class Npm(ReleaseSource):
     example = "express@4.19.2"
     setting = "npm's registry"
 
-    def bring(self, name: str, version: str, folder: Path) -> None:
+    def download(self, name: str, version: str, folder: Path) -> None:
         """Fetch the tarball as the registry lists it.
 
         Raises:
             InputError: See `ReleaseSource.bring`; or the registry promises no SHA-512 of it.
         """
         corpus = f"corpus 'npm:{name}@{version}'"
-        told = self._told(name)
+        told = self._fetch_record(name)
         try:
             listed = told["versions"][version]["dist"]
-            address = urljoin(_page_of(name), listed["tarball"])
+            address = urljoin(_registry_address(name), listed["tarball"])
         except _NOT_SAID:
             raise InputError(f"{corpus}: no such release; `npm view {name} versions` lists them") from None
         try:
@@ -63,19 +70,19 @@ class Npm(ReleaseSource):
         if len(promised) != hashlib.sha512().digest_size:
             raise InputError(f"{corpus}: the registry promises no sha512 to check it by")
         archive = f"{name.rpartition('/')[2]}-{version}.tgz"
-        fetch(Archive(archive, address, self.setting, promised.hex(), "sha512"), folder)
+        download_archive(Archive(archive, address, self.setting, promised.hex(), "sha512"), folder)
 
     def upload_day(self, name: str, version: str) -> str:
         """The day of a release by the registry's ``time``; empty where it does not say."""
         try:
-            return utc_day(self._told(name)["time"][version])
+            return parse_utc_day(self._fetch_record(name)["time"][version])
         except _NOT_SAID:
             return ""
 
     def licence(self, archive: Path) -> str:
         """The licence that ``package.json`` names, in the forms it had before there were expressions too."""
         try:
-            told = json.loads(read_described(archive, ("package.json",)))
+            told = json.loads(read_metadata_file(archive, ("package.json",)))
             given = told.get("license") or told.get("licenses")
         except _NOT_SAID:
             return ""
@@ -83,30 +90,30 @@ class Npm(ReleaseSource):
         named = [cast("dict[str, Any]", one).get("type") if isinstance(one, dict) else one for one in listed]
         return " OR ".join(one for one in named if isinstance(one, str))
 
-    def members(self, archive: Path, table: dict[str, str], intake: Intake) -> Iterator[Member]:
+    def members(self, archive: Path, table: dict[str, str], intake: SkipCounter) -> Iterator[Member]:
         """The source files that somebody wrote for this package."""
         for path, text, language in super().members(archive, table, intake):
             path = path.partition("/")[2] or path
             parts = PurePosixPath(path).parts
             if not BUILT.isdisjoint(parts[:-1]):
                 intake.note(GENERATED_PATH, path)
-            elif is_written(path, text, intake):
+            elif is_handwritten(path, text, intake):
                 yield path, text, language
 
-    def _told(self, name: str) -> Any:
+    def _fetch_record(self, name: str) -> Any:
         """What the registry says of a package.
 
         Raises:
             InputError: It cannot be reached, or answers something else.
         """
-        page = _page_of(name)
+        page = _registry_address(name)
         try:
-            return json.loads(get(page, self.setting))
+            return json.loads(http_get(page, self.setting))
         except (ValueError, RecursionError):
             raise InputError(f"{page} answers no JSON; check {self.setting}") from None
 
 
-def _page_of(name: str) -> str:
+def _registry_address(name: str) -> str:
     """Address of what the registry says of a package: a scope may have a registry of its own."""
     own = _settings()
     scoped = own.get(f"{name.partition('/')[0]}:registry") if "/" in name else None

@@ -20,14 +20,14 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from sonde.base.errors import InputError
-from sonde.corpora.engine.corpus import utc_day
+from sonde.corpora.engine.corpus import parse_utc_day
 from sonde.corpora.engine.releases import (
     Archive,
     ReleaseSource,
-    fetch,
-    get,
-    licence_of,
+    download_archive,
+    http_get,
     normalise,
+    parse_licence,
     read_metadata,
 )
 
@@ -81,17 +81,17 @@ def find_source(name: str, version: str) -> Archive | None:
         folder = Path(urlsplit(location).path if location.startswith("file:") else location)
         if folder.is_dir():
             for file in sorted(folder.iterdir()):
-                if _is_source_of(file.name, name, version):
+                if _is_source_archive(file.name, name, version):
                     return Archive(file.name, str(file), SETTING)
     if _without_index():
         return None
-    page = _page_of(name)
+    page = _index_address(name)
     links = _Links()
-    links.feed(get(page, SETTING).decode("utf-8", "replace"))
+    links.feed(http_get(page, SETTING).decode("utf-8", "replace"))
     for link in links.found:
         address, fragment = urldefrag(urljoin(page, link))
         file_name = unquote(urlsplit(address).path.rpartition("/")[2])
-        if _is_source_of(file_name, name, version):
+        if _is_source_archive(file_name, name, version):
             digest = fragment.removeprefix("sha256=") if "sha256=" in fragment else ""
             return Archive(file_name, address, SETTING, digest)
     return None
@@ -113,15 +113,17 @@ def upload_day(name: str, version: str) -> str:
     if _without_index():
         return ""
     try:
-        told = json.loads(get(_page_of(name), SETTING, accept=_AS_JSON))
-        times = [file["upload-time"] for file in told["files"] if _is_of(file["filename"], version)]
-        return min(map(utc_day, times))
+        told = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
+        times = [
+            file["upload-time"] for file in told["files"] if _belongs_to_release(file["filename"], version)
+        ]
+        return min(map(parse_utc_day, times))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         # Another form of page, or a release without times or files.
         return ""
 
 
-def _is_of(file_name: str, version: str) -> bool:
+def _belongs_to_release(file_name: str, version: str) -> bool:
     """Whether a file of a distribution's page is of one release."""
     parse = parse_wheel_filename if file_name.endswith(".whl") else parse_sdist_filename
     try:
@@ -134,12 +136,12 @@ def _without_index() -> bool:
     return pip_setting("no-index").lower() in ("1", "true", "yes", "on")
 
 
-def _page_of(name: str) -> str:
+def _index_address(name: str) -> str:
     """Address of a distribution's page in the index that pip would ask."""
     return f"{(pip_setting('index-url') or _PYPI).rstrip('/')}/{name}/"
 
 
-def _is_source_of(file_name: str, name: str, version: str) -> bool:
+def _is_source_archive(file_name: str, name: str, version: str) -> bool:
     for suffix in _SUFFIXES:
         stem = file_name.removesuffix(suffix)
         if stem != file_name:
@@ -168,7 +170,7 @@ class PyPI(ReleaseSource):
         """See `sonde.corpora.engine.releases.normalise`."""
         return normalise(name)
 
-    def bring(self, name: str, version: str, folder: Path) -> None:
+    def download(self, name: str, version: str, folder: Path) -> None:
         """Have pip put the wheel into a folder, else fetch the source archive.
 
         Raises:
@@ -179,7 +181,7 @@ class PyPI(ReleaseSource):
             archive = find_source(name, version)
             if archive is None:
                 raise InputError(f"corpus 'pypi:{name}=={version}': no such release; pip says: {trouble}")
-            fetch(archive, folder)
+            download_archive(archive, folder)
 
     def upload_day(self, name: str, version: str) -> str:
         """See `sonde.corpora.sources.pypi.upload_day`."""
@@ -187,7 +189,7 @@ class PyPI(ReleaseSource):
 
     def licence(self, archive: Path) -> str:
         """The licence that the core metadata name."""
-        return licence_of(read_metadata(archive))
+        return parse_licence(read_metadata(archive))
 
 
 def _download_wheel(name: str, version: str, folder: Path) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora.engine.corpus import Intake, SourceFile
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.decode import read_text
-from sonde.corpora.engine.walk import NOT_SOURCE, TEST_FOLDERS, language_of, suffix_table, walk
+from sonde.corpora.engine.walk import NOT_SOURCE, TEST_FOLDERS, find_language, suffix_table, walk
 
 _LEFT_OUT = NOT_SOURCE | TEST_FOLDERS | {"lib2to3", "idlelib"}
 
@@ -22,7 +22,7 @@ def _skip(path: str) -> bool:
 class StandardLibrary:
     """`stdlib`: cluster and repository are the top-level module or package."""
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield the library's files, read as text and never imported.
 
         Raises:
@@ -38,7 +38,7 @@ class StandardLibrary:
             )
         table = suffix_table(languages)
         for path in walk(root, intake, _skip):
-            language = language_of(path, table)
+            language = find_language(path, table)
             text = read_text(root / path, path, intake) if language else None
             if language is None or text is None:
                 continue

@@ -10,11 +10,11 @@ from sonde.base.registry import Registry
 from sonde.corpora import Item
 from sonde.tasks import Task
 
-__all__ = ["FORMATS", "FileFormat", "Labelled"]
+__all__ = ["FORMATS", "FileFormat", "LabelledItem"]
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledItem:
     """An input with the rows of its labels.
 
     Attributes:
@@ -42,7 +42,7 @@ class FileFormat(Protocol):
         """Whether it holds all labels of an item together: items are chosen then, and no class balanced."""
         ...
 
-    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+    def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
         """The whole content of the file, in the order of the entries."""
         ...
 

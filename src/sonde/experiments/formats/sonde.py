@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sonde.base.fingerprint import fingerprint
-from sonde.experiments.formats import Labelled
+from sonde.experiments.formats import LabelledItem
 from sonde.tasks import Task
 
 _PLACES = ("start", "end", "label", "value")
@@ -22,21 +22,21 @@ class SondeForm:
     tasks: tuple[str, ...] = ()
     whole = False
 
-    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+    def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
         """One line a row of labels."""
-        return json_lines(label_rows(task, entries))
+        return to_json_lines(build_label_rows(task, entries))
 
 
-def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+def to_json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
     """One object a line."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def label_rows(task: Task, entries: Iterable[Labelled]) -> Iterator[dict[str, Any]]:
+def build_label_rows(task: Task, entries: Iterable[LabelledItem]) -> Iterator[dict[str, Any]]:
     """What the lines hold."""
     for entry in entries:
         for row in entry.rows:
-            line = _row(task, entry, row)
+            line = _build_row(task, entry, row)
             item = entry.item
             if entry.split:
                 yield {**line, "split": entry.split, "text": item.text}
@@ -44,7 +44,7 @@ def label_rows(task: Task, entries: Iterable[Labelled]) -> Iterator[dict[str, An
                 yield {"id": line.pop("id"), "path": item.path, "name": item.name, "line": item.line, **line}
 
 
-def _row(task: Task, entry: Labelled, row: Mapping[str, Any]) -> dict[str, Any]:
+def _build_row(task: Task, entry: LabelledItem, row: Mapping[str, Any]) -> dict[str, Any]:
     item = entry.item
     line = {"id": item.identifier or item.item_id, "label": row["label"], "value": row["value"]}
     if task.target in ("item", "mutation"):

@@ -23,22 +23,22 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.components import facet_of
+from sonde.languages.engine.components import get_facet
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.names import Locals
-from sonde.languages.engine.text import EncodedText, Kept
+from sonde.languages.engine.text import EncodedText, TextCache
 from sonde.languages.engine.tokens import ParsedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
-_DEFINED = frozenset(("parameter", "variable", "expression", "assigned", "again"))
+_DEFINITION_KINDS = frozenset(("parameter", "variable", "expression", "assigned", "again"))
 """Kinds of definitions whose names count as variables: parameters and targets of assignments."""
 
 
-_PLACES = _DEFINED | {"deleted"}
+_OCCURRENCE_KINDS = _DEFINITION_KINDS | {"deleted"}
 """Kinds of definitions that are occurrences of a variable; all other occurrences are references."""
 
 
-class Spot(NamedTuple):
+class CodeSpan(NamedTuple):
     """A span of a text, in characters, with its surface."""
 
     start: int
@@ -47,7 +47,7 @@ class Spot(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnVariables:
+class FunctionVariables:
     """The variables that a function defines.
 
     Attributes:
@@ -57,17 +57,17 @@ class OwnVariables:
     """
 
     names: tuple[str, ...]
-    uses: tuple[Spot, ...]
-    places: tuple[Spot, ...]
+    uses: tuple[CodeSpan, ...]
+    places: tuple[CodeSpan, ...]
 
 
 class Operation(NamedTuple):
     """A binary operator with its operands; ``operator.surface`` has a single space between words."""
 
-    operator: Spot
-    left: Spot
-    right: Spot
-    chained: bool
+    operator: CodeSpan
+    left: CodeSpan
+    right: CodeSpan
+    in_chain: bool
 
     @property
     def start(self) -> int:
@@ -81,7 +81,7 @@ class Operation(NamedTuple):
 
 
 @runtime_checkable
-class Bugs(Protocol):
+class BugSites(Protocol):
     """The facet ``bugs`` of a language: sites where bugs may be inserted."""
 
     @property
@@ -104,11 +104,11 @@ class Bugs(Protocol):
         """Return the exception types to predict; empty if the language has no such task."""
         ...
 
-    def variables(self, text: str) -> OwnVariables:
+    def variables(self, text: str) -> FunctionVariables:
         """Return the variables that a function defines."""
         ...
 
-    def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
+    def replacements(self, text: str, use: CodeSpan) -> tuple[str, ...]:
         """Return the function's other variables that may be read at a use, sorted."""
         ...
 
@@ -116,11 +116,11 @@ class Bugs(Protocol):
         """List the binary operators of `rows` with their operands, in text order."""
         ...
 
-    def caught(self, text: str) -> tuple[Spot, ...]:
+    def caught_exceptions(self, text: str) -> tuple[CodeSpan, ...]:
         """List the names of `exceptions` in handlers, in text order."""
         ...
 
-    def undocumented(self, text: str) -> str:
+    def remove_documentation(self, text: str) -> str:
         """Remove the documentation inside a function."""
         ...
 
@@ -129,7 +129,7 @@ class Bugs(Protocol):
         ...
 
 
-class QueryBugs:
+class QueryBugSites:
     """A `BugSites` by a folder's ``bugs.scm`` and ``bugs.toml``.
 
     Args:
@@ -138,67 +138,69 @@ class QueryBugs:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        self._raw = language.table("bugs")
-        self._captured = Kept(self._capture)
-        self._variables = Kept(self._find_variables)
-        self._operations = Kept(self._find_operations)
+        self._table = language.table("bugs")
+        self._captured = TextCache(self._capture)
+        self._variables = TextCache(self._find_variables)
+        self._operations = TextCache(self._find_operations)
 
     @property
     def version(self) -> str:
         """Return the version, which is raised when a result changes."""
-        return str(self._raw.get("version", 1))
+        return str(self._table.get("version", 1))
 
     @cached_property
     def rows(self) -> Mapping[str, tuple[str, ...]]:
         """Return, for each operator, the others of its row."""
         return {
-            operator: tuple(other for other in row if other != operator)
-            for row in self._raw.get("rows", ())
+            operator: tuple(candidate for candidate in row if candidate != operator)
+            for row in self._table.get("rows", ())
             for operator in row
         }
 
     @cached_property
     def swappable(self) -> frozenset[str]:
         """Return the operators for which swapping the operands changes the value."""
-        return frozenset(self._raw.get("swappable", ()))
+        return frozenset(self._table.get("swappable", ()))
 
     @cached_property
     def exceptions(self) -> tuple[str, ...]:
         """Return the exception types to predict."""
-        return tuple(self._raw.get("exceptions", ()))
+        return tuple(self._table.get("exceptions", ()))
 
-    def variables(self, text: str) -> OwnVariables:
+    def variables(self, text: str) -> FunctionVariables:
         """Return the variables that a function defines."""
         return self._variables(text)
 
-    def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
+    def replacements(self, text: str, use: CodeSpan) -> tuple[str, ...]:
         """Return the function's other variables that may be read at a use."""
-        seen = facet_of(self._language.name, "flow", Flow).visible(text, use.start)
-        return tuple(name for name in self.variables(text).names if name != use.surface and name in seen)
+        visible_names = get_facet(self._language.name, "flow", Flow).visible_names(text, use.start)
+        return tuple(
+            name for name in self.variables(text).names if name != use.surface and name in visible_names
+        )
 
     def operations(self, text: str) -> tuple[Operation, ...]:
         """List the binary operators of `rows` with their operands."""
         return self._operations(text)
 
-    def caught(self, text: str) -> tuple[Spot, ...]:
+    def caught_exceptions(self, text: str) -> tuple[CodeSpan, ...]:
         """List the names of `exceptions` in handlers."""
         source = self._language.syntax(text)[0]
-        caught = sorted(_spot(node, source) for node in self._captured(text).get("caught", ()))
-        return tuple(spot for spot in caught if spot.surface in self.exceptions)
+        spans = sorted(_build_span(node, source) for node in self._captured(text).get("caught", ()))
+        return tuple(span for span in spans if span.surface in self.exceptions)
 
-    def undocumented(self, text: str) -> str:
+    def remove_documentation(self, text: str) -> str:
         """Remove the documentation of the first definition in a function."""
         source = self._language.syntax(text)[0]
-        found = self._captured(text).get("documentation", ())
-        for node in sorted(found, key=lambda node: node.start_byte)[:1]:
-            following = node.next_named_sibling
-            start = source.at(node.start_byte)
-            behind = following
-            while behind is not None and behind.is_extra:
-                behind = behind.next_named_sibling
-            if following is not None and behind is not None:
-                return text[:start] + text[source.at(following.start_byte) :]
-            return text[:start] + self._raw["empty_body"] + text[source.at(node.end_byte) :]
+        nodes = self._captured(text).get("documentation", ())
+        for node in sorted(nodes, key=lambda node: node.start_byte)[:1]:
+            next_node = node.next_named_sibling
+            start = source.to_character(node.start_byte)
+            next_statement = next_node
+            while next_statement is not None and next_statement.is_extra:
+                next_statement = next_statement.next_named_sibling
+            if next_node is not None and next_statement is not None:
+                return text[:start] + text[source.to_character(next_node.start_byte) :]
+            return text[:start] + self._table["empty_body"] + text[source.to_character(node.end_byte) :]
         return text
 
     def parses(self, text: str) -> bool:
@@ -209,13 +211,15 @@ class QueryBugs:
         root = self._language.syntax(text)[1].root_node
         return dict(self._language.grammar.captures("bugs", root))
 
-    def _literals(self, text: str) -> list[Spot]:
+    def _literals(self, text: str) -> list[CodeSpan]:
         """List the literals that may contain code, in text order."""
         source = self._language.syntax(text)[0]
-        return sorted(_spot(node, source) for node in self._captured(text).get("string", ()))
+        return sorted(_build_span(node, source) for node in self._captured(text).get("string", ()))
 
-    def _find_variables(self, text: str) -> OwnVariables:
-        return _variables(self._language.reading(text), self._language.locals(text), self._literals(text))
+    def _find_variables(self, text: str) -> FunctionVariables:
+        return _collect_variables(
+            self._language.reading(text), self._language.locals(text), self._literals(text)
+        )
 
     def _find_operations(self, text: str) -> tuple[Operation, ...]:
         source, literals = self._language.syntax(text)[0], self._literals(text)
@@ -223,54 +227,63 @@ class QueryBugs:
             sorted(
                 operation
                 for node in self._captured(text).get("operation", ())
-                for operation in _operations(node, source)
-                if operation.operator.surface in self.rows and not _inside(operation.operator, literals)
+                for operation in _split_operations(node, source)
+                if operation.operator.surface in self.rows
+                and not _is_in_literal(operation.operator, literals)
             )
         )
 
 
-def _operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[Operation]:
+def _split_operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[Operation]:
     """Yield each operator of a node with the operands before and after it."""
     children = [child for child in node.children if not child.is_extra]
-    for place in range(1, len(children) - 1, 2):
-        left, operator, right = children[place - 1 : place + 2]
-        sign = _spot(operator, source)
+    for index in range(1, len(children) - 1, 2):
+        left, operator, right = children[index - 1 : index + 2]
+        symbol = _build_span(operator, source)
         yield Operation(
-            Spot(sign.start, sign.end, " ".join(sign.surface.split())),
-            _spot(left, source),
-            _spot(right, source),
-            chained=len(children) > 3,
+            CodeSpan(symbol.start, symbol.end, " ".join(symbol.surface.split())),
+            _build_span(left, source),
+            _build_span(right, source),
+            in_chain=len(children) > 3,
         )
 
 
-def _spot(node: tree_sitter.Node, source: EncodedText) -> Spot:
-    start, end = source.at(node.start_byte), source.at(node.end_byte)
-    return Spot(start, end, source.text[start:end])
+def _build_span(node: tree_sitter.Node, source: EncodedText) -> CodeSpan:
+    start, end = source.to_character(node.start_byte), source.to_character(node.end_byte)
+    return CodeSpan(start, end, source.text[start:end])
 
 
-def _variables(reading: ParsedText, held: Locals, literals: list[Spot]) -> OwnVariables:
+def _collect_variables(
+    parsed_text: ParsedText, bindings: Locals, literals: list[CodeSpan]
+) -> FunctionVariables:
     """Collect the variables that the text defines, with all their occurrences, visible or not."""
-    outer = {name for scope in held.scopes for name in scope.declared}
-    kinds = {node.start_byte: kind for node, kind in held.definitions}
-    names = {reading.text(node) for node, kind in held.definitions if kind in _DEFINED} - outer
-    places: list[tuple[int, Spot]] = []
-    for node, how in held.references:
+    outer_names = {name for scope in bindings.scopes for name in scope.outer_names}
+    kinds = {node.start_byte: kind for node, kind in bindings.definitions}
+    names = {
+        parsed_text.text(node) for node, kind in bindings.definitions if kind in _DEFINITION_KINDS
+    } - outer_names
+    occurrences: list[tuple[int, CodeSpan]] = []
+    for node, reference_kind in bindings.references:
         byte = node.start_byte
-        if not how and kinds.get(byte, "deleted") in _PLACES and (name := reading.text(node)) in names:
-            one = Spot(*reading.span(node), name)
-            if not _inside(one, literals):
-                places.append((byte, one))
-    return OwnVariables(
+        if (
+            not reference_kind
+            and kinds.get(byte, "deleted") in _OCCURRENCE_KINDS
+            and (name := parsed_text.text(node)) in names
+        ):
+            span = CodeSpan(*parsed_text.span(node), name)
+            if not _is_in_literal(span, literals):
+                occurrences.append((byte, span))
+    return FunctionVariables(
         names=tuple(sorted(names)),
-        uses=tuple(one for byte, one in places if byte not in kinds and byte not in held.written),
-        places=tuple(one for _, one in places),
+        uses=tuple(span for byte, span in occurrences if byte not in kinds and byte not in bindings.written),
+        places=tuple(span for _, span in occurrences),
     )
 
 
-def _inside(spot: Spot, literals: list[Spot]) -> bool:
-    return any(literal.start < spot.start < literal.end for literal in literals)
+def _is_in_literal(span: CodeSpan, literals: list[CodeSpan]) -> bool:
+    return any(literal.start < span.start < literal.end for literal in literals)
 
 
-def facet(language: TreeSitterLanguage) -> QueryBugs:
+def facet(language: TreeSitterLanguage) -> QueryBugSites:
     """Build the facet ``bugs``, or ``misuse`` for a language that has only `locals.scm`."""
-    return QueryBugs(language)
+    return QueryBugSites(language)

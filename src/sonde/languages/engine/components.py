@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
-from sonde.base.plugins import offered
+from sonde.base.plugins import find_entry_points
 from sonde.base.registry import Registry
 from sonde.languages.engine.grammar import has_grammar
 
@@ -23,7 +23,7 @@ F = TypeVar("F")
 LANGUAGE_PACKAGE = "sonde.languages"
 
 
-BY_QUERY: Mapping[str, tuple[str, tuple[str, ...]]] = {
+QUERY_FACETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tokens": ("sonde.languages.engine.metrics", ()),
     "edits": ("sonde.languages.engine.edits", ()),
     "keywords": ("sonde.languages.engine.edits", ("edits.toml",)),
@@ -47,11 +47,11 @@ ones of which need more files.
 """
 
 
-ADDED = "sonde.facets"
+ENTRY_POINT_GROUP = "sonde.facets"
 """Entry point group for facets that a package adds to an existing language, named ``<language>.<facet>``."""
 
 
-def facet_of(language: str, name: str, protocol: type[F]) -> F:
+def get_facet(language: str, name: str, protocol: type[F]) -> F:
     """Return a facet of a language.
 
     The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
@@ -68,47 +68,51 @@ def facet_of(language: str, name: str, protocol: type[F]) -> F:
         UnknownNameError: No language has this name.
         UsageError: The language does not have this facet; the message names those that do.
     """
-    found: F = _checked(language, name, protocol)
-    return found
+    facet: F = _get_checked_facet(language, name, protocol)
+    return facet
 
 
 @functools.cache
-def _checked(language: str, name: str, protocol: type[Any]) -> Any:
+def _get_checked_facet(language: str, name: str, protocol: type[Any]) -> Any:
     """Return a facet after checking it against its protocol, once, since facets are fetched per function."""
-    found = _facet(language, name)
-    if not isinstance(found, protocol):
+    facet = _load_facet(language, name)
+    if not isinstance(facet, protocol):
         raise TypeError(f"facet {name!r} of {language!r} does not answer {protocol.__name__}")
-    return found
+    return facet
 
 
 @functools.cache
 def has_facet(language: str, name: str) -> bool:
     """Return whether a language has a facet, without importing it."""
-    return bool(_module(language, name))
+    return bool(_find_module(language, name))
 
 
-def _module(language: str, name: str) -> str:
+def _find_module(language: str, name: str) -> str:
     """Find the module that defines a facet: the language's own, a plugin's or the shared one; "" if none."""
-    package = _languages().module_name(language)
+    package = _get_registry().module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
-    added = offered(ADDED).get(f"{language}.{name}")
-    if added is not None:
-        return added.module
-    module, needed = BY_QUERY.get(name, ("", ()))
-    by_query = module and has_grammar(package) and all((files(package) / file).is_file() for file in needed)
-    return module if by_query else ""
+    entry_point = find_entry_points(ENTRY_POINT_GROUP).get(f"{language}.{name}")
+    if entry_point is not None:
+        return entry_point.module
+    module, required_files = QUERY_FACETS.get(name, ("", ()))
+    is_available = (
+        module and has_grammar(package) and all((files(package) / file).is_file() for file in required_files)
+    )
+    return module if is_available else ""
 
 
 @functools.cache
-def _facet(language: str, name: str) -> Any:
-    languages = _languages()
-    of = languages.load(language)
+def _load_facet(language: str, name: str) -> Any:
+    languages = _get_registry()
+    implementation = languages.load(language)
     if not has_facet(language, name):
-        able = ", ".join(other for other in languages.names() if has_facet(other, name)) or "none"
-        raise UsageError(f"language {language!r} has no {name}; languages that have: {able}")
-    return importlib.import_module(_module(language, name)).facet(of)
+        alternatives = (
+            ", ".join(candidate for candidate in languages.names() if has_facet(candidate, name)) or "none"
+        )
+        raise UsageError(f"language {language!r} has no {name}; languages that have: {alternatives}")
+    return importlib.import_module(_find_module(language, name)).facet(implementation)
 
 
-def _languages() -> Registry[Any]:
+def _get_registry() -> Registry[Any]:
     return Registry(LANGUAGE_PACKAGE, "language", "language")

@@ -18,11 +18,11 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.names import Locals, Scope, definitions_of, is_seen, meant
-from sonde.languages.engine.text import Kept
+from sonde.languages.engine.names import Locals, Scope, find_definitions, is_visible, resolve_name
+from sonde.languages.engine.text import TextCache
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
-_PLACES = frozenset(
+_ACCESS_TYPES = frozenset(
     (
         *("subscript", "attribute", "array_access", "field_access", "index_expression", "call"),
         *("selector_expression", "slice_expression", "element_reference", "subscript_expression"),
@@ -33,7 +33,7 @@ _PLACES = frozenset(
 """Targets inside the value of a variable: ``a.b``, ``a[i]``, ``*a``."""
 
 
-_TARGETS = frozenset(
+_TARGET_LISTS = frozenset(
     (
         *("pattern_list", "tuple_pattern", "list_pattern", "as_pattern_target", "var_spec"),
         *("array_pattern", "object_pattern", "list_literal"),
@@ -42,13 +42,13 @@ _TARGETS = frozenset(
 )
 
 
-_SOURCES = frozenset(("array", "object", "array_creation_expression", "right_assignment_list"))
+_SOURCE_LISTS = frozenset(("array", "object", "array_creation_expression", "right_assignment_list"))
 
 
-_LISTS = _TARGETS | _SOURCES | {"expression_list", "tuple", "list"}
+_LISTS = _TARGET_LISTS | _SOURCE_LISTS | {"expression_list", "tuple", "list"}
 
 
-_SPLATS = frozenset(
+_SPLAT_TYPES = frozenset(
     (
         *("list_splat_pattern", "list_splat", "rest_pattern", "spread_element", "rest_assignment"),
         *("splat_argument", "variadic_unpacking"),
@@ -56,10 +56,10 @@ _SPLATS = frozenset(
 )
 
 
-_DEFAULTED = ("assignment_pattern", "object_assignment_pattern")
+_DEFAULT_PATTERNS = ("assignment_pattern", "object_assignment_pattern")
 
 
-_KEYED = ("pair_pattern", "pair")
+_KEY_PAIRS = ("pair_pattern", "pair")
 
 
 class Element(NamedTuple):
@@ -80,7 +80,9 @@ ValueFlow = tuple[tree_sitter.Node, tree_sitter.Node]
 """The node that is written, and a value that goes into it."""
 
 
-def assigned(target: tree_sitter.Node, source: tree_sitter.Node, *, parallel: bool) -> Iterator[ValueFlow]:
+def find_value_flows(
+    target: tree_sitter.Node, source: tree_sitter.Node, *, parallel: bool
+) -> Iterator[ValueFlow]:
     """Yield every element of a target with the values that go into it.
 
     Args:
@@ -91,126 +93,136 @@ def assigned(target: tree_sitter.Node, source: tree_sitter.Node, *, parallel: bo
     """
     while source.type == "assignment" and (value := source.child_by_field_name("right")):
         source = value
-    targets = _elements(target)
+    targets = _split_elements(target)
     if targets is None:
-        yield _leading(target), source
+        yield _find_base_node(target), source
         return
-    sources = _elements(source) if parallel else None
-    pairs = None if sources is None else _pairs(targets, sources)
+    sources = _split_elements(source) if parallel else None
+    pairs = None if sources is None else _pair_elements(targets, sources)
     if pairs is None:
         for element in targets:
             if element.node is not None:
-                yield from assigned(element.node, source, parallel=False)
+                yield from find_value_flows(element.node, source, parallel=False)
         return
     for element, values in pairs:
         for value in values:
             if element.node is not None and value.node is not None:
-                alone = not element.splat and not value.splat
-                yield from assigned(element.node, value.node, parallel=alone)
+                is_parallel = not element.splat and not value.splat
+                yield from find_value_flows(element.node, value.node, parallel=is_parallel)
 
 
-def _leading(node: tree_sitter.Node) -> tree_sitter.Node:
-    while node.type in _PLACES and node.named_children:
+def _find_base_node(node: tree_sitter.Node) -> tree_sitter.Node:
+    while node.type in _ACCESS_TYPES and node.named_children:
         node = node.named_children[0]
     return node
 
 
-def _elements(node: tree_sitter.Node) -> list[Element] | None:
+def _split_elements(node: tree_sitter.Node) -> list[Element] | None:
     """Return the elements of a list, or None if the node is no list."""
     if node.type == "var_spec":
         return [Element(name) for name in node.children_by_field_name("name")]
-    if node.type in _SPLATS:
+    if node.type in _SPLAT_TYPES:
         return [Element(child) for child in node.named_children[:1]]
     if node.type not in _LISTS:
         return None
-    listed, part = list[Element](), list[tree_sitter.Node]()
+    elements, part = list[Element](), list[tree_sitter.Node]()
     for child in node.children:
         if child.type == ",":
-            listed.append(_element(part))
+            elements.append(_build_element(part))
             part = []
         elif (child.is_named and "comment" not in child.type) or child.type == "=>":
             part.append(child)
     if part:
-        listed.append(_element(part))
+        elements.append(_build_element(part))
     # In Go a single call may give several values.
-    return None if node.type == "expression_list" and len(listed) == 1 and not _is_left(node) else listed
+    return (
+        None
+        if node.type == "expression_list" and len(elements) == 1 and not _is_left_side(node)
+        else elements
+    )
 
 
-def _is_left(node: tree_sitter.Node) -> bool:
+def _is_left_side(node: tree_sitter.Node) -> bool:
     return node.parent is not None and node.parent.child_by_field_name("left") == node
 
 
-def _element(part: Sequence[tree_sitter.Node]) -> Element:
+def _build_element(part: Sequence[tree_sitter.Node]) -> Element:
     if not part:
         return Element(None)
     node = part[-1]
     if node.type == "array_element_initializer":
-        return _element([child for child in node.children if child.is_named or child.type == "=>"])
+        return _build_element([child for child in node.children if child.is_named or child.type == "=>"])
     if len(part) > 1:
-        return Element(node, _key(part[0]))
-    if node.type in _SPLATS:
+        return Element(node, _read_key(part[0]))
+    if node.type in _SPLAT_TYPES:
         return Element(node.named_children[0] if node.named_children else None, splat=True)
-    if node.type in _DEFAULTED:
+    if node.type in _DEFAULT_PATTERNS:
         left = node.child_by_field_name("left")
-        key = "" if node.type == "assignment_pattern" or left is None else _key(left)
+        key = "" if node.type == "assignment_pattern" or left is None else _read_key(left)
         return Element(left, key)
-    if node.type in _KEYED:
+    if node.type in _KEY_PAIRS:
         key, value = node.child_by_field_name("key"), node.child_by_field_name("value")
-        inner = value if value is None else _element([value]).node
-        return Element(inner, "" if key is None else _key(key))
+        inner = value if value is None else _build_element([value]).node
+        return Element(inner, "" if key is None else _read_key(key))
     if node.type in ("shorthand_property_identifier", "shorthand_property_identifier_pattern"):
-        return Element(node, _key(node))
+        return Element(node, _read_key(node))
     return Element(node)
 
 
-def _key(node: tree_sitter.Node) -> str:
+def _read_key(node: tree_sitter.Node) -> str:
     return (node.text or b"").decode(errors="replace").strip("'\"")
 
 
-def _pairs(
+def _pair_elements(
     targets: Sequence[Element], sources: Sequence[Element]
 ) -> list[tuple[Element, Sequence[Element]]] | None:
     """Return the values of each target, or None if they cannot be determined."""
     if any(element.key for element in (*targets, *sources)):
-        return _pairs_by_key(targets, sources)
-    spread = next((index for index, element in enumerate(sources) if element.splat), None)
-    rest = next((index for index, element in enumerate(targets) if element.splat), None)
-    if spread is not None:
-        head = spread if rest is None else min(spread, rest)
+        return _pair_elements_by_key(targets, sources)
+    source_splat = next((index for index, element in enumerate(sources) if element.splat), None)
+    target_splat = next((index for index, element in enumerate(targets) if element.splat), None)
+    if source_splat is not None:
+        head = source_splat if target_splat is None else min(source_splat, target_splat)
         tail = [(element, sources[head:]) for element in targets[head:]]
-    elif rest is not None:
-        head, behind = rest, len(targets) - rest - 1
-        end = max(len(sources) - behind, head)
-        tail = [(targets[rest], sources[head:end])]
-        tail += [(one, [value]) for one, value in zip(targets[rest + 1 :], sources[end:], strict=False)]
+    elif target_splat is not None:
+        head, tail_length = target_splat, len(targets) - target_splat - 1
+        end = max(len(sources) - tail_length, head)
+        tail = [(targets[target_splat], sources[head:end])]
+        tail += [
+            (target, [value])
+            for target, value in zip(targets[target_splat + 1 :], sources[end:], strict=False)
+        ]
     else:
         head, tail = len(targets), list[tuple[Element, Sequence[Element]]]()
-    return [*((one, [value]) for one, value in zip(targets[:head], sources[:head], strict=False)), *tail]
+    return [
+        *((target, [value]) for target, value in zip(targets[:head], sources[:head], strict=False)),
+        *tail,
+    ]
 
 
-def _pairs_by_key(
+def _pair_elements_by_key(
     targets: Sequence[Element], sources: Sequence[Element]
 ) -> list[tuple[Element, Sequence[Element]]] | None:
     """Return the values of each target by key, or None if a key is computed or missing."""
     keys = [element.key for element in (*targets, *sources) if not (element.splat and element in targets)]
     if any(not key or key[0] in "[$" for key in keys):
         return None
-    taken = {element.key for element in targets}
+    target_keys = {element.key for element in targets}
     return [
         (target, [value for value in sources if value.key == target.key])
         if not target.splat
-        else (target, [value for value in sources if value.key not in taken])
+        else (target, [value for value in sources if value.key not in target_keys])
         for target in targets
     ]
 
 
-_KINDS = {
+_VARIABLE_KINDS = {
     **dict.fromkeys(("variable", "exception", "pattern", "expression", "assigned"), "local"),
     **{kind: kind for kind in ("parameter", "field")},
 }
 
 
-class VariablePlace(NamedTuple):
+class Occurrence(NamedTuple):
     """The span of an occurrence of a variable, in characters."""
 
     start: int
@@ -232,8 +244,8 @@ class Variable:
     name: str
     kind: str
     scope: int
-    places: tuple[VariablePlace, ...]
-    declaration: VariablePlace
+    places: tuple[Occurrence, ...]
+    declaration: Occurrence
 
 
 @runtime_checkable
@@ -251,33 +263,33 @@ class Flow(Protocol):
         """
         ...
 
-    def visible(self, text: str, at: int) -> frozenset[str]:
+    def visible_names(self, text: str, position: int) -> frozenset[str]:
         """Return the variables that may be read at an identifier's start; none at other positions."""
         ...
 
 
-_HIDING = {"function": "", "type": "", "constant": ""}
+_SHADOWING_KINDS = {"function": "", "type": "", "constant": ""}
 """Kinds of definitions that are no variables but shadow variables of outer scopes."""
 
 
-_KNOWN = frozenset(_KINDS) | {"again", "deleted", "constant"}
+_OCCURRENCE_KINDS = frozenset(_VARIABLE_KINDS) | {"again", "deleted", "constant"}
 """Kinds of definitions whose name may be an occurrence of a variable, unlike functions and types."""
 
 
-Defined = dict[str, tuple[int, str]]
+ScopeDefinitions = dict[str, tuple[int, str]]
 """Definitions of a scope: for each name its first byte and the kind of variable."""
 
 
 @dataclass(slots=True)
-class _Found:
+class _Analysis:
     variables: tuple[Variable, ...]
     owner: list[tuple[int, int]]
     held: Locals
-    names: defaultdict[int, Defined]
+    names: defaultdict[int, ScopeDefinitions]
     """Definitions of each scope; a name that only shadows a variable has the kind ""."""
 
 
-class FlowOf:
+class QueryFlow:
     """A `Flow` by the queries of a language's folder.
 
     Args:
@@ -286,98 +298,103 @@ class FlowOf:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
-        self._ordered = language.settings.declared_first
-        self._found = Kept(self._find)
-        self._bytes = Kept(self._places_of_names)
+        self._declared_first = language.settings.declared_first
+        self._analyses = TextCache(self._analyse)
+        self._bytes_by_character = TextCache(self._map_names_to_bytes)
 
     def variables(self, text: str) -> tuple[Variable, ...]:
         """List the variables in the order of their first occurrences."""
-        return self._found(text).variables
+        return self._analyses(text).variables
 
     def dependencies(self, text: str) -> frozenset[tuple[int, int]]:
         """Return pairs of variables, the first computed from the second, directly or through others."""
-        found = self._found(text)
+        analysis = self._analyses(text)
         direct: defaultdict[int, set[int]] = defaultdict(set)
         for match in self._language.grammar.matches("flow", self._language.reading(text).root):
             parallel = "parallel" in match
             if not parallel and "target" not in match:
                 continue
             left, right = match["parallel" if parallel else "target"][0], match["source"][0]
-            for target, source in assigned(left, right, parallel=parallel):
-                for into in _owned(target, found.owner):
-                    direct[into].update(_owned(source, found.owner))
+            for target, source in find_value_flows(left, right, parallel=parallel):
+                for written_variable in _find_variables(target, analysis.owner):
+                    direct[written_variable].update(_find_variables(source, analysis.owner))
         pairs: set[tuple[int, int]] = set()
         for start in direct:
-            reached, waiting = set[int](), [start]
-            while waiting:
-                for other in direct.get(waiting.pop(), ()):
-                    if other not in reached:
-                        reached.add(other)
-                        waiting.append(other)
-            pairs |= {(start, other) for other in reached if other != start}
+            reachable, stack = set[int](), [start]
+            while stack:
+                for dependency in direct.get(stack.pop(), ()):
+                    if dependency not in reachable:
+                        reachable.add(dependency)
+                        stack.append(dependency)
+            pairs |= {(start, dependency) for dependency in reachable if dependency != start}
         return frozenset(pairs)
 
-    def visible(self, text: str, at: int) -> frozenset[str]:
+    def visible_names(self, text: str, position: int) -> frozenset[str]:
         """Return the variables that may be read at an identifier's start; none at other positions."""
-        byte = self._bytes(text).get(at)
+        byte = self._bytes_by_character(text).get(position)
         if byte is None:
             return frozenset()
-        found = self._found(text)
-        scopes = found.held.evaluated
+        analysis = self._analyses(text)
+        scopes = analysis.held.evaluation_scopes
         kinds: dict[str, str] = {}
-        for scope in scopes.seen(scopes.at(byte)):
-            for name, declared in found.names[scope.number].items():
-                if not self._ordered or is_seen(found.held, declared, byte):
-                    kinds.setdefault(name, declared[1])
+        for scope in scopes.visible_scopes(scopes.find_scope(byte)):
+            for name, definition in analysis.names[scope.number].items():
+                if not self._declared_first or is_visible(analysis.held, definition, byte):
+                    kinds.setdefault(name, definition[1])
         return frozenset(name for name, kind in kinds.items() if kind)
 
-    def _find(self, text: str) -> _Found:
-        reading = self._language.reading(text)
-        held = self._language.locals(text)
-        names = definitions_of(held, _KINDS)
-        for number, hiding in definitions_of(held, _HIDING).items():
-            names[number] = hiding | names[number]
-        ignored = {node.start_byte for node, kind in held.definitions if kind not in _KNOWN}
-        places: dict[tuple[Scope, str], list[tree_sitter.Node]] = {}
-        for node, _ in held.references:
-            if node.start_byte not in ignored:
-                name = reading.text(node)
-                scope = meant(held, names, name, node.start_byte, ordered=self._ordered)
+    def _analyse(self, text: str) -> _Analysis:
+        parsed_text = self._language.reading(text)
+        bindings = self._language.locals(text)
+        names = find_definitions(bindings, _VARIABLE_KINDS)
+        for number, shadows in find_definitions(bindings, _SHADOWING_KINDS).items():
+            names[number] = shadows | names[number]
+        ignored_starts = {
+            node.start_byte for node, kind in bindings.definitions if kind not in _OCCURRENCE_KINDS
+        }
+        occurrences: dict[tuple[Scope, str], list[tree_sitter.Node]] = {}
+        for node, _ in bindings.references:
+            if node.start_byte not in ignored_starts:
+                name = parsed_text.text(node)
+                scope = resolve_name(
+                    bindings, names, name, node.start_byte, declared_first=self._declared_first
+                )
                 if scope is not None and names[scope.number][name][1]:
-                    places.setdefault((scope, name), []).append(node)
-        listed = sorted(places.items(), key=lambda entry: entry[1][0].start_byte)
+                    occurrences.setdefault((scope, name), []).append(node)
+        entries = sorted(occurrences.items(), key=lambda entry: entry[1][0].start_byte)
         variables = tuple(
             Variable(
                 name,
                 names[scope.number][name][1],
                 scope.number,
-                tuple(VariablePlace(*reading.span(node)) for node in nodes),
-                VariablePlace(*reading.span(_declared(nodes, names[scope.number][name][0]))),
+                tuple(Occurrence(*parsed_text.span(node)) for node in nodes),
+                Occurrence(*parsed_text.span(_find_declaration(nodes, names[scope.number][name][0]))),
             )
-            for (scope, name), nodes in listed
+            for (scope, name), nodes in entries
         )
-        owner = sorted((node.start_byte, place) for place, (_, nodes) in enumerate(listed) for node in nodes)
-        return _Found(variables, owner, held, names)
+        owner = sorted((node.start_byte, index) for index, (_, nodes) in enumerate(entries) for node in nodes)
+        return _Analysis(variables, owner, bindings, names)
 
-    def _places_of_names(self, text: str) -> dict[int, int]:
+    def _map_names_to_bytes(self, text: str) -> dict[int, int]:
         """Map the first character of each identifier to its first byte."""
-        reading = self._language.reading(text)
+        parsed_text = self._language.reading(text)
         return {
-            reading.at(node.start_byte): node.start_byte for node, _ in self._language.locals(text).references
+            parsed_text.to_character(node.start_byte): node.start_byte
+            for node, _ in self._language.locals(text).references
         }
 
 
-def _declared(nodes: list[tree_sitter.Node], byte: int) -> tree_sitter.Node:
+def _find_declaration(nodes: list[tree_sitter.Node], byte: int) -> tree_sitter.Node:
     """Find the occurrence that begins at the byte of the declaration, else return the first one."""
     return next((node for node in nodes if node.start_byte == byte), nodes[0])
 
 
-def _owned(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
+def _find_variables(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> list[int]:
     """Find the indices of the variables that occur in a node, in text order."""
     first, last = (bisect_left(owner, (byte,)) for byte in node.byte_range)
     return [variable for _, variable in owner[first:last]]
 
 
-def facet(language: TreeSitterLanguage) -> FlowOf:
+def facet(language: TreeSitterLanguage) -> QueryFlow:
     """Build the facet ``flow`` of a language whose folder has the query."""
-    return FlowOf(language)
+    return QueryFlow(language)

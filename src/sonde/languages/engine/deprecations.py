@@ -22,30 +22,32 @@ from typing import Any, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.components import facet_of
+from sonde.languages.engine.components import get_facet
 from sonde.languages.engine.grammar import Match, node_text
-from sonde.languages.engine.imports import Imports, PackageFiles, read_packages
+from sonde.languages.engine.imports import ImportReader, PackageLayout, read_package_layout
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 
 
-_MARKED = rf"(?::[a-z:]+:)?[`'\"]+~?(?P<marked>{_NAME})(?:\([^`'\"]*\))?[`'\"]+"
+_MARKED_NAME = rf"(?::[a-z:]+:)?[`'\"]+~?(?P<marked>{_NAME})(?:\([^`'\"]*\))?[`'\"]+"
 
 
-_BARE = rf"(?P<bare>{_NAME})(?P<call>\(\))?(?=\s+instead|\s*[.,;:]?\s*$|\s*[.;]\s|\()"
+_BARE_NAME = rf"(?P<bare>{_NAME})(?P<call>\(\))?(?=\s+instead|\s*[.,;:]?\s*$|\s*[.;]\s|\()"
 
 
 _VERB = r"(?:use|switch(?:ing)? to|replaced (?:by|with)|in favou?r of|renamed(?: to)?|prefer)"
 
 
-_IN_A_CASE = r"(?!\s+(?:when|if|unless|where)\b)"
+_NOT_CONDITIONAL = r"(?!\s+(?:when|if|unless|where)\b)"
 
 
-_SUBSTITUTE = re.compile(rf"\b{_VERB}\s+(?:the\s+)?(?:{_MARKED}|{_BARE}){_IN_A_CASE}", re.IGNORECASE)
+_REPLACEMENT = re.compile(
+    rf"\b{_VERB}\s+(?:the\s+)?(?:{_MARKED_NAME}|{_BARE_NAME}){_NOT_CONDITIONAL}", re.IGNORECASE
+)
 
 
-_ABOUT = re.compile(
+_SUBJECT = re.compile(
     rf"^\W*(?:the\s+)?(?:(?:function|method|class|property|attribute|module)\s+)?(?::[a-z:]+:)?[`'\"]*~?"
     rf"(?P<name>{_NAME})(?:\(\))?[`'\"]*(?:\s+(?:function|method|class|property|attribute))?"
     r"\s+(?:is|was|are|were|has been|have been|will be)\s+(?:now\s+|an?\s+)?(?:deprecated|removed|renamed)\b"
@@ -54,7 +56,7 @@ _ABOUT = re.compile(
 )
 
 
-_ABOUT_ITSELF = re.compile(
+_OWN_SUBJECT = re.compile(
     r"^\W*(?:(?:please\s+)?use\b(?!\s+of\b)|deprecated\b(?!\s+(?:argument|parameter|keyword|option|value)s?\b)|"
     r"(?:this|the) (?:method|function|class|property|attribute)\s+(?:is|was|has been|will be)\b|"
     r"(?:it )?(?:is|was|has been) (?:deprecated|removed)\b|"
@@ -63,10 +65,12 @@ _ABOUT_ITSELF = re.compile(
 )
 
 
-_WORDS = frozenset(("a", "an", "the", "it", "this", "that", "of", "to", "with", "your", "one", "instead"))
+_STOP_WORDS = frozenset(
+    ("a", "an", "the", "it", "this", "that", "of", "to", "with", "your", "one", "instead")
+)
 
 
-NO_REPLACEMENT, NOT_ITSELF = "names no replacement", "is about something else"
+NO_REPLACEMENT, OTHER_SUBJECT = "names no replacement", "is about something else"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -87,7 +91,7 @@ class Deprecation:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Notice:
     """The content of a deprecation message, in names as written.
 
     Attributes:
@@ -95,7 +99,7 @@ class Said:
         replacement: Its replacement.
     """
 
-    about: str
+    subject: str
     replacement: str
 
 
@@ -127,7 +131,7 @@ class Deprecations(Protocol):
         ...
 
 
-def said(message: str) -> Said | str:
+def parse_notice(message: str) -> Notice | str:
     """Parse a deprecation message, or return the reason why it gives no pair of names.
 
     >>> parse_notice("readmailcapfile is deprecated, use getcaps instead")
@@ -142,21 +146,21 @@ def said(message: str) -> Said | str:
     'is about something else'
     """
     words = " ".join(message.split())
-    substitute = next((one for one in map(_substitute, _SUBSTITUTE.finditer(words)) if one), "")
-    if not substitute:
+    replacement = next((name for name in map(_get_replacement, _REPLACEMENT.finditer(words)) if name), "")
+    if not replacement:
         return NO_REPLACEMENT
-    about = _ABOUT.match(words)
-    if about is not None and about["name"].lower() not in _WORDS:
-        return Said(about["name"], substitute)
-    return Said("", substitute) if _ABOUT_ITSELF.match(words) else NOT_ITSELF
+    subject = _SUBJECT.match(words)
+    if subject is not None and subject["name"].lower() not in _STOP_WORDS:
+        return Notice(subject["name"], replacement)
+    return Notice("", replacement) if _OWN_SUBJECT.match(words) else OTHER_SUBJECT
 
 
-def _substitute(found: re.Match[str]) -> str:
-    name = found["marked"] or found["bare"] or ""
-    return "" if name.lower() in _WORDS else name
+def _get_replacement(match: re.Match[str]) -> str:
+    name = match["marked"] or match["bare"] or ""
+    return "" if name.lower() in _STOP_WORDS else name
 
 
-UNKNOWN, SAME = "names nothing that the file knows", "names itself"
+UNKNOWN_NAME, SAME_NAME = "names nothing that the file knows", "names itself"
 
 
 @dataclass(slots=True)
@@ -171,12 +175,12 @@ class DefinedNames:
     """
 
     module: str
-    imported: Mapping[str, str]
+    imports_by_name: Mapping[str, str]
     constructors: Set[str] = frozenset()
-    defined: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    definitions: dict[tuple[str, ...], bool] = field(default_factory=dict)
 
     def pair(
-        self, here: tuple[str, ...], message: str, parameters: Set[str], *, sure: bool
+        self, definition: tuple[str, ...], message: str, parameters: Set[str], *, is_certain: bool
     ) -> tuple[str, str, tuple[int, int]] | str:
         """Return the old name, the new name and their member levels, or the reason for no pair.
 
@@ -186,65 +190,72 @@ class DefinedNames:
             parameters: Names of its parameters, which a message may be about instead.
             is_certain: Whether every call gives the message; one that is conditional must name its subject.
         """
-        read = said(message)
-        if isinstance(read, str):
-            return read
-        if not (read.about or sure) or {read.about, read.replacement} & parameters:
-            return NOT_ITSELF
-        old = self._full(read.about, here) if read.about else self._own(here)
-        if old is None or (read.about and not self._is_about(old[0], here)):
-            return NOT_ITSELF
-        new = self._full(read.replacement, here)
+        notice = parse_notice(message)
+        if isinstance(notice, str):
+            return notice
+        if not (notice.subject or is_certain) or {notice.subject, notice.replacement} & parameters:
+            return OTHER_SUBJECT
+        old = self._qualify(notice.subject, definition) if notice.subject else self._find_owner(definition)
+        if old is None or (notice.subject and not self._is_subject(old[0], definition)):
+            return OTHER_SUBJECT
+        new = self._qualify(notice.replacement, definition)
         if new is None:
-            return UNKNOWN
+            return UNKNOWN_NAME
         if old[0] == new[0]:
-            return SAME
+            return SAME_NAME
         return old[0], new[0], (old[1], new[1])
 
-    def _own(self, here: tuple[str, ...]) -> tuple[str, int] | None:
-        if not here:
+    def _find_owner(self, definition: tuple[str, ...]) -> tuple[str, int] | None:
+        if not definition:
             return None
-        owner = here[:-1] if here[-1] in self.constructors else here
-        return self._placed(owner) if owner else None
+        owner = definition[:-1] if definition[-1] in self.constructors else definition
+        return self._qualify_definition(owner) if owner else None
 
-    def _is_about(self, old: str, here: tuple[str, ...]) -> bool:
+    def _is_subject(self, old: str, definition: tuple[str, ...]) -> bool:
         """Return whether a name is the definition of a message, or another of the module by its full name."""
-        return old == self.module or old.startswith(f"{self.module}.") or not here or old.endswith(here[-1])
+        return (
+            old == self.module
+            or old.startswith(f"{self.module}.")
+            or not definition
+            or old.endswith(definition[-1])
+        )
 
-    def _full(self, name: str, here: tuple[str, ...]) -> tuple[str, int] | None:
+    def _qualify(self, name: str, definition: tuple[str, ...]) -> tuple[str, int] | None:
         """Return the fully qualified name of a name used in a definition, and its levels inside a class."""
         levels = tuple(name.split("."))
-        for outer in range(len(here), -1, -1):
-            around = here[:outer]
-            if (*around, *levels) in self.defined and (not around or self.defined.get(around)):
-                return self._placed((*around, *levels))
-        if len(levels) > 1 and (levels[:-1]) in self.defined and self.defined[levels[:-1]]:
-            return self._placed(levels)
+        for depth in range(len(definition), -1, -1):
+            scope = definition[:depth]
+            if (*scope, *levels) in self.definitions and (not scope or self.definitions.get(scope)):
+                return self._qualify_definition((*scope, *levels))
+        if len(levels) > 1 and (levels[:-1]) in self.definitions and self.definitions[levels[:-1]]:
+            return self._qualify_definition(levels)
         first = levels[0] if levels else ""
-        if first in self.imported:
-            return _elsewhere(".".join([self.imported[first], *levels[1:]]))
+        if first in self.imports_by_name:
+            return _split_external_name(".".join([self.imports_by_name[first], *levels[1:]]))
         top = self.module.partition(".")[0]
         if len(levels) > 1 and first == top.lstrip("_"):
-            return self._inside_module(name)
+            return self._qualify_in_module(name)
         return None
 
-    def _inside_module(self, name: str) -> tuple[str, int]:
+    def _qualify_in_module(self, name: str) -> tuple[str, int]:
         rest = tuple(name.removeprefix(f"{self.module}.").split("."))
-        return self._placed(rest) if rest in self.defined else _elsewhere(name)
+        return self._qualify_definition(rest) if rest in self.definitions else _split_external_name(name)
 
-    def _placed(self, levels: tuple[str, ...]) -> tuple[str, int]:
-        classes = next((n for n in range(1, len(levels)) if self.defined.get(levels[:n])), len(levels))
-        return ".".join([self.module, *levels]), len(levels) - classes
+    def _qualify_definition(self, levels: tuple[str, ...]) -> tuple[str, int]:
+        class_depth = next(
+            (depth for depth in range(1, len(levels)) if self.definitions.get(levels[:depth])), len(levels)
+        )
+        return ".".join([self.module, *levels]), len(levels) - class_depth
 
 
-def _elsewhere(name: str) -> tuple[str, int]:
+def _split_external_name(name: str) -> tuple[str, int]:
     """Count the member levels of a name of another file: names spelt like classes are classes (PEP 8)."""
     levels = name.split(".")
-    classes = next((at for at, level in enumerate(levels) if level[:1].isupper()), len(levels) - 1)
-    return name, len(levels) - 1 - classes
+    class_depth = next((index for index, level in enumerate(levels) if level[:1].isupper()), len(levels) - 1)
+    return name, len(levels) - 1 - class_depth
 
 
-_MOST = 500
+_MAX_ALIASES = 500
 """Limit of aliases to try for a name; packages with circular re-exports have no end of them."""
 
 
@@ -261,36 +272,36 @@ class Exports:
 
     names: Mapping[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     stars: Mapping[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    listed: dict[str, str] = field(default_factory=dict)
+    export_lists: dict[str, str] = field(default_factory=dict)
     modules: Set[str] = frozenset()
 
     def public(self, name: str) -> str:
         """Return the shortest alias of a name; those without a leading underscore come first."""
-        found = {name: None}
-        waiting = [name]
-        while waiting and len(found) < _MOST:
-            for other in self._also(waiting.pop(0)):
-                if other not in found:
-                    found[other] = None
-                    waiting.append(other)
-        return min(found, key=lambda one: (*_rank(one), one != name, one))
+        aliases = {name: None}
+        queue = [name]
+        while queue and len(aliases) < _MAX_ALIASES:
+            for alias in self._iterate_aliases(queue.pop(0)):
+                if alias not in aliases:
+                    aliases[alias] = None
+                    queue.append(alias)
+        return min(aliases, key=lambda alias: (*_rank_name(alias), alias != name, alias))
 
-    def _also(self, name: str) -> Iterator[str]:
+    def _iterate_aliases(self, name: str) -> Iterator[str]:
         levels = name.split(".")
-        for count in range(2, len(levels) + 1):
-            module, own = ".".join(levels[: count - 1]), levels[count - 1]
-            rest = levels[count:]
-            if rest and f"{module}.{own}" in self.modules:
+        for depth in range(2, len(levels) + 1):
+            module, member = ".".join(levels[: depth - 1]), levels[depth - 1]
+            rest = levels[depth:]
+            if rest and f"{module}.{member}" in self.modules:
                 continue
-            for other in self.names.get(f"{module}.{own}", ()):
-                yield ".".join([other, *rest])
-            text = self.listed.get(module, "")
-            if not own.startswith("_") and (not text or f'"{own}"' in text or f"'{own}'" in text):
-                for other in self.stars.get(module, ()):
-                    yield ".".join([other, own, *rest])
+            for alias in self.names.get(f"{module}.{member}", ()):
+                yield ".".join([alias, *rest])
+            text = self.export_lists.get(module, "")
+            if not member.startswith("_") and (not text or f'"{member}"' in text or f"'{member}'" in text):
+                for alias in self.stars.get(module, ()):
+                    yield ".".join([alias, member, *rest])
 
 
-def exports(imports: Imports, files: Iterable[tuple[str, str]], packages: PackageFiles) -> Exports:
+def read_exports(imports: ImportReader, files: Iterable[tuple[str, str]], packages: PackageLayout) -> Exports:
     """Read the re-exports of some files.
 
     Args:
@@ -300,32 +311,32 @@ def exports(imports: Imports, files: Iterable[tuple[str, str]], packages: Packag
     """
     names: defaultdict[str, list[str]] = defaultdict(list)
     stars: defaultdict[str, list[str]] = defaultdict(list)
-    listed: dict[str, str] = {}
+    export_lists: dict[str, str] = {}
     modules: set[str] = set()
     for text, path in files:
-        module = module_of(path, packages)
+        module = get_module_name(path, packages)
         modules.add(module)
         if packages.listing in text:
-            listed[module] = text
+            export_lists[module] = text
         if "import" not in text:
             continue
-        found = imports.read(text, path)
-        for one in found.imports:
+        file_imports = imports.read(text, path)
+        for binding in file_imports.imports:
             # In the first column: imports inside a function bind no name of the module.
-            if text[one.start - 1 : one.start] in ("", "\n") and one.member:
-                names[one.name].append(f"{module}.{one.bound}")
-        for star in found.stars:
+            if text[binding.start - 1 : binding.start] in ("", "\n") and binding.member:
+                names[binding.name].append(f"{module}.{binding.bound}")
+        for star in file_imports.stars:
             stars[star].append(module)
-    return Exports(names, stars, listed, modules)
+    return Exports(names, stars, export_lists, modules)
 
 
-def module_of(path: str, packages: PackageFiles) -> str:
+def get_module_name(path: str, packages: PackageLayout) -> str:
     """Return the module name of a file, from its path from the root of imports."""
     stem = path.rpartition(".")[0] or path
     return ".".join(stem.removesuffix(f"/{packages.file}").split("/"))
 
 
-def _rank(name: str) -> tuple[bool, int]:
+def _rank_name(name: str) -> tuple[bool, int]:
     levels = name.split(".")
     return any(level.startswith("_") for level in levels), len(levels)
 
@@ -336,11 +347,11 @@ _MENTIONS = re.compile(r"deprecat|removed", re.IGNORECASE)
 _SENTENCE = re.compile(r"^deprecated\b(?P<text>[^\n]*(?:\n[^\s.][^\n]*)*)", re.IGNORECASE | re.MULTILINE)
 
 
-_SINCE = re.compile(r"\b(?:since|in)(?: version)?(?: [A-Z]\w+)? v?\d[\w.]*\d|\b(?:since|in) v?\d+\b")
+_VERSION_CLAUSE = re.compile(r"\b(?:since|in)(?: version)?(?: [A-Z]\w+)? v?\d[\w.]*\d|\b(?:since|in) v?\d+\b")
 
 
 @dataclass(frozen=True, slots=True)
-class DeprecationsOf:
+class QueryDeprecations:
     """`Deprecations` of a language by its query and table."""
 
     language: TreeSitterLanguage
@@ -354,34 +365,34 @@ class DeprecationsOf:
         if not _MENTIONS.search(text):
             return [], Counter()
         source, tree = self.language.syntax(text)
-        file = _File(self, self.language.grammar.matches("deprecations", tree.root_node))
-        imports = facet_of(self.language.name, "imports", Imports).read(text, path).imports
+        file = _DeprecationMatches(self, self.language.grammar.matches("deprecations", tree.root_node))
+        imports = get_facet(self.language.name, "imports", ImportReader).read(text, path).imports
         names = DefinedNames(
-            module_of(path, read_packages(self.language)),
-            {one.bound: one.name for one in reversed(imports)},
+            get_module_name(path, read_package_layout(self.language)),
+            {binding.bound: binding.name for binding in reversed(imports)},
             self.constructors,
         )
-        names.defined.update((file.levels(node), node.id in file.classes) for node in file.definitions)
-        found: set[Deprecation] = set()
-        left_out: Counter[str] = Counter()
-        for node, message, sure in file.messages():
-            pair = names.pair(file.levels(node), message, file.parameters[node.id], sure=sure)
+        names.definitions.update((file.levels(node), node.id in file.classes) for node in file.definitions)
+        deprecations: set[Deprecation] = set()
+        reasons: Counter[str] = Counter()
+        for node, message, is_certain in file.iterate_messages():
+            pair = names.pair(file.levels(node), message, file.parameters[node.id], is_certain=is_certain)
             if isinstance(pair, str):
-                left_out[pair] += 1
+                reasons[pair] += 1
             else:
-                found.add(Deprecation(*pair, start=source.at(node.start_byte)))
-        return sorted(found), left_out
+                deprecations.add(Deprecation(*pair, start=source.to_character(node.start_byte)))
+        return sorted(deprecations), reasons
 
     def public(self, names: Iterable[str], files: Iterable[tuple[str, str]]) -> Mapping[str, str]:
         """See `Deprecations.public`."""
-        imports = facet_of(self.language.name, "imports", Imports)
-        handed_on = exports(imports, files, read_packages(self.language))
-        return {name: handed_on.public(name) for name in names}
+        imports = get_facet(self.language.name, "imports", ImportReader)
+        package_exports = read_exports(imports, files, read_package_layout(self.language))
+        return {name: package_exports.public(name) for name in names}
 
-    def literal(self, node: tree_sitter.Node, *, keep_lines: bool = False) -> str | None:
+    def read_literal(self, node: tree_sitter.Node, *, keep_lines: bool = False) -> str | None:
         """Return the text of a string literal, or None if a part of it is known at run time only."""
         if node.type in self.literals["joined"]:
-            parts = [self.literal(child, keep_lines=keep_lines) for child in _named(node)]
+            parts = [self.read_literal(child, keep_lines=keep_lines) for child in _get_named_children(node)]
             return "".join(map(str, parts)) if None not in parts and parts else None
         kinds = {child.type for child in node.children}
         if node.type != self.literals["text"] or self.literals["unknown"] in kinds:
@@ -390,14 +401,14 @@ class DeprecationsOf:
         text = "".join(node_text(child) for child in node.children if child.type == content)
         return text if keep_lines else text.replace("\\n", " ")
 
-    def documented(self, node: tree_sitter.Node) -> Iterator[str]:
+    def find_messages(self, node: tree_sitter.Node) -> Iterator[str]:
         """Yield the parts of a documentation string after "deprecated"."""
-        text = cleandoc(self.literal(node, keep_lines=True) or "")
-        found = list(self.directive.finditer(text)) or list(_SENTENCE.finditer(text))[:1]
-        yield from (_SINCE.sub("", one["text"]).strip(" .,:;-\n") for one in found)
+        text = cleandoc(self.read_literal(node, keep_lines=True) or "")
+        matches = list(self.directive.finditer(text)) or list(_SENTENCE.finditer(text))[:1]
+        yield from (_VERSION_CLAUSE.sub("", match["text"]).strip(" .,:;-\n") for match in matches)
 
 
-class _File:
+class _DeprecationMatches:
     """The definitions and messages of one file.
 
     Args:
@@ -410,7 +421,7 @@ class _File:
         parameters: Names of the parameters of each function, by its id.
     """
 
-    def __init__(self, rules: DeprecationsOf, matches: list[Match]) -> None:
+    def __init__(self, rules: QueryDeprecations, matches: list[Match]) -> None:
         self._rules = rules
         self._matches = matches
         self._names: dict[int, str] = {}
@@ -427,69 +438,71 @@ class _File:
                     self.definitions.append(node)
                     self._names[node.id] = node_text(match["name"][0])
 
-    def messages(self) -> Iterator[tuple[tree_sitter.Node, str, bool]]:
+    def iterate_messages(self) -> Iterator[tuple[tree_sitter.Node, str, bool]]:
         """Yield each message with its definition, or else its statement, and whether it is unconditional."""
-        seen: set[int] = set()
+        visited_ids: set[int] = set()
         for match in self._matches:
             for node in match.get("documentation", ()):
-                yield from ((match["definition"][0], text, True) for text in self._rules.documented(node))
+                yield from ((match["definition"][0], text, True) for text in self._rules.find_messages(node))
             for node in match.get("arguments", ()):
-                arguments = _named(node)
-                if node.id not in seen and arguments:
-                    seen.add(node.id)
-                    yield from self._given(match, arguments[0])
+                arguments = _get_named_children(node)
+                if node.id not in visited_ids and arguments:
+                    visited_ids.add(node.id)
+                    yield from self._read_message(match, arguments[0])
 
     def levels(self, node: tree_sitter.Node) -> tuple[str, ...]:
         """Return the names of the enclosing definitions of a node, innermost last, its own included."""
-        found: list[str] = []
-        above: tree_sitter.Node | None = node
-        while above is not None:
-            if above.id in self._names:
-                found.append(self._names[above.id])
-            above = above.parent
-        return tuple(reversed(found))
+        names: list[str] = []
+        current: tree_sitter.Node | None = node
+        while current is not None:
+            if current.id in self._names:
+                names.append(self._names[current.id])
+            current = current.parent
+        return tuple(reversed(names))
 
-    def _given(
+    def _read_message(
         self, match: Match, argument: tree_sitter.Node
     ) -> Iterator[tuple[tree_sitter.Node, str, bool]]:
         if "decorated" in match:
-            node, here, sure = match["decorated"][0], None, True
+            node, definition, is_certain = match["decorated"][0], None, True
         else:
             node = match["given"][0]
-            here, sure = self._around(node)
-            argument = self._value(argument, here) or argument
-        message = self._rules.literal(argument)
+            definition, is_certain = self._find_enclosing_definition(node)
+            argument = self._find_value(argument, definition) or argument
+        message = self._rules.read_literal(argument)
         if message is not None:
-            yield here or node, message, sure
+            yield definition or node, message, is_certain
 
-    def _around(self, node: tree_sitter.Node) -> tuple[tree_sitter.Node | None, bool]:
+    def _find_enclosing_definition(self, node: tree_sitter.Node) -> tuple[tree_sitter.Node | None, bool]:
         """Return the innermost enclosing definition of a node, and whether the node is in no branch of it."""
-        above, sure = node.parent, True
-        while above is not None and above.id not in self._names:
-            sure = sure and above.id not in self._branches
-            above = above.parent
-        return above, sure
+        parent, is_certain = node.parent, True
+        while parent is not None and parent.id not in self._names:
+            is_certain = is_certain and parent.id not in self._branches
+            parent = parent.parent
+        return parent, is_certain
 
-    def _value(self, name: tree_sitter.Node, here: tree_sitter.Node | None) -> tree_sitter.Node | None:
+    def _find_value(
+        self, name: tree_sitter.Node, definition: tree_sitter.Node | None
+    ) -> tree_sitter.Node | None:
         """Return the only string that a definition assigns to a variable."""
         values = [
             match["value"][0]
             for match in self._matches
             if "variable" in match
             and node_text(match["variable"][0]) == node_text(name)
-            and self._around(match["variable"][0])[0] == here
+            and self._find_enclosing_definition(match["variable"][0])[0] == definition
         ]
         return values[0] if len(values) == 1 else None
 
 
-def _named(node: tree_sitter.Node) -> list[tree_sitter.Node]:
+def _get_named_children(node: tree_sitter.Node) -> list[tree_sitter.Node]:
     return [child for child in node.named_children if not child.is_extra]
 
 
-def facet(language: TreeSitterLanguage) -> DeprecationsOf:
+def facet(language: TreeSitterLanguage) -> QueryDeprecations:
     """Return the facet ``deprecations`` of a language whose folder has the query and the table."""
     table = language.table("deprecations")
-    return DeprecationsOf(
+    return QueryDeprecations(
         language,
         table["version"],
         frozenset(table["constructors"]),

@@ -27,14 +27,20 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import tree_sitter
 
 from sonde.languages.engine.grammar import node_text
-from sonde.languages.engine.names import Locals, Scope, unbound
-from sonde.languages.engine.text import EncodedText, Kept
+from sonde.languages.engine.names import Locals, Scope, find_unbound
+from sonde.languages.engine.text import EncodedText, TextCache
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
-REFUSED, TWICE, UNDECLARED, UNREACHED, LOOSE = "refused", "twice", "undeclared", "unreached", "loose"
+REFUSED_TEXT, DUPLICATE_NAME, UNDECLARED_NAME, UNREACHABLE_CODE, LOOSE_JUMP = (
+    "refused",
+    "twice",
+    "undeclared",
+    "unreached",
+    "loose",
+)
 
 
-OBJECTIONS = (REFUSED, TWICE, UNDECLARED, UNREACHED, LOOSE)
+OBJECTIONS = (REFUSED_TEXT, DUPLICATE_NAME, UNDECLARED_NAME, UNREACHABLE_CODE, LOOSE_JUMP)
 """Kinds of objections: the compiler rejects the text; a scope binds a name twice; a name is used where its
 declaration is not visible; a statement follows a jump; a ``break`` or the like is in no loop.
 """
@@ -44,20 +50,20 @@ Objection = tuple[str, str]
 """One of `OBJECTIONS`, and the name or word that it is about; empty if there is none."""
 
 
-Captured = Mapping[str, Sequence[tree_sitter.Node]]
+CapturedNodes = Mapping[str, Sequence[tree_sitter.Node]]
 
 
-_LOOSE, _AROUND = "loose.", "around."
+_LOOSE_PREFIX, _AROUND_PREFIX = "loose.", "around."
 
 
 def find_objections(
     language: TreeSitterLanguage,
     text: str,
-    captured: Captured,
+    captures: CapturedNodes,
     *,
-    once: Set[str],
+    unique_kinds: Set[str],
     shadows: bool,
-    ordered: bool,
+    declared_first: bool,
 ) -> Iterator[Objection]:
     """Yield the objections of a compiler to a text that parses.
 
@@ -70,35 +76,39 @@ def find_objections(
         declared_first: Whether a name is visible only after its definition.
     """
     if not language.compiles(text):
-        yield REFUSED, ""
-    reading, held = language.reading(text), language.locals(text)
-    declared = {reading.text(node) for node, _ in held.definitions}
-    for name in free_names(held, ordered=ordered):
-        if name in declared:
-            yield UNDECLARED, name
-    yield from ((TWICE, name) for name in _bound_again(held, once, shadows=shadows))
-    yield from ((UNREACHED, "") for _ in _unreached(captured))
-    yield from ((LOOSE, kind) for kind in _loose(captured))
+        yield REFUSED_TEXT, ""
+    parsed_text, bindings = language.reading(text), language.locals(text)
+    declared_names = {parsed_text.text(node) for node, _ in bindings.definitions}
+    for name in find_free_names(bindings, declared_first=declared_first):
+        if name in declared_names:
+            yield UNDECLARED_NAME, name
+    yield from ((DUPLICATE_NAME, name) for name in _find_duplicates(bindings, unique_kinds, shadows=shadows))
+    yield from ((UNREACHABLE_CODE, "") for _ in _find_unreachable(captures))
+    yield from ((LOOSE_JUMP, kind) for kind in _find_loose_jumps(captures))
 
 
-def free_names(held: Locals, *, ordered: bool) -> Iterator[str]:
+def find_free_names(bindings: Locals, *, declared_first: bool) -> Iterator[str]:
     """Yield every use of a name that refers to no definition of the text."""
-    free = unbound(held, ordered=ordered) - {node.start_byte for node, _ in held.definitions}
-    yield from (node_text(node) for node, _ in held.references if node.start_byte in free)
+    free_starts = find_unbound(bindings, declared_first=declared_first) - {
+        node.start_byte for node, _ in bindings.definitions
+    }
+    yield from (node_text(node) for node, _ in bindings.references if node.start_byte in free_starts)
 
 
-def _bound_again(held: Locals, once: Set[str], *, shadows: bool) -> Iterator[str]:
-    bound: Counter[tuple[int, str]] = Counter()
-    for node, kind in held.definitions:
-        if kind not in once:
+def _find_duplicates(bindings: Locals, unique_kinds: Set[str], *, shadows: bool) -> Iterator[str]:
+    counts: Counter[tuple[int, str]] = Counter()
+    for node, kind in bindings.definitions:
+        if kind not in unique_kinds:
             continue
-        scope, name = held.scopes.at(node.start_byte), node_text(node)
-        if any(bound[seen.number, name] for seen in ([scope] if shadows else _within_function(scope))):
+        scope, name = bindings.scopes.find_scope(node.start_byte), node_text(node)
+        if any(
+            counts[outer.number, name] for outer in ([scope] if shadows else _iterate_function_scopes(scope))
+        ):
             yield name
-        bound[scope.number, name] += 1
+        counts[scope.number, name] += 1
 
 
-def _within_function(scope: Scope) -> Iterator[Scope]:
+def _iterate_function_scopes(scope: Scope) -> Iterator[Scope]:
     """Yield the scope and its outer scopes, up to that of the function."""
     yield scope
     while scope.kind != "function" and scope.parent is not None:
@@ -106,44 +116,44 @@ def _within_function(scope: Scope) -> Iterator[Scope]:
         yield scope
 
 
-def _unreached(captured: Captured) -> Iterator[tree_sitter.Node]:
+def _find_unreachable(captures: CapturedNodes) -> Iterator[tree_sitter.Node]:
     """Yield the statements that directly follow a jump in their block."""
-    jumps = {node.id for node in captured.get("jump", ())}
-    for node in captured.get("statement", ()):
-        before = node.prev_named_sibling
-        while before is not None and before.is_extra:
-            before = before.prev_named_sibling
-        if before is not None and before.id in jumps:
+    jumps = {node.id for node in captures.get("jump", ())}
+    for node in captures.get("statement", ()):
+        previous = node.prev_named_sibling
+        while previous is not None and previous.is_extra:
+            previous = previous.prev_named_sibling
+        if previous is not None and previous.id in jumps:
             yield node
 
 
-def _loose(captured: Captured) -> Iterator[str]:
-    barriers = {node.id for node in captured.get("barrier", ())}
-    for capture, nodes in captured.items():
-        if not capture.startswith(_LOOSE):
+def _find_loose_jumps(captures: CapturedNodes) -> Iterator[str]:
+    barriers = {node.id for node in captures.get("barrier", ())}
+    for capture, nodes in captures.items():
+        if not capture.startswith(_LOOSE_PREFIX):
             continue
-        kind = capture.removeprefix(_LOOSE)
-        around = {node.id for node in captured.get(_AROUND + kind, ())}
+        kind = capture.removeprefix(_LOOSE_PREFIX)
+        enclosing_ids = {node.id for node in captures.get(_AROUND_PREFIX + kind, ())}
         for node in nodes:
-            above = node.parent
-            while above is not None and above.id not in around and above.id not in barriers:
-                above = above.parent
-            if above is None or above.id not in around:
+            parent = node.parent
+            while parent is not None and parent.id not in enclosing_ids and parent.id not in barriers:
+                parent = parent.parent
+            if parent is None or parent.id not in enclosing_ids:
                 yield kind
 
 
 # Callers request several kinds of spans of the same text in turn.
-_KEPT = 8
+_CACHE_SIZE = 8
 
 
-_WITHOUT, _NAME, _REFUSED = "no.", "name", "refused"
+_EXCEPT_PREFIX, _NAME_CAPTURE, _REFUSED_CAPTURE = "no.", "name", "refused"
 
 
-_HEAD = frozenset(("=", ":", "async", "function", "*"))
+_HEAD_TOKENS = frozenset(("=", ":", "async", "function", "*"))
 """Tokens that may separate the name of a function from its parameters."""
 
 
-class TextPlace(NamedTuple):
+class TextSpan(NamedTuple):
     """A span of a text: ``start`` and ``end`` in characters, its text (``surface``), and its category."""
 
     start: int
@@ -180,23 +190,23 @@ class Edits(Protocol):
         ...
 
     @property
-    def reserved(self) -> frozenset[str]:
+    def reserved_words(self) -> frozenset[str]:
         """Return the keywords and builtin names, which no new name may take."""
         ...
 
-    def tokens(self, text: str) -> tuple[TextPlace, ...]:
+    def tokens(self, text: str) -> tuple[TextSpan, ...]:
         """Return code tokens without comments; a string is one token. The category is the grammar's kind."""
         ...
 
-    def keyword_places(self, text: str) -> tuple[TextPlace, ...]:
+    def keyword_spans(self, text: str) -> tuple[TextSpan, ...]:
         """Return the keywords with their categories."""
         ...
 
-    def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
+    def places(self, text: str, capture: str) -> tuple[TextSpan, ...]:
         """Return the spans of a capture of ``edits.scm``; the category is the capture."""
         ...
 
-    def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
+    def blocks(self, text: str) -> tuple[tuple[TextSpan, ...], ...]:
         """Return the statements of each block, blocks ordered by their first statement."""
         ...
 
@@ -204,11 +214,11 @@ class Edits(Protocol):
         """Return whether a text parses without an error."""
         ...
 
-    def objections(self, text: str) -> Counter[Objection]:
+    def count_objections(self, text: str) -> Counter[Objection]:
         """Count the objections of a compiler to a text that parses."""
         ...
 
-    def undefined(self, text: str) -> frozenset[str]:
+    def undefined_names(self, text: str) -> frozenset[str]:
         """Return the names without a definition, if a compiler requires one of each variable."""
         ...
 
@@ -231,9 +241,9 @@ class QueryEdits:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._raw = language.table("edits")
-        self._captured = Kept(self._capture)
-        self._cut = Kept(self._cut_all)
-        self._placed = lru_cache(maxsize=_KEPT)(self._place_all)
+        self._captured = TextCache(self._capture)
+        self._tokens = TextCache(self._list_tokens)
+        self._spans = lru_cache(maxsize=_CACHE_SIZE)(self._find_spans)
 
     @property
     def version(self) -> str:
@@ -251,75 +261,78 @@ class QueryEdits:
         return Confusion(**self._raw["confused"])
 
     @cached_property
-    def reserved(self) -> frozenset[str]:
+    def reserved_words(self) -> frozenset[str]:
         """Return the keywords and builtin names."""
         words = {word for category in self.keywords.values() for word in category}
         return frozenset(words) | self._language.builtins
 
-    def tokens(self, text: str) -> tuple[TextPlace, ...]:
+    def tokens(self, text: str) -> tuple[TextSpan, ...]:
         """Return code tokens without comments; a string is one token."""
-        return self._cut(text)
+        return self._tokens(text)
 
-    def keyword_places(self, text: str) -> tuple[TextPlace, ...]:
+    def keyword_spans(self, text: str) -> tuple[TextSpan, ...]:
         """Return the keywords with their categories, without names that are spelt like a keyword."""
-        known, names = self._category, self._names
+        categories, names = self._category_by_keyword, self._identifier_kinds
         return tuple(
-            TextPlace(token.start, token.end, token.surface, known[token.surface])
+            TextSpan(token.start, token.end, token.surface, categories[token.surface])
             for token in self.tokens(text)
-            if token.surface in known and token.category not in names
+            if token.surface in categories and token.category not in names
         )
 
-    def places(self, text: str, what: str) -> tuple[TextPlace, ...]:
+    def places(self, text: str, capture: str) -> tuple[TextSpan, ...]:
         """Return the spans of a capture of ``edits.scm``; by default all identifiers are names."""
-        return self._placed(text, what)
+        return self._spans(text, capture)
 
-    def blocks(self, text: str) -> tuple[tuple[TextPlace, ...], ...]:
+    def blocks(self, text: str) -> tuple[tuple[TextSpan, ...], ...]:
         """Return the statements of each block."""
         source = self._language.syntax(text)[0]
-        found: dict[int, list[TextPlace]] = {}
+        spans_by_block: dict[int, list[TextSpan]] = {}
         for node in self._captured(text).get("statement", ()):
-            around = node.parent
-            if around is not None and node.type not in self._comments:
-                found.setdefault(around.id, []).append(_place(node, source, "statement"))
-        return tuple(sorted(map(_ordered, found.values()), key=_first))
+            block = node.parent
+            if block is not None and node.type not in self._comment_kinds:
+                spans_by_block.setdefault(block.id, []).append(_build_span(node, source, "statement"))
+        return tuple(sorted(map(_sort_spans, spans_by_block.values()), key=_get_start))
 
     def parses(self, text: str) -> bool:
         """Return whether a text parses without an error."""
         if self._language.syntax(text)[1].root_node.has_error:
             return False
-        return _REFUSED not in self._known or not self.places(text, _REFUSED)
+        return _REFUSED_CAPTURE not in self._capture_names or not self.places(text, _REFUSED_CAPTURE)
 
-    def objections(self, text: str) -> Counter[Objection]:
+    def count_objections(self, text: str) -> Counter[Objection]:
         """Count the objections of a compiler to a text that parses."""
         return Counter(
             find_objections(
                 self._language,
                 text,
                 self._captured(text),
-                once=self._once,
+                unique_kinds=self._unique_kinds,
                 shadows=bool(self._raw.get("shadows", True)),
-                ordered=self._ordered,
+                declared_first=self._declared_first,
             )
         )
 
-    def undefined(self, text: str) -> frozenset[str]:
+    def undefined_names(self, text: str) -> frozenset[str]:
         """Return the names without a definition, if a compiler requires one of each variable."""
-        if "variable" not in self._once:
+        if "variable" not in self._unique_kinds:
             return frozenset()
-        return frozenset(free_names(self._language.locals(text), ordered=self._ordered))
+        return frozenset(find_free_names(self._language.locals(text), declared_first=self._declared_first))
 
     def head(self, text: str) -> int:
         """Return the length of the first function's head: up to its parameters, or the end of its name.
 
         In ``f = function (x)`` the keyword of the head follows the name.
         """
-        name = next((one for one in self._language.definitions(text) if one.kind != "class"), None)
+        name = next(
+            (definition for definition in self._language.definitions(text) if definition.kind != "class"),
+            None,
+        )
         if name is None:
             return 0
         end = name.end
         for token in self.tokens(text):
             if token.start >= end:
-                if token.surface not in _HEAD:
+                if token.surface not in _HEAD_TOKENS:
                     break
                 end = token.end
         return end
@@ -329,62 +342,64 @@ class QueryEdits:
         return "accessor" in self._captured(text)
 
     @cached_property
-    def _once(self) -> frozenset[str]:
+    def _unique_kinds(self) -> frozenset[str]:
         return frozenset(self._raw.get("bound_once", ()))
 
     @property
-    def _ordered(self) -> bool:
+    def _declared_first(self) -> bool:
         return bool(self._raw.get("defined_first", self._language.settings.declared_first))
 
     @cached_property
-    def _category(self) -> Mapping[str, str]:
+    def _category_by_keyword(self) -> Mapping[str, str]:
         return {word: category for category, words in self.keywords.items() for word in words}
 
     @cached_property
-    def _known(self) -> frozenset[str]:
+    def _capture_names(self) -> frozenset[str]:
         """Return the capture names of the query."""
         query = self._language.grammar.query("edits")
         return frozenset(query.capture_name(index) for index in range(query.capture_count))
 
     @cached_property
-    def _names(self) -> frozenset[str]:
+    def _identifier_kinds(self) -> frozenset[str]:
         return self._language.settings.tokens.identifiers
 
     @cached_property
-    def _comments(self) -> frozenset[str]:
+    def _comment_kinds(self) -> frozenset[str]:
         return self._language.settings.tokens.comments
 
     def _capture(self, text: str) -> Mapping[str, list[tree_sitter.Node]]:
         return dict(self._language.grammar.captures("edits", self._language.syntax(text)[1].root_node))
 
-    def _place_all(self, text: str, what: str) -> tuple[TextPlace, ...]:
-        source, captured = self._language.syntax(text)[0], self._captured(text)
-        if what == _NAME and _NAME not in self._known:
+    def _find_spans(self, text: str, capture: str) -> tuple[TextSpan, ...]:
+        source, captures = self._language.syntax(text)[0], self._captured(text)
+        if capture == _NAME_CAPTURE and _NAME_CAPTURE not in self._capture_names:
             return tuple(
-                TextPlace(one.start, one.end, one.surface, _NAME)
-                for one in self.tokens(text)
-                if one.category in self._names
+                TextSpan(token.start, token.end, token.surface, _NAME_CAPTURE)
+                for token in self.tokens(text)
+                if token.category in self._identifier_kinds
             )
-        out = {node.start_byte for node in captured.get(_WITHOUT + what, ())}
-        nodes = (node for node in captured.get(what, ()) if node.start_byte not in out)
-        return _ordered(_place(node, source, what) for node in nodes)
+        excluded_starts = {node.start_byte for node in captures.get(_EXCEPT_PREFIX + capture, ())}
+        nodes = (node for node in captures.get(capture, ()) if node.start_byte not in excluded_starts)
+        return _sort_spans(_build_span(node, source, capture) for node in nodes)
 
-    def _cut_all(self, text: str) -> tuple[TextPlace, ...]:
+    def _list_tokens(self, text: str) -> tuple[TextSpan, ...]:
         # Faults are only put into code that parses on its own: no wrapper is tried.
-        found = self._language.leaves_of(self._language.whole(text), without=self._comments)
-        return tuple([TextPlace(start, end, surface, kind) for kind, _, start, end, surface in found])
+        leaves = self._language.extract_leaves(
+            self._language.parse_without_wrapper(text), exclude=self._comment_kinds
+        )
+        return tuple([TextSpan(start, end, surface, kind) for kind, _, start, end, surface in leaves])
 
 
-def _place(node: tree_sitter.Node, source: EncodedText, category: str) -> TextPlace:
-    start, end = source.at(node.start_byte), source.at(node.end_byte)
-    return TextPlace(start, end, source.text[start:end], category)
+def _build_span(node: tree_sitter.Node, source: EncodedText, category: str) -> TextSpan:
+    start, end = source.to_character(node.start_byte), source.to_character(node.end_byte)
+    return TextSpan(start, end, source.text[start:end], category)
 
 
-def _ordered(places: Iterable[TextPlace]) -> tuple[TextPlace, ...]:
-    return tuple(sorted(set(places), key=lambda place: (place.start, -place.end)))
+def _sort_spans(spans: Iterable[TextSpan]) -> tuple[TextSpan, ...]:
+    return tuple(sorted(set(spans), key=lambda span: (span.start, -span.end)))
 
 
-def _first(block: tuple[TextPlace, ...]) -> int:
+def _get_start(block: tuple[TextSpan, ...]) -> int:
     return block[0].start
 
 

@@ -22,25 +22,27 @@ from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.tree import ERROR, Call, CodeTokens, Construct, Definition, Function, Tree
 
 # An ERROR node with more children is queried child by child. Unfinished code has far fewer.
-_WIDE = 5_000
+_MAX_ERROR_CHILDREN = 5_000
 
 
 # No match begins deeper than this: a query takes time quadratic in the depth of a tree, a minute for a
 # chain of 64,000 attributes. Handwritten code comes nowhere near.
-_DEEP = 6_000
+_MAX_MATCH_DEPTH = 6_000
 
 
 _PREDICATE = re.compile(r"\(#([\w-]+[?!])")
 
 
-_KNOWN = frozenset({*("eq?", "not-eq?", "any-eq?", "match?", "not-match?", "any-match?", "any-of?"), "set!"})
+_SUPPORTED_PREDICATES = frozenset(
+    {*("eq?", "not-eq?", "any-eq?", "match?", "not-match?", "any-match?", "any-of?"), "set!"}
+)
 """Predicates that tree-sitter's Python binding evaluates; it ignores any other, such as ``not-any-of?``."""
 
 
 Match = dict[str, list[tree_sitter.Node]]
 
 
-class Parsed(Protocol):
+class SyntaxTree(Protocol):
     """tree-sitter's tree of a text, or the part of a larger tree that represents the text."""
 
     @property
@@ -94,39 +96,39 @@ class Grammar:
         if name not in self._queries:
             file = files(self._package) / f"{name}.scm"
             text = file.read_text(encoding="utf-8") if file.is_file() else ""
-            unknown = set(_PREDICATE.findall(text)) - _KNOWN
+            unknown = set(_PREDICATE.findall(text)) - _SUPPORTED_PREDICATES
             if unknown:
                 raise InputError(
                     f"{self._package}: {name}.scm has the condition #{min(unknown)}, which is not looked at; "
-                    f"write it with #{', #'.join(sorted(_KNOWN))}"
+                    f"write it with #{', #'.join(sorted(_SUPPORTED_PREDICATES))}"
                 )
             self._queries[name] = tree_sitter.Query(self.language, text)
         return self._queries[name]
 
     def matches(self, name: str, root: tree_sitter.Node) -> list[Match]:
         """Return the captured nodes of each match of a query, by capture name."""
-        cursor = _cursor(self.query(name))
-        return [found for part in _parts(root) for _, found in cursor.matches(part)]
+        cursor = _build_cursor(self.query(name))
+        return [match for node in _find_query_roots(root) for _, match in cursor.matches(node)]
 
     def captures(self, name: str, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
         """Return the nodes of each capture name, in the order in which the names first appear in the file."""
         query = self.query(name)
-        cursor = _cursor(query)
-        found: dict[str, list[tree_sitter.Node]] = {}
-        for part in _parts(root):
-            for capture, nodes in cursor.captures(part).items():
-                found.setdefault(capture, []).extend(nodes)
+        cursor = _build_cursor(query)
+        nodes_by_name: dict[str, list[tree_sitter.Node]] = {}
+        for node in _find_query_roots(root):
+            for capture, nodes in cursor.captures(node).items():
+                nodes_by_name.setdefault(capture, []).extend(nodes)
         names = [query.capture_name(index) for index in range(query.capture_count)]
-        return [(capture, found[capture]) for capture in names if capture in found]
+        return [(capture, nodes_by_name[capture]) for capture in names if capture in nodes_by_name]
 
 
-def _cursor(query: tree_sitter.Query) -> tree_sitter.QueryCursor:
+def _build_cursor(query: tree_sitter.Query) -> tree_sitter.QueryCursor:
     cursor = tree_sitter.QueryCursor(query)
-    cursor.set_max_start_depth(_DEEP)
+    cursor.set_max_start_depth(_MAX_MATCH_DEPTH)
     return cursor
 
 
-def error_spans(root: tree_sitter.Node) -> list[tuple[int, int]]:
+def find_error_spans(root: tree_sitter.Node) -> list[tuple[int, int]]:
     """Find the byte spans of the outermost ERROR nodes, in text order."""
     spans: list[tuple[int, int]] = []
     cursor = root.walk()
@@ -147,14 +149,16 @@ def node_text(node: tree_sitter.Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
 
 
-def _parts(root: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+def _find_query_roots(root: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """Yield the nodes to run a query on: the root, unless the tree has a very wide ERROR node.
 
     A query takes time quadratic in the children of an ERROR node (tree-sitter balances all other lists),
     hours for a megabyte that is no code at all. There the query runs on each child separately; matches across
     siblings in such a node, which are unreliable anyway, are lost.
     """
-    wide = [node for node in (root, *root.children) if node.is_error and node.child_count > _WIDE]
+    wide = [
+        node for node in (root, *root.children) if node.is_error and node.child_count > _MAX_ERROR_CHILDREN
+    ]
     if not wide:
         yield root
         return
@@ -163,7 +167,7 @@ def _parts(root: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
 
 
 # tree-sitter's kind id of ERROR nodes (ts_builtin_sym_error).
-_ERROR_KIND = 0xFFFF
+_ERROR_KIND_ID = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,7 +192,7 @@ class NodeRows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Kinds:
+class _NodeKinds:
     """The node kinds of a grammar; each array has ERROR as its last entry.
 
     Attributes:
@@ -201,40 +205,40 @@ class _Kinds:
     names: tuple[str, ...]
     place: Int[np.ndarray, " number"]
     named: Bool[np.ndarray, " number"]
-    name_of: Mapping[int, str]
+    name_by_id: Mapping[int, str]
 
 
 @lru_cache
-def _kinds(grammar: tree_sitter.Language) -> _Kinds:
-    numbers = range(grammar.node_kind_count)
-    spelled = [*(grammar.node_kind_for_id(number) or "" for number in numbers), ERROR]
-    names = tuple(sorted(set(spelled)))
-    places = {name: place for place, name in enumerate(names)}
-    return _Kinds(
+def _read_node_kinds(grammar: tree_sitter.Language) -> _NodeKinds:
+    kind_ids = range(grammar.node_kind_count)
+    kind_names = [*(grammar.node_kind_for_id(kind_id) or "" for kind_id in kind_ids), ERROR]
+    names = tuple(sorted(set(kind_names)))
+    indices = {name: index for index, name in enumerate(names)}
+    return _NodeKinds(
         names,
-        place=np.array([places[name] for name in spelled], np.int32),
-        named=np.array([*(grammar.node_kind_is_named(number) for number in numbers), True], np.bool_),
-        name_of=MappingProxyType(dict(zip([*numbers, _ERROR_KIND], spelled, strict=True))),
+        place=np.array([indices[name] for name in kind_names], np.int32),
+        named=np.array([*(grammar.node_kind_is_named(kind_id) for kind_id in kind_ids), True], np.bool_),
+        name_by_id=MappingProxyType(dict(zip([*kind_ids, _ERROR_KIND_ID], kind_names, strict=True))),
     )
 
 
-def names_of_kinds(grammar: tree_sitter.Language) -> Mapping[int, str]:
+def get_kind_names(grammar: tree_sitter.Language) -> Mapping[int, str]:
     """Return the name of each kind id of a grammar."""
-    return _kinds(grammar).name_of
+    return _read_node_kinds(grammar).name_by_id
 
 
 @lru_cache
-def named_kinds(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[int]:
+def get_kind_ids(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[int]:
     """Return the ids of the named kinds (``string``, not ``"string"``) among ``names``."""
-    known = _kinds(grammar)
+    kinds = _read_node_kinds(grammar)
     return frozenset(
-        number
-        for (number, name), named in zip(known.name_of.items(), known.named.tolist(), strict=True)
-        if named and name in names
+        kind_id
+        for (kind_id, name), has_name in zip(kinds.name_by_id.items(), kinds.named.tolist(), strict=True)
+        if has_name and name in names
     )
 
 
-def node_rows(parsed: Parsed) -> NodeRows:
+def read_node_rows(syntax_tree: SyntaxTree) -> NodeRows:
     """Read the nodes of a syntax tree.
 
     The walk keeps its own stack, so a deep tree costs memory but never the interpreter's stack.
@@ -242,29 +246,29 @@ def node_rows(parsed: Parsed) -> NodeRows:
     nodes: list[tree_sitter.Node] = []
     parent: list[int] = []
     last: list[int] = []
-    cursor = parsed.root_node.walk()
-    down, across, up = cursor.goto_first_child, cursor.goto_next_sibling, cursor.goto_parent
+    cursor = syntax_tree.root_node.walk()
+    goto_child, goto_next, goto_parent = cursor.goto_first_child, cursor.goto_next_sibling, cursor.goto_parent
     stack: list[int] = []
-    above, beyond = -1, 0
+    parent_row, row_count = -1, 0
     while True:
         node = cursor.node
         assert node is not None
         nodes.append(node)
-        parent.append(above)
-        beyond += 1
-        last.append(beyond)
-        if down():
-            stack.append(above)
-            above = beyond - 1
+        parent.append(parent_row)
+        row_count += 1
+        last.append(row_count)
+        if goto_child():
+            stack.append(parent_row)
+            parent_row = row_count - 1
             continue
-        while not across():
-            if not up():
-                return _rows_of(nodes, parent, last)
-            last[above] = beyond
-            above = stack.pop()
+        while not goto_next():
+            if not goto_parent():
+                return _build_node_rows(nodes, parent, last)
+            last[parent_row] = row_count
+            parent_row = stack.pop()
 
 
-def _rows_of(nodes: list[tree_sitter.Node], parent: list[int], last: list[int]) -> NodeRows:
+def _build_node_rows(nodes: list[tree_sitter.Node], parent: list[int], last: list[int]) -> NodeRows:
     start = [node.start_byte for node in nodes]
     end = [node.end_byte for node in nodes]
     return NodeRows(
@@ -275,13 +279,13 @@ def _rows_of(nodes: list[tree_sitter.Node], parent: list[int], last: list[int]) 
         last=last,
         missing=[
             row
-            for row, (first, beyond) in enumerate(zip(start, end, strict=True))
-            if first == beyond and nodes[row].is_missing
+            for row, (first, stop) in enumerate(zip(start, end, strict=True))
+            if first == stop and nodes[row].is_missing
         ],
     )
 
 
-def columns(rows: NodeRows, source: EncodedText, language: str, grammar: tree_sitter.Language) -> Tree:
+def build_tree(rows: NodeRows, source: EncodedText, language: str, grammar: tree_sitter.Language) -> Tree:
     """Build the `Tree` of a parsed text.
 
     Args:
@@ -290,28 +294,28 @@ def columns(rows: NodeRows, source: EncodedText, language: str, grammar: tree_si
         language: Public name of the language.
         grammar: The grammar, for the names of kind ids.
     """
-    known = _kinds(grammar)
-    kind, begin, beyond, parent, last = np.array(
+    node_kinds = _read_node_kinds(grammar)
+    kind, start_byte, end_byte, parent, last = np.array(
         [rows.kind, rows.start, rows.end, rows.parent, rows.last], np.int32
     )
-    error = kind == _ERROR_KIND
-    numbers = np.where(error, len(known.place) - 1, kind)
-    places = known.place[numbers]
-    occurs = np.zeros(len(known.names), np.bool_)
-    occurs[places] = True
-    start, end = source.characters(begin), source.characters(beyond)
+    error = kind == _ERROR_KIND_ID
+    kind_number = np.where(error, len(node_kinds.place) - 1, kind)
+    name_index = node_kinds.place[kind_number]
+    occurs = np.zeros(len(node_kinds.names), np.bool_)
+    occurs[name_index] = True
+    start, end = source.characters(start_byte), source.characters(end_byte)
     error[rows.missing] = True
     childless = last == np.arange(1, len(last) + 1)
     return Tree(
         text=source.text,
         language=language,
-        kinds=tuple(known.names[place] for place in np.flatnonzero(occurs).tolist()),
-        kind=(np.cumsum(occurs, dtype=np.int32) - 1)[places],
+        kinds=tuple(node_kinds.names[index] for index in np.flatnonzero(occurs).tolist()),
+        kind=(np.cumsum(occurs, dtype=np.int32) - 1)[name_index],
         parent=parent,
         start=start,
         end=end,
         last=last,
-        named=known.named[numbers],
+        named=node_kinds.named[kind_number],
         error=error,
         leaves=np.flatnonzero(childless & (end > start)).astype(np.int32),
     )
@@ -344,12 +348,12 @@ class TokenRules:
     literals: Mapping[str, str]
     whole: frozenset[str]
     holds_text: frozenset[str]
-    under: Mapping[str, Mapping[str, str]]
+    parent_overrides: Mapping[str, Mapping[str, str]]
     words: Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class LanguageSettings:
     """The settings of a `language.toml`.
 
     Attributes:
@@ -392,24 +396,24 @@ def has_grammar(package: str) -> bool:
     return has_table(package, "language") and "grammar" in read_table(package, "language")
 
 
-def read_settings(package: str) -> Settings:
+def read_settings(package: str) -> LanguageSettings:
     """Read the `language.toml` of a language's package."""
-    raw = read_table(package, "language")
-    tokens: dict[str, Any] = raw["tokens"]
-    lists = ("keywords", "identifiers", "operators", "comments", "layout", "whole", "holds_text")
-    return Settings(
-        grammar=raw["grammar"],
-        distribution=raw["distribution"],
-        rules=raw["rules"],
-        suffixes=tuple(raw["suffixes"]),
-        builtins=frozenset(raw["builtins"]),
-        members=tuple((before, after) for before, after in raw.get("members", ())),
-        wrappers=tuple((before, after) for before, after in raw.get("wrappers", ())),
-        declared_first=raw.get("declared_first", False),
+    table = read_table(package, "language")
+    tokens: dict[str, Any] = table["tokens"]
+    list_names = ("keywords", "identifiers", "operators", "comments", "layout", "whole", "holds_text")
+    return LanguageSettings(
+        grammar=table["grammar"],
+        distribution=table["distribution"],
+        rules=table["rules"],
+        suffixes=tuple(table["suffixes"]),
+        builtins=frozenset(table["builtins"]),
+        members=tuple((prefix, suffix) for prefix, suffix in table.get("members", ())),
+        wrappers=tuple((prefix, suffix) for prefix, suffix in table.get("wrappers", ())),
+        declared_first=table.get("declared_first", False),
         tokens=TokenRules(
-            **{name: frozenset(tokens[name]) for name in lists},
+            **{name: frozenset(tokens[name]) for name in list_names},
             literals={kind: role for role, kinds in tokens["literals"].items() for kind in kinds},
-            under=tokens.get("under", {}),
+            parent_overrides=tokens.get("under", {}),
             words=tokens.get("words", {}),
         ),
     )

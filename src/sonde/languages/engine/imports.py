@@ -25,7 +25,7 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportBinding:
     """A name that an import binds, or a variable bound to the result of an imported callable.
 
     Attributes:
@@ -61,13 +61,13 @@ class ApiCall:
 
     name: str
     kind: str
-    imported: Imported
+    imported: ImportBinding
     start: int
     end: int
 
 
 @dataclass(frozen=True, slots=True)
-class FileNames:
+class FileImports:
     """The imports of a file and the calls through them.
 
     Attributes:
@@ -78,14 +78,14 @@ class FileNames:
             tree.
     """
 
-    imports: tuple[Imported, ...]
+    imports: tuple[ImportBinding, ...]
     calls: tuple[ApiCall, ...]
     stars: tuple[str, ...]
     unplaced: int
 
 
 @runtime_checkable
-class Imports(Protocol):
+class ImportReader(Protocol):
     """The facet ``imports`` of a language."""
 
     @property
@@ -110,7 +110,7 @@ class Imports(Protocol):
         """
         ...
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """Read the imports and API calls of a file.
 
         Args:
@@ -121,7 +121,7 @@ class Imports(Protocol):
         """
         ...
 
-    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
+    def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """Map each path to the path that `read` expects, from the root of its imports.
 
         Args:
@@ -131,14 +131,14 @@ class Imports(Protocol):
         ...
 
 
-def read_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
+def read_import_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
     """Read the version, library levels and templates of a language's ``imports.toml``."""
     data = language.table("imports")
     return data["version"], data["library_levels"], data["templates"]
 
 
 @dataclass(frozen=True, slots=True)
-class PackageFiles:
+class PackageLayout:
     """The layout of a language's packages.
 
     Attributes:
@@ -150,9 +150,9 @@ class PackageFiles:
     listing: str
 
 
-def read_packages(language: TreeSitterLanguage) -> PackageFiles:
+def read_package_layout(language: TreeSitterLanguage) -> PackageLayout:
     """Read the package layout of a language's ``imports.toml``."""
-    return PackageFiles(**language.table("imports")["packages"])
+    return PackageLayout(**language.table("imports")["packages"])
 
 
 def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
@@ -166,7 +166,7 @@ def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CallSite:
     """A call in the source: the levels of its name as written, and its byte span."""
 
     levels: tuple[str, ...]
@@ -175,7 +175,7 @@ class Called:
     end: int
 
 
-class ImportsOf:
+class BaseImportReader:
     """Base of the `ImportReader` of every language: its table, and paths that are not changed.
 
     Args:
@@ -189,14 +189,16 @@ class ImportsOf:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.version, self.library_levels, self.templates = read_settings(language)
+        self.version, self.library_levels, self.templates = read_import_settings(language)
 
-    def rooted(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
+    def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """Return the paths unchanged: the names of modules do not depend on the location of the file."""
         return {path: path for path in paths}
 
 
-def chain_of(node: tree_sitter.Node, kind: str, inner: str, name: str) -> tuple[str, ...] | None:
+def read_name_chain(
+    node: tree_sitter.Node, chain_kind: str, object_field: str, name_field: str
+) -> tuple[str, ...] | None:
     """Return the levels of ``a.b.c``, or None if the node is not a chain of names.
 
     Args:
@@ -206,21 +208,21 @@ def chain_of(node: tree_sitter.Node, kind: str, inner: str, name: str) -> tuple[
         name_field: Field of the name after it.
     """
     levels: list[str] = []
-    while node.type == kind:
-        before, last = node.child_by_field_name(inner), node.child_by_field_name(name)
-        if before is None or last is None:
+    while node.type == chain_kind:
+        prefix, member = node.child_by_field_name(object_field), node.child_by_field_name(name_field)
+        if prefix is None or member is None:
             return None
-        levels.append(node_text(last))
-        node = before
+        levels.append(node_text(member))
+        node = prefix
     return (*reversed([*levels, node_text(node)]),) if node.type == "identifier" else None
 
 
-def in_one_of(spans: Iterable[tuple[int, int]], byte: int) -> bool:
+def is_in_spans(spans: Iterable[tuple[int, int]], byte: int) -> bool:
     """Return whether a byte lies in any of the spans."""
     return any(start <= byte < end for start, end in spans)
 
 
-METHOD = "()"
+METHOD_SUFFIX = "()"
 """Suffix of the key of a method, since some languages keep the names of methods and variables apart."""
 
 
@@ -231,42 +233,48 @@ class ImportedNames:
         bindings: The result of the language's ``locals.scm``.
     """
 
-    def __init__(self, held: Locals) -> None:
-        self._scopes = held.evaluated
-        self._imported: defaultdict[int, dict[str, Imported]] = defaultdict(dict)
-        self._bound: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        for node, kind in held.definitions:
-            name = node_text(node) + (METHOD if kind == "method" else "")
-            self._bound[self._owner(node.start_byte, name, past=kind == "expression").number][name] += 1
+    def __init__(self, bindings: Locals) -> None:
+        self._scopes = bindings.evaluation_scopes
+        self._imports: defaultdict[int, dict[str, ImportBinding]] = defaultdict(dict)
+        self._bound_names: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for node, kind in bindings.definitions:
+            name = node_text(node) + (METHOD_SUFFIX if kind == "method" else "")
+            self._bound_names[
+                self._find_owner(node.start_byte, name, skip_comprehensions=kind == "expression").number
+            ][name] += 1
 
-    def bind_import(self, position: int, found: Imported, key: str | None = None) -> None:
+    def bind_import(self, position: int, binding: ImportBinding, key: str | None = None) -> None:
         """Record an import; the first one of a name in a scope stays. Call in text order."""
-        name = found.bound if key is None else key
-        self._imported[self._owner(position, name).number].setdefault(name, found)
+        name = binding.bound if key is None else key
+        self._imports[self._find_owner(position, name).number].setdefault(name, binding)
 
-    def propagate(self, position: int, name: str, value: Imported) -> None:
+    def propagate(self, position: int, name: str, value: ImportBinding) -> None:
         """Bind a variable to the import that its value came from, unless its scope binds it a second time."""
-        number = self._owner(position, name).number
-        if self._bound[number][name] == 1 and name not in self._imported[number]:
-            self._imported[number][name] = value
+        scope_number = self._find_owner(position, name).number
+        if self._bound_names[scope_number][name] == 1 and name not in self._imports[scope_number]:
+            self._imports[scope_number][name] = value
 
-    def resolve(self, position: int, name: str) -> Imported | None:
+    def resolve(self, position: int, name: str) -> ImportBinding | None:
         """Return the import that a name at a byte refers to, or None if it refers to something else."""
-        for scope in self._scopes.seen(self._scopes.at(position), name):
-            if name in self._imported[scope.number]:
-                return self._imported[scope.number][name]
-            if self._bound[scope.number][name]:
+        for scope in self._scopes.visible_scopes(self._scopes.find_scope(position), name):
+            if name in self._imports[scope.number]:
+                return self._imports[scope.number][name]
+            if self._bound_names[scope.number][name]:
                 return None
         return None
 
-    def _owner(self, position: int, name: str, *, past: bool = False) -> Scope:
-        return self._scopes.owner(self._scopes.at(position), name, self._names, past=past)
+    def _find_owner(self, position: int, name: str, *, skip_comprehensions: bool = False) -> Scope:
+        return self._scopes.owner(
+            self._scopes.find_scope(position), name, self._get_names, skip_comprehensions=skip_comprehensions
+        )
 
-    def _names(self, scope: Scope) -> Collection[str]:
-        return self._bound[scope.number].keys() | self._imported[scope.number].keys()
+    def _get_names(self, scope: Scope) -> Collection[str]:
+        return self._bound_names[scope.number].keys() | self._imports[scope.number].keys()
 
 
-def resolved(names: ImportedNames, call: Called, at: Sequence[int], key: str | None = None) -> ApiCall | None:
+def resolve_call(
+    names: ImportedNames, call: CallSite, span: Sequence[int], key: str | None = None
+) -> ApiCall | None:
     """Return a call with its fully qualified name, or None if it does not begin with an import.
 
     Args:
@@ -275,8 +283,8 @@ def resolved(names: ImportedNames, call: Called, at: Sequence[int], key: str | N
         span: Its first character and one past its last.
         key: Name to look up instead of the first level, if the language has several name spaces.
     """
-    found = names.resolve(call.start, call.levels[0] if key is None else key)
-    if found is None:
+    binding = names.resolve(call.start, call.levels[0] if key is None else key)
+    if binding is None:
         return None
-    name = ".".join([found.name, *call.levels[1:]])
-    return ApiCall(name, call.kind, found, at[0], at[1])
+    name = ".".join([binding.name, *call.levels[1:]])
+    return ApiCall(name, call.kind, binding, span[0], span[1])

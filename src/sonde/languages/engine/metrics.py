@@ -24,25 +24,25 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.text import Kept
-from sonde.languages.engine.tokens import Leaf, ParsedText, nested, told_by_word
+from sonde.languages.engine.text import TextCache
+from sonde.languages.engine.tokens import Leaf, ParsedText, classify_word, nest_nodes
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
-_OTHER_KINDS = ("method", "again", "deleted")
+_NON_VARIABLE_KINDS = ("method", "again", "deleted")
 """Kinds of definitions that bind no variable that a bare call could refer to."""
 
 
-class _Names(NamedTuple):
+class _CallNames(NamedTuple):
     """Names of one function: those of bare calls, and those of calls through the object."""
 
-    bare: frozenset[str]
+    bare_names: frozenset[str]
     member: frozenset[str]
 
 
 def count_recursion(
     language: TreeSitterLanguage,
     text: str,
-    captured: Captured,
+    captures: CapturedNodes,
     functions: Sequence[tree_sitter.Node],
     *,
     method: bool = False,
@@ -58,110 +58,133 @@ def count_recursion(
         method: Whether a text that is one function was extracted from a class.
         ignore_case: Whether names are case-insensitive.
     """
-    reading = language.reading(text)
+    parsed_text = language.reading(text)
     method = method and len(functions) == 1
-    names = [_names(reading, captured, function, functions, method=method) for function in functions]
+    names = [_read_names(parsed_text, captures, function, functions, method=method) for function in functions]
     starts = [function.start_byte for function in functions]
-    inner = [node for node in captured.get("function", []) if node.id not in {one.id for one in functions}]
+    inner = [
+        node
+        for node in captures.get("function", [])
+        if node.id not in {function.id for function in functions}
+    ]
     count = 0
-    for capture, called in _calls(captured):
-        index = bisect_right(starts, called.start_byte) - 1
-        if index < 0 or called.end_byte > functions[index].end_byte:
+    for capture, callee in _iterate_call_captures(captures):
+        index = bisect_right(starts, callee.start_byte) - 1
+        if index < 0 or callee.end_byte > functions[index].end_byte:
             continue
-        name, own = reading.text(called), names[index]
+        name, function_names = parsed_text.text(callee), names[index]
         if ignore_case:
-            name, own = name.lower(), _Names(*(frozenset(map(str.lower, some)) for some in own))
+            name, function_names = (
+                name.lower(),
+                _CallNames(*(frozenset(map(str.lower, group)) for group in function_names)),
+            )
         if capture == "called.bare":
-            reached = name in own.bare and not _is_bound_inside(language, text, functions[index], called)
+            matches = name in function_names.bare_names and not _is_local_name(
+                language, text, functions[index], callee
+            )
         elif capture == "called.unbound":
-            reached = name in own.member and called.start_byte in language.unbound(text)
+            matches = name in function_names.member and callee.start_byte in language.unbound(text)
         elif capture == "called.receiver":
-            reached = name in own.member and _receives(reading, captured, functions[index], called)
+            matches = name in function_names.member and _receives(
+                parsed_text, captures, functions[index], callee
+            )
         else:
-            reached = name in (own.bare | own.member if capture == "called" else own.member)
-        count += reached and not _has_namesake(reading, inner, called, name)
+            matches = name in (
+                function_names.bare_names | function_names.member
+                if capture == "called"
+                else function_names.member
+            )
+        count += matches and not _has_namesake(parsed_text, inner, callee, name)
     return count
 
 
-def _calls(captured: Captured) -> Iterator[tuple[str, tree_sitter.Node]]:
+def _iterate_call_captures(captures: CapturedNodes) -> Iterator[tuple[str, tree_sitter.Node]]:
     for capture in ("called", "called.bare", "called.own", "called.receiver", "called.unbound"):
-        for node in captured.get(capture, []):
+        for node in captures.get(capture, []):
             yield capture, node
 
 
-def _names(
-    reading: ParsedText,
-    captured: Captured,
+def _read_names(
+    parsed_text: ParsedText,
+    captures: CapturedNodes,
     function: tree_sitter.Node,
     functions: Sequence[tree_sitter.Node],
     *,
     method: bool,
-) -> _Names:
+) -> _CallNames:
     """Return the names of one of the outermost functions."""
-    if "function.bare" not in captured and "function.member" not in captured:
+    if "function.bare" not in captures and "function.member" not in captures:
         node = function.child_by_field_name("name")
-        named = frozenset[str]() if node is None else frozenset({reading.text(node)})
-        method = method or any(node.id == function.id for node in captured.get("method", []))
-        return _Names(frozenset() if method else named, named)
-    ends = [one.end_byte for one in functions]
+        names = frozenset[str]() if node is None else frozenset({parsed_text.text(node)})
+        method = method or any(node.id == function.id for node in captures.get("method", []))
+        return _CallNames(frozenset() if method else names, names)
+    ends = [outer.end_byte for outer in functions]
     body = function.child_by_field_name("body")
-    beyond = function.end_byte if body is None else body.start_byte
-    bare, member = set[str](), set[str]()
-    for capture, found in (("function.bare", bare), ("function.member", member)):
-        for node in captured.get(capture, []):
+    limit = function.end_byte if body is None else body.start_byte
+    bare_names, member_names = set[str](), set[str]()
+    for capture, target in (("function.bare", bare_names), ("function.member", member_names)):
+        for node in captures.get(capture, []):
             # A name lies in the header of its function or before it.
             index = bisect_right(ends, node.start_byte)
-            if index == len(functions) or functions[index].id != function.id or node.start_byte >= beyond:
+            if index == len(functions) or functions[index].id != function.id or node.start_byte >= limit:
                 continue
             # A function assigned to a field is no variable, although it looks like one outside of its class.
-            (member if method and node.start_byte < function.start_byte else found).add(reading.text(node))
-    return _Names(frozenset(bare), frozenset(member))
+            (member_names if method and node.start_byte < function.start_byte else target).add(
+                parsed_text.text(node)
+            )
+    return _CallNames(frozenset(bare_names), frozenset(member_names))
 
 
-def _is_bound_inside(
-    language: TreeSitterLanguage, text: str, function: tree_sitter.Node, called: tree_sitter.Node
+def _is_local_name(
+    language: TreeSitterLanguage, text: str, function: tree_sitter.Node, callee: tree_sitter.Node
 ) -> bool:
     """Return whether a name refers to a parameter, a variable or a function inside a function."""
-    found, reading = language.locals(text), language.reading(text)
-    scopes, name, own = found.evaluated, reading.text(called), function.child_by_field_name("name")
-    seen = {scope.number for scope in scopes.seen(scopes.at(called.start_byte), name)}
-    last = called.start_byte if language.settings.declared_first else function.end_byte
+    bindings, parsed_text = language.locals(text), language.reading(text)
+    scopes, name, name_node = (
+        bindings.evaluation_scopes,
+        parsed_text.text(callee),
+        function.child_by_field_name("name"),
+    )
+    visible_scopes = {
+        scope.number for scope in scopes.visible_scopes(scopes.find_scope(callee.start_byte), name)
+    }
+    limit = callee.start_byte if language.settings.declared_first else function.end_byte
     return any(
-        kind not in _OTHER_KINDS
-        and function.start_byte <= node.start_byte <= last
-        and node != own
-        and reading.text(node) == name
-        and scopes.at(node.start_byte).number in seen
-        for node, kind in found.definitions
+        kind not in _NON_VARIABLE_KINDS
+        and function.start_byte <= node.start_byte <= limit
+        and node != name_node
+        and parsed_text.text(node) == name
+        and scopes.find_scope(node.start_byte).number in visible_scopes
+        for node, kind in bindings.definitions
     )
 
 
 def _receives(
-    reading: ParsedText, captured: Captured, function: tree_sitter.Node, called: tree_sitter.Node
+    parsed_text: ParsedText, captures: CapturedNodes, function: tree_sitter.Node, callee: tree_sitter.Node
 ) -> bool:
     """Return whether a name is called through the receiver of its method."""
-    through = called.parent.named_children[0] if called.parent else None
-    return through is not None and any(
-        reading.text(node) == reading.text(through)
-        for node in captured.get("receiver", [])
+    receiver = callee.parent.named_children[0] if callee.parent else None
+    return receiver is not None and any(
+        parsed_text.text(node) == parsed_text.text(receiver)
+        for node in captures.get("receiver", [])
         if function.start_byte <= node.start_byte < function.end_byte
     )
 
 
 def _has_namesake(
-    reading: ParsedText, inner: Sequence[tree_sitter.Node], called: tree_sitter.Node, name: str
+    parsed_text: ParsedText, inner: Sequence[tree_sitter.Node], callee: tree_sitter.Node, name: str
 ) -> bool:
     """Return whether a call lies in a class inside the function that has a method of that name itself."""
     for function in inner:
-        node, around = function.child_by_field_name("name"), function.parent
-        if node is None or around is None or reading.text(node) != name:
+        node, outer = function.child_by_field_name("name"), function.parent
+        if node is None or outer is None or parsed_text.text(node) != name:
             continue
-        if around.start_byte <= called.start_byte and called.end_byte <= around.end_byte:
+        if outer.start_byte <= callee.start_byte and callee.end_byte <= outer.end_byte:
             return True
     return False
 
 
-Captured = Mapping[str, list[tree_sitter.Node]]
+CapturedNodes = Mapping[str, list[tree_sitter.Node]]
 
 
 @runtime_checkable
@@ -176,7 +199,7 @@ class Metrics(Protocol):
         """Return the cyclomatic complexity: decisions plus one."""
         ...
 
-    def nesting(self, text: str) -> int:
+    def nesting_depth(self, text: str) -> int:
         """Return the maximum nesting depth of blocks; the function's body is 1."""
         ...
 
@@ -184,7 +207,7 @@ class Metrics(Protocol):
         """Return each of `leaves` with the number of enclosing blocks; the function's body is 1."""
         ...
 
-    def structures(self, text: str) -> Mapping[str, int]:
+    def count_structures(self, text: str) -> Mapping[str, int]:
         """Count code structures: ``if``, ``loop``, ``switch``, ``try``."""
         ...
 
@@ -218,7 +241,7 @@ PATTERNS: tuple[str, ...] = ("nested_loop", "if_in_loop", "early_return", "recur
 
 
 @dataclass(frozen=True, slots=True)
-class MetricsFile:
+class MetricsTable:
     """The content of a `metrics.toml`.
 
     Attributes:
@@ -231,15 +254,15 @@ class MetricsFile:
     names_ignore_case: bool = False
 
 
-def read_table(language: TreeSitterLanguage) -> MetricsFile:
+def read_metrics_table(language: TreeSitterLanguage) -> MetricsTable:
     """Read a language's `metrics.toml`."""
     raw = language.table("metrics")
-    return MetricsFile(
+    return MetricsTable(
         operators=raw.get("operators", {}), names_ignore_case=raw.get("names_ignore_case", False)
     )
 
 
-class MetricsOf:
+class QueryMetrics:
     """The `Metrics` of a language by its queries and table.
 
     Args:
@@ -248,9 +271,9 @@ class MetricsOf:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.table = read_table(language)
+        self.table = read_metrics_table(language)
         self.reading = language.reading
-        self.captured = Kept(self._capture)
+        self.captured = TextCache(self._capture)
 
     def leaves(self, text: str) -> tuple[Leaf, ...]:
         """Return the tokens as a lexer lists them."""
@@ -258,58 +281,66 @@ class MetricsOf:
 
     def complexity(self, text: str) -> int:
         """Return decisions plus one, without those of inner definitions."""
-        return 1 + self.decisions(text)
+        return 1 + self.count_decisions(text)
 
-    def decisions(self, text: str, *, everywhere: bool = False) -> int:
+    def count_decisions(self, text: str, *, everywhere: bool = False) -> int:
         """Count the branchings of the control flow; with ``everywhere`` also those of inner definitions."""
-        captured = self.captured(text)
-        found, whole = captured.get("decision", []), captured.get("decision.whole", [])
-        if whole:
-            taken, kept = Cover(outermost(whole)), {node.id for node in whole}
-            found = [node for node in found if node.id in kept or not taken.holds(node)]
-        found = found if everywhere else self.own(text, found)
-        default = {node.id for node in captured.get("default", [])}
-        around = {node.parent.id for node in found if node.id in default and node.parent}
-        return len(found) - len(around)
+        captures = self.captured(text)
+        nodes, whole_nodes = captures.get("decision", []), captures.get("decision.whole", [])
+        if whole_nodes:
+            cover, whole_ids = NodeCover(select_outermost(whole_nodes)), {node.id for node in whole_nodes}
+            nodes = [node for node in nodes if node.id in whole_ids or not cover.holds(node)]
+        nodes = nodes if everywhere else self.select_counted_nodes(text, nodes)
+        default_ids = {node.id for node in captures.get("default", [])}
+        choice_ids = {node.parent.id for node in nodes if node.id in default_ids and node.parent}
+        return len(nodes) - len(choice_ids)
 
-    def own(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
+    def select_counted_nodes(self, text: str, nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
         """Select the nodes in the bodies of the outermost functions, outside of inner definitions."""
-        found = self.captured(text)
-        functions = outermost(found.get("function", []))
-        bodies = [body for body in (one.child_by_field_name("body") for one in functions) if body is not None]
+        captures = self.captured(text)
+        functions = select_outermost(captures.get("function", []))
+        bodies = [
+            body
+            for body in (function.child_by_field_name("body") for function in functions)
+            if body is not None
+        ]
         if not functions:
             return nodes
-        inside_bodies = Cover(bodies)
-        apart = Cover(outermost([node for node in _apart(found) if inside_bodies.holds(node)]))
-        return [node for node in nodes if inside_bodies.holds(node) and not apart.holds(node)]
+        body_cover = NodeCover(bodies)
+        separate_cover = NodeCover(
+            select_outermost([node for node in _get_separate_definitions(captures) if body_cover.holds(node)])
+        )
+        return [node for node in nodes if body_cover.holds(node) and not separate_cover.holds(node)]
 
-    def nesting(self, text: str) -> int:
+    def nesting_depth(self, text: str) -> int:
         """Return the depth of the deepest block."""
         depths: list[int] = []
-        for _, above in nested(self.blocks(text)):
-            depths.append(1 if above < 0 else depths[above] + 1)
+        for _, parent_index in nest_nodes(self.blocks(text)):
+            depths.append(1 if parent_index < 0 else depths[parent_index] + 1)
         return max(depths, default=0)
 
     def depths(self, text: str) -> tuple[tuple[Leaf, int], ...]:
         """Return each token with the number of enclosing blocks."""
-        deeper = [0] * (len(text) + 1)
+        changes = [0] * (len(text) + 1)
         for node in self.blocks(text):
             start, end = self.reading(text).span(node)
-            deeper[start] += 1
-            deeper[end] -= 1
-        depth = list(accumulate(deeper))
-        return tuple((leaf, depth[leaf.start]) for leaf in self.leaves(text))
+            changes[start] += 1
+            changes[end] -= 1
+        depths = list(accumulate(changes))
+        return tuple((leaf, depths[leaf.start]) for leaf in self.leaves(text))
 
     def blocks(self, text: str) -> list[tree_sitter.Node]:
         """Return the nodes one level deeper than their surroundings; ``else if`` adds no level."""
-        found = self.captured(text)
-        ifs = {node.id for node in found.get("structure.if", [])}
-        return found.get("block", []) + [node for node in found.get("block.else", []) if node.id not in ifs]
+        captures = self.captured(text)
+        ifs = {node.id for node in captures.get("structure.if", [])}
+        return captures.get("block", []) + [
+            node for node in captures.get("block.else", []) if node.id not in ifs
+        ]
 
-    def structures(self, text: str) -> Mapping[str, int]:
+    def count_structures(self, text: str) -> Mapping[str, int]:
         """Count code structures by kind, everything in the text included."""
-        found = self.captured(text)
-        return {kind: len(found.get(f"structure.{kind}", [])) for kind in ("if", "loop", "switch", "try")}
+        captures = self.captured(text)
+        return {kind: len(captures.get(f"structure.{kind}", [])) for kind in ("if", "loop", "switch", "try")}
 
     def operators(self, text: str) -> tuple[str, ...]:
         """Return every operator, by its sign."""
@@ -317,11 +348,11 @@ class MetricsOf:
 
     def operator(self, leaf: Leaf) -> str:
         """Return the sign of a leaf as an operator; empty if it is none."""
-        special = self.table.operators.get(leaf.parent, {}).get(leaf.kind)
-        if special is not None:
-            return special
+        override = self.table.operators.get(leaf.parent, {}).get(leaf.kind)
+        if override is not None:
+            return override
         tokens = self.language.settings.tokens
-        kind = tokens.under.get(leaf.parent, {}).get(leaf.kind, "operator")
+        kind = tokens.parent_overrides.get(leaf.parent, {}).get(leaf.kind, "operator")
         return leaf.kind if leaf.kind in tokens.operators and kind == "operator" else ""
 
     def identifiers(self, text: str) -> tuple[str, ...]:
@@ -330,97 +361,101 @@ class MetricsOf:
         return tuple(
             leaf.text
             for leaf in self.leaves(text)
-            if leaf.kind in rules.identifiers and not told_by_word(leaf, rules)
+            if leaf.kind in rules.identifiers and not classify_word(leaf, rules)
         )
 
     def keywords(self, text: str) -> int:
         """Count reserved words."""
         rules = self.language.settings.tokens
         return sum(
-            leaf.kind in rules.keywords or told_by_word(leaf, rules) == "keyword"
+            leaf.kind in rules.keywords or classify_word(leaf, rules) == "keyword"
             for leaf in self.leaves(text)
         )
 
     def depth(self, text: str) -> int:
         """Return the depth in named nodes of the only outermost function, or else of the full tree."""
-        functions = outermost(self.captured(text).get("function", []))
-        return deepest(functions[0] if len(functions) == 1 else self.reading(text).root)
+        functions = select_outermost(self.captured(text).get("function", []))
+        return measure_depth(functions[0] if len(functions) == 1 else self.reading(text).root)
 
     def patterns(self, text: str, *, method: bool = False) -> Mapping[str, int]:
         """Count nested loops, ifs in a loop, returns before the end, and recursive calls."""
-        found = self.captured(text)
-        loops, ifs = found.get("structure.loop", []), found.get("structure.if", [])
-        functions = outermost(found.get("function", []))
-        returns = self.own(text, found.get("return", []))
+        captures = self.captured(text)
+        loops, ifs = captures.get("structure.loop", []), captures.get("structure.if", [])
+        functions = select_outermost(captures.get("function", []))
+        returns = self.select_counted_nodes(text, captures.get("return", []))
         ends = {
-            body.end_byte: body for body in (one.child_by_field_name("body") for one in functions) if body
+            body.end_byte: body
+            for body in (function.child_by_field_name("body") for function in functions)
+            if body
         }
-        last = {child.id for body in ends.values() if (child := last_statement(body)) is not None}
+        last = {child.id for body in ends.values() if (child := find_last_statement(body)) is not None}
         return {
-            "nested_loop": sum(any(inside(other, loop) for other in loops) for loop in loops),
-            "if_in_loop": sum(any(inside(loop, one) for loop in loops) for one in ifs),
+            "nested_loop": sum(any(strictly_covers(outer, loop) for outer in loops) for loop in loops),
+            "if_in_loop": sum(
+                any(strictly_covers(loop, conditional) for loop in loops) for conditional in ifs
+            ),
             "early_return": sum(node.id not in last for node in returns),
             "recursion": count_recursion(
                 self.language,
                 text,
-                found,
+                captures,
                 functions,
                 method=method,
                 ignore_case=self.table.names_ignore_case,
             ),
         }
 
-    def _capture(self, text: str) -> Captured:
-        reading = self.reading(text)
-        found = self.language.grammar.captures("metrics", reading.root)
-        return {name: [node for node in nodes if reading.inside(node)] for name, nodes in found}
+    def _capture(self, text: str) -> CapturedNodes:
+        parsed_text = self.reading(text)
+        captures = self.language.grammar.captures("metrics", parsed_text.root)
+        return {name: [node for node in nodes if parsed_text.contains(node)] for name, nodes in captures}
 
 
-def outermost(nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
+def select_outermost(nodes: list[tree_sitter.Node]) -> list[tree_sitter.Node]:
     """Return the nodes that lie in no other of them, in text order."""
-    return [node for node, above in nested(nodes) if above < 0]
+    return [node for node, parent_index in nest_nodes(nodes) if parent_index < 0]
 
 
-def holds(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
+def covers(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
     """Return whether ``outer`` covers ``node``, or is the same."""
     return outer.start_byte <= node.start_byte and node.end_byte <= outer.end_byte
 
 
-def inside(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
+def strictly_covers(outer: tree_sitter.Node, node: tree_sitter.Node) -> bool:
     """Return whether ``node`` lies strictly inside ``outer``."""
-    return holds(outer, node) and outer.id != node.id
+    return covers(outer, node) and outer.id != node.id
 
 
-def deepest(root: tree_sitter.Node) -> int:
+def measure_depth(root: tree_sitter.Node) -> int:
     """Return the depth of a tree in named nodes, the root included."""
     cursor = root.walk()
-    depth, most = 1, 1
+    depth, maximum = 1, 1
     while True:
         if cursor.goto_first_child():
             depth += cursor.node is not None and cursor.node.is_named
-            most = max(most, depth)
+            maximum = max(maximum, depth)
             continue
         while True:
-            left = cursor.node is not None and cursor.node.is_named
+            named_count = cursor.node is not None and cursor.node.is_named
             if cursor.goto_next_sibling():
-                depth += (cursor.node is not None and cursor.node.is_named) - left
-                most = max(most, depth)
+                depth += (cursor.node is not None and cursor.node.is_named) - named_count
+                maximum = max(maximum, depth)
                 break
-            depth -= left
+            depth -= named_count
             if not cursor.goto_parent():
-                return most
+                return maximum
 
 
-def last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
+def find_last_statement(body: tree_sitter.Node) -> tree_sitter.Node | None:
     """Return the last direct statement of a body, skipping heredoc texts, which follow their statement."""
-    beside = ("comment", "heredoc_body")
-    statements = [child for child in body.named_children if not child.type.endswith(beside)]
+    ignored_suffixes = ("comment", "heredoc_body")
+    statements = [child for child in body.named_children if not child.type.endswith(ignored_suffixes)]
     if len(statements) == 1 and statements[0].type == "statement_list":
-        return last_statement(statements[0])
+        return find_last_statement(statements[0])
     return statements[-1] if statements else None
 
 
-class Cover:
+class NodeCover:
     """Disjoint nodes in text order, indexed to test whether one of them covers another node.
 
     Args:
@@ -433,17 +468,17 @@ class Cover:
 
     def holds(self, node: tree_sitter.Node) -> bool:
         """Return whether one of the nodes covers ``node``."""
-        place = bisect_right(self._starts, node.start_byte) - 1
-        return place >= 0 and holds(self._nodes[place], node)
+        index = bisect_right(self._starts, node.start_byte) - 1
+        return index >= 0 and covers(self._nodes[index], node)
 
 
-def _apart(found: Captured) -> list[tree_sitter.Node]:
-    return [*found.get("function", []), *found.get("apart", [])]
+def _get_separate_definitions(captures: CapturedNodes) -> list[tree_sitter.Node]:
+    return [*captures.get("function", []), *captures.get("apart", [])]
 
 
-def facet(language: TreeSitterLanguage) -> MetricsOf:
+def facet(language: TreeSitterLanguage) -> QueryMetrics:
     """Return the facet ``metrics`` of a language whose folder has the query; of others, their ``tokens``."""
-    return MetricsOf(language)
+    return QueryMetrics(language)
 
 
 @runtime_checkable
@@ -455,7 +490,7 @@ class ExecutionPaths(Protocol):
         ...
 
 
-class OperatorPaths:
+class OperatorWeights:
     """Operators, weighted by the number of paths that each adds to its enclosing expression.
 
     Args:
@@ -464,20 +499,20 @@ class OperatorPaths:
     """
 
     def __init__(self, signs: list[tree_sitter.Node], ternaries: list[tree_sitter.Node]) -> None:
-        self._listed = sorted(
+        self._weighted_spans = sorted(
             [(node.start_byte, node.end_byte, 1) for node in signs]
             + [(node.start_byte, node.end_byte, 2) for node in ternaries]
         )
 
-    def between(self, start: int, end: int) -> int:
+    def sum_weights(self, start: int, end: int) -> int:
         """Sum the weights of the operators between two bytes."""
-        first = bisect_left(self._listed, (start,))
-        last = bisect_left(self._listed, (end,))
-        return sum(weight for _, stop, weight in self._listed[first:last] if stop <= end)
+        first = bisect_left(self._weighted_spans, (start,))
+        last = bisect_left(self._weighted_spans, (end,))
+        return sum(weight for _, stop, weight in self._weighted_spans[first:last] if stop <= end)
 
 
 @dataclass(slots=True, eq=False)
-class Branching:
+class BranchRegion:
     """A statement or expression that branches.
 
     Attributes:
@@ -489,68 +524,68 @@ class Branching:
     """
 
     node: tree_sitter.Node
-    parts: list[Branching] = field(default_factory=list)
-    around: Branching | None = None
+    parts: list[BranchRegion] = field(default_factory=list)
+    parent: BranchRegion | None = None
     value: int = 0
-    after: int = 0
+    addend: int = 0
 
-    def within(self, *places: tree_sitter.Node | None) -> list[Branching]:
+    def select_parts(self, *nodes: tree_sitter.Node | None) -> list[BranchRegion]:
         """Return the direct parts that lie in any of the nodes, in text order."""
         return [
             part
             for part in self.parts
             if any(
-                place is not None
-                and place.start_byte <= part.node.start_byte
-                and part.node.end_byte <= place.end_byte
-                for place in places
+                outer is not None
+                and outer.start_byte <= part.node.start_byte
+                and part.node.end_byte <= outer.end_byte
+                for outer in nodes
             )
         ]
 
-    def above(self) -> Iterator[Branching]:
+    def ancestors(self) -> Iterator[BranchRegion]:
         """Yield the enclosing regions, innermost first."""
-        region = self.around
+        region = self.parent
         while region is not None:
             yield region
-            region = region.around
+            region = region.parent
 
 
-def paths(nodes: list[tree_sitter.Node], rule: Callable[[Branching], None]) -> int:
+def count_paths(nodes: list[tree_sitter.Node], rule: Callable[[BranchRegion], None]) -> int:
     """Count the paths through a sequence of statements.
 
     Args:
         nodes: All branching nodes.
         rule: Sets ``value`` (and ``addend``) of a region whose parts are done.
     """
-    regions: list[Branching] = []
-    top: list[Branching] = []
-    for node, above in nested(nodes):
-        region = Branching(node, around=regions[above] if above >= 0 else None)
-        (top if above < 0 else regions[above].parts).append(region)
+    regions: list[BranchRegion] = []
+    top: list[BranchRegion] = []
+    for node, parent_index in nest_nodes(nodes):
+        region = BranchRegion(node, parent=regions[parent_index] if parent_index >= 0 else None)
+        (top if parent_index < 0 else regions[parent_index].parts).append(region)
         regions.append(region)
     # Inner regions follow outer ones, so deep nesting cannot overflow the interpreter's stack.
     for region in reversed(regions):
         rule(region)
-    return max(row(top), 1)
+    return max(count_row_paths(top), 1)
 
 
-def row(parts: list[Branching], start: int = 0) -> int:
+def count_row_paths(parts: list[BranchRegion], start: int = 0) -> int:
     """Return the value of statements in sequence, starting from ``start``; 0 if none counts."""
     value = start
     for part in parts:
         if part.value:
-            value = part.value * (value + part.after if part.after else max(value, 1))
+            value = part.value * (value + part.addend if part.addend else max(value, 1))
     return value
 
 
-def branch(region: Branching, place: tree_sitter.Node | None) -> int:
+def count_branch_paths(region: BranchRegion, node: tree_sitter.Node | None) -> int:
     """Count the paths through one part of a region, at least one."""
-    return max(row(region.within(place)), 1)
+    return max(count_row_paths(region.select_parts(node)), 1)
 
 
-def ancestors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
+def iterate_ancestors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     """Yield the ancestors of a node, innermost first."""
-    above = node.parent
-    while above is not None:
-        yield above
-        above = above.parent
+    parent = node.parent
+    while parent is not None:
+        yield parent
+        parent = parent.parent

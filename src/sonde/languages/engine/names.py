@@ -31,15 +31,15 @@ from functools import cached_property
 import tree_sitter
 
 from sonde.languages.engine.grammar import Grammar, node_text
-from sonde.languages.engine.tokens import nested
+from sonde.languages.engine.tokens import nest_nodes
 
-_SCOPES = ("function", "class", "comprehension", "closed")
+_SCOPE_KINDS = ("function", "class", "comprehension", "closed")
 
 
 _DEFINITION, _SCOPE = "local.definition.", "local.scope"
 
 
-Span = tuple[int, int, str]
+ScopeSpan = tuple[int, int, str]
 """First byte of a scope, one past its last, and its kind; ``"outside"``: evaluated in the parent scope."""
 
 
@@ -58,7 +58,7 @@ class Scope:
     kind: str
     parent: Scope | None
     number: int
-    declared: dict[str, str] = field(default_factory=dict[str, str])
+    outer_names: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -79,17 +79,19 @@ class Scopes:
         end: Length of the text in bytes.
     """
 
-    def __init__(self, spans: Iterable[Span], end: int) -> None:
+    def __init__(self, spans: Iterable[ScopeSpan], end: int) -> None:
         self.module = Scope("module", None, 0)
         self._regions = [_Region(-1, end + 1, self.module, None)]
         count = 1
         region = self._regions[0]
-        for start, stop, kind in sorted(set(spans), key=lambda one: (one[0], -one[1], one[2] != "outside")):
+        for start, stop, kind in sorted(
+            set(spans), key=lambda span: (span[0], -span[1], span[2] != "outside")
+        ):
             while region.within is not None and region.end <= start:
                 region = region.within
-            around = region.scope.parent or region.scope
+            outer = region.scope.parent or region.scope
             if kind == "outside":
-                scope = around
+                scope = outer
             else:
                 scope = Scope(kind, region.scope, count)
                 count += 1
@@ -100,32 +102,39 @@ class Scopes:
     def __iter__(self) -> Iterator[Scope]:
         return iter({region.scope.number: region.scope for region in self._regions}.values())
 
-    def at(self, position: int) -> Scope:
+    def find_scope(self, position: int) -> Scope:
         """Return the scope in which the code at a byte position is evaluated."""
         region = self._regions[bisect_right(self._starts, position) - 1]
         while region.within is not None and region.end <= position:
             region = region.within
         return region.scope
 
-    def seen(self, scope: Scope, name: str = "") -> Iterator[Scope]:
+    def visible_scopes(self, scope: Scope, name: str = "") -> Iterator[Scope]:
         """Yield the scopes in which a name is looked up, innermost first; without a name all visible ones.
 
         Names of a ``"class"`` scope are visible only directly in it.
         """
-        here, found = scope, scope
+        origin, current = scope, scope
         while True:
-            where = found.declared.get(name)
-            if where is not None and found is not self.module:
-                here = found = self.module if where == "global" else _enclosing(found) or self.module
+            declaration = current.outer_names.get(name)
+            if declaration is not None and current is not self.module:
+                origin = current = (
+                    self.module if declaration == "global" else _find_outer_scope(current) or self.module
+                )
                 continue
-            if found.kind != "class" or found is here:
-                yield found
-            if found.parent is None or found.kind == "closed":
+            if current.kind != "class" or current is origin:
+                yield current
+            if current.parent is None or current.kind == "closed":
                 return
-            found = found.parent
+            current = current.parent
 
     def owner(
-        self, scope: Scope, name: str, bound: Callable[[Scope], Collection[str]], *, past: bool = False
+        self,
+        scope: Scope,
+        name: str,
+        get_bound_names: Callable[[Scope], Collection[str]],
+        *,
+        skip_comprehensions: bool = False,
     ) -> Scope:
         """Return the scope that a definition belongs to.
 
@@ -135,16 +144,16 @@ class Scopes:
             get_bound_names: Returns the names already bound in a scope, to which a ``nonlocal`` may refer.
             skip_comprehensions: Whether the definition never belongs to a comprehension.
         """
-        while past and scope.kind == "comprehension" and scope.parent is not None:
+        while skip_comprehensions and scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
-        where = scope.declared.get(name)
-        if where == "global":
+        declaration = scope.outer_names.get(name)
+        if declaration == "global":
             return self.module
-        around = _enclosing(scope) if where == "nonlocal" else None
-        while around is not None and around.kind != "module":
-            if name in bound(around):
-                return around
-            around = _enclosing(around)
+        outer = _find_outer_scope(scope) if declaration == "nonlocal" else None
+        while outer is not None and outer.kind != "module":
+            if name in get_bound_names(outer):
+                return outer
+            outer = _find_outer_scope(outer)
         return scope
 
 
@@ -168,8 +177,8 @@ class Locals:
     references: tuple[tuple[tree_sitter.Node, str], ...]
     written: frozenset[int]
     outside: tuple[tuple[int, int], ...]
-    spans: tuple[Span, ...]
-    declared: tuple[tuple[int, str, str], ...]
+    spans: tuple[ScopeSpan, ...]
+    outer_names: tuple[tuple[int, str, str], ...]
     late: Mapping[int, int]
     end: int
 
@@ -179,85 +188,87 @@ class Locals:
         return self._scopes(self.spans)
 
     @cached_property
-    def evaluated(self) -> Scopes:
+    def evaluation_scopes(self) -> Scopes:
         """Build the scopes by evaluation, with `outside` spans in the parent scope."""
-        outside = ((start, end, "outside") for start, end in self.outside)
-        return self._scopes([*self.spans, *outside]) if self.outside else self.scopes
+        outside_spans = ((start, end, "outside") for start, end in self.outside)
+        return self._scopes([*self.spans, *outside_spans]) if self.outside else self.scopes
 
-    def _scopes(self, spans: Iterable[Span]) -> Scopes:
-        found = Scopes(spans, self.end)
-        for byte, name, where in self.declared:
-            found.at(byte).declared[name] = where
-        return found
+    def _scopes(self, spans: Iterable[ScopeSpan]) -> Scopes:
+        scopes = Scopes(spans, self.end)
+        for byte, name, declaration in self.outer_names:
+            scopes.find_scope(byte).outer_names[name] = declaration
+        return scopes
 
 
-def locals_of(grammar: Grammar, root: tree_sitter.Node) -> Locals:
+def find_locals(grammar: Grammar, root: tree_sitter.Node) -> Locals:
     """Run a language's `locals.scm` over a tree."""
-    captured = dict(grammar.captures("locals", root))
-    defined: dict[int, tuple[tree_sitter.Node, str]] = {}
-    for capture, nodes in captured.items():
+    captures = dict(grammar.captures("locals", root))
+    definitions: dict[int, tuple[tree_sitter.Node, str]] = {}
+    for capture, nodes in captures.items():
         if capture.startswith(_DEFINITION):
             kind = capture.removeprefix(_DEFINITION)
-            defined |= {node.start_byte: (node, kind) for node in nodes}
-    members = {node.start_byte for node in captured.get("local.member", ())}
-    fixed = {node.start_byte for node in captured.get("local.reference.fixed", ())}
+            definitions |= {node.start_byte: (node, kind) for node in nodes}
+    member_starts = {node.start_byte for node in captures.get("local.member", ())}
+    fixed_starts = {node.start_byte for node in captures.get("local.reference.fixed", ())}
     return Locals(
-        definitions=tuple(one for _, one in sorted(defined.items())),
+        definitions=tuple(definition for _, definition in sorted(definitions.items())),
         references=tuple(
-            (node, "fixed" if node.start_byte in fixed else "")
-            for node in sorted(captured.get("local.reference", ()), key=lambda node: node.start_byte)
-            if node.start_byte not in members
+            (node, "fixed" if node.start_byte in fixed_starts else "")
+            for node in sorted(captures.get("local.reference", ()), key=lambda node: node.start_byte)
+            if node.start_byte not in member_starts
         ),
-        written=frozenset(node.start_byte for node in captured.get("local.written", ())),
-        outside=tuple(node.byte_range for node in captured.get("local.outside", ())),
-        spans=tuple(_spans(captured)),
-        declared=tuple(
-            (node.start_byte, node_text(node), where)
-            for where in ("global", "nonlocal")
-            for node in captured.get(f"local.{where}", ())
+        written=frozenset(node.start_byte for node in captures.get("local.written", ())),
+        outside=tuple(node.byte_range for node in captures.get("local.outside", ())),
+        spans=tuple(_find_scope_spans(captures)),
+        outer_names=tuple(
+            (node.start_byte, node_text(node), declaration)
+            for declaration in ("global", "nonlocal")
+            for node in captures.get(f"local.{declaration}", ())
         ),
-        late=_late(captured.get("local.late", ()), sorted(defined)),
+        late=_find_late_values(captures.get("local.late", ()), sorted(definitions)),
         end=root.end_byte,
     )
 
 
-def _late(values: Iterable[tree_sitter.Node], defined: list[int]) -> dict[int, int]:
+def _find_late_values(values: Iterable[tree_sitter.Node], starts: list[int]) -> dict[int, int]:
     """Map the first byte of each definition that is visible only after its value to the end of the value."""
-    found: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for value in values:
         names = value.prev_named_sibling
         if names is None or names.type != "expression_list":
             names = value.parent or value
-        first, last = (bisect_left(defined, byte) for byte in (names.start_byte, value.start_byte))
-        found |= dict.fromkeys(defined[first:last], value.end_byte)
-    return found
+        first, last = (bisect_left(starts, byte) for byte in (names.start_byte, value.start_byte))
+        ends |= dict.fromkeys(starts[first:last], value.end_byte)
+    return ends
 
 
-def _spans(captured: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Span]:
+def _find_scope_spans(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator[ScopeSpan]:
     """Yield the spans of scopes, without blocks that are the body of one."""
     kinds: dict[int, str] = {}
     nodes: list[tree_sitter.Node] = []
-    for kind in ("", *_SCOPES):
-        found = captured.get(f"{_SCOPE}.{kind}" if kind else _SCOPE, [])
-        kinds |= {node.id: kind for node in found}
-        nodes += found
-    listed = nested(nodes)
-    for node, above in listed:
+    for kind in ("", *_SCOPE_KINDS):
+        scope_nodes = captures.get(f"{_SCOPE}.{kind}" if kind else _SCOPE, [])
+        kinds |= {node.id: kind for node in scope_nodes}
+        nodes += scope_nodes
+    nested_nodes = nest_nodes(nodes)
+    for node, parent in nested_nodes:
         # A comprehension, a lambda or a loop may be the body of another, but has its own variables.
         block = node.type.endswith(("block", "_body"))
-        if not block or above < 0 or listed[above][0].child_by_field_name("body") != node:
+        if not block or parent < 0 or nested_nodes[parent][0].child_by_field_name("body") != node:
             yield (*node.byte_range, kinds[node.id])
 
 
-def _enclosing(scope: Scope) -> Scope | None:
+def _find_outer_scope(scope: Scope) -> Scope | None:
     """Return the nearest enclosing scope that is no class, or None."""
-    around = scope.parent
-    while around is not None and around.kind == "class":
-        around = around.parent
-    return around
+    outer = scope.parent
+    while outer is not None and outer.kind == "class":
+        outer = outer.parent
+    return outer
 
 
-def definitions_of(found: Locals, kinds: Mapping[str, str]) -> defaultdict[int, dict[str, tuple[int, str]]]:
+def find_definitions(
+    bindings: Locals, kinds: Mapping[str, str]
+) -> defaultdict[int, dict[str, tuple[int, str]]]:
     """Find the names that each scope defines, by its number: first byte and kind of the first definition.
 
     Names that a scope declares to be outer ones are defined in no scope.
@@ -267,22 +278,29 @@ def definitions_of(found: Locals, kinds: Mapping[str, str]) -> defaultdict[int, 
         kinds: Variable kind of each definition kind that counts.
     """
     names: defaultdict[int, dict[str, tuple[int, str]]] = defaultdict(dict)
-    for node, kind in found.definitions:
-        what = kinds.get(kind)
-        if what is None:
+    for node, kind in bindings.definitions:
+        variable_kind = kinds.get(kind)
+        if variable_kind is None:
             continue
-        scope, name = found.scopes.at(node.start_byte), node_text(node)
+        scope, name = bindings.scopes.find_scope(node.start_byte), node_text(node)
         while kind == "expression" and scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
-        if kind == "assigned" and any(name in names[seen.number] for seen in found.scopes.seen(scope, name)):
+        if kind == "assigned" and any(
+            name in names[candidate.number] for candidate in bindings.scopes.visible_scopes(scope, name)
+        ):
             continue
-        if name not in scope.declared and name not in names[scope.number]:
-            names[scope.number][name] = (node.start_byte, what)
+        if name not in scope.outer_names and name not in names[scope.number]:
+            names[scope.number][name] = (node.start_byte, variable_kind)
     return names
 
 
-def meant(
-    found: Locals, names: Mapping[int, Mapping[str, tuple[int, str]]], name: str, at: int, *, ordered: bool
+def resolve_name(
+    bindings: Locals,
+    names: Mapping[int, Mapping[str, tuple[int, str]]],
+    name: str,
+    position: int,
+    *,
+    declared_first: bool,
 ) -> Scope | None:
     """Resolve a name to the scope that defines its variable; None if the text defines none.
 
@@ -293,26 +311,27 @@ def meant(
         position: Byte position of the reference.
         declared_first: Whether a name refers to a variable only after its declaration.
     """
-    scopes = found.evaluated
-    for scope in scopes.seen(scopes.at(at), name):
-        declared = names[scope.number].get(name)
-        if declared is not None and (not ordered or is_seen(found, declared, at)):
+    scopes = bindings.evaluation_scopes
+    for scope in scopes.visible_scopes(scopes.find_scope(position), name):
+        definition = names[scope.number].get(name)
+        if definition is not None and (not declared_first or is_visible(bindings, definition, position)):
             return scope
     return None
 
 
-def is_seen(found: Locals, declared: tuple[int, str], at: int) -> bool:
+def is_visible(bindings: Locals, definition: tuple[int, str], position: int) -> bool:
     """Return whether a definition is visible at a byte of its scope, for languages that declare first."""
-    first, kind = declared
+    first, kind = definition
     # Fields are visible in all of their class.
-    return kind == "field" or at == first or at >= found.late.get(first, first)
+    return kind == "field" or position == first or position >= bindings.late.get(first, first)
 
 
-def unbound(found: Locals, *, ordered: bool) -> frozenset[int]:
+def find_unbound(bindings: Locals, *, declared_first: bool) -> frozenset[int]:
     """Find the first bytes of references that resolve to no definition; see `resolve_name`."""
-    names = definitions_of(found, {kind: kind for _, kind in found.definitions})
+    names = find_definitions(bindings, {kind: kind for _, kind in bindings.definitions})
     return frozenset(
         node.start_byte
-        for node, _ in found.references
-        if meant(found, names, node_text(node), node.start_byte, ordered=ordered) is None
+        for node, _ in bindings.references
+        if resolve_name(bindings, names, node_text(node), node.start_byte, declared_first=declared_first)
+        is None
     )

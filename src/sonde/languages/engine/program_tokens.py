@@ -44,20 +44,20 @@ JOINT = "^"
 """Ends every piece of a token but its last."""
 
 
-LONGEST = 15
+MAX_PIECE_LENGTH = 15
 """Maximum number of characters of a piece, before they are sanitised."""
 
 
-_BLANK_RUN = 20
+_MAX_BLANK_RUN = 20
 
 
-_TEXT = frozenset((STRING, COMMENT, WHITESPACE))
+_TEXT_KINDS = frozenset((STRING, COMMENT, WHITESPACE))
 
 
-_CUT = _TEXT | {NUMBER, IDENTIFIER}
+_SPLIT_KINDS = _TEXT_KINDS | {NUMBER, IDENTIFIER}
 
 
-def special(name: str) -> str:
+def format_special_token(name: str) -> str:
     """Return the text of a token that stands for no characters.
 
     >>> format_special_token("NEWLINE")
@@ -66,11 +66,19 @@ def special(name: str) -> str:
     return f"___{name}___"
 
 
-EOS_SPELLING, ERROR_SPELLING, NEWLINE_SPELLING = special(EOS), special(ERROR), special(NEWLINE)
+EOS_TOKEN, ERROR_TOKEN, NEWLINE_TOKEN = (
+    format_special_token(EOS),
+    format_special_token(ERROR),
+    format_special_token(NEWLINE),
+)
 
 
-SANITISED: Mapping[str, str] = MappingProxyType(
-    {"\n": special("NLCHAR"), "\r": special("CR"), JOINT: special("CARET")}
+SANITISED_CHARACTERS: Mapping[str, str] = MappingProxyType(
+    {
+        "\n": format_special_token("NLCHAR"),
+        "\r": format_special_token("CR"),
+        JOINT: format_special_token("CARET"),
+    }
 )
 """Characters that are replaced in any token."""
 
@@ -91,7 +99,7 @@ class Lexeme:
         offset: First character in the text; the length of the text for tokens at its end.
     """
 
-    spelling: str
+    surface: str
     kind: str
     start: Position
     end: Position
@@ -111,7 +119,7 @@ class ProgramToken:
     lexeme: Lexeme
 
 
-def _check(mappings: Mapping[str, str]) -> None:
+def _check_mappings(mappings: Mapping[str, str]) -> None:
     """Check that mappings can be undone.
 
     Raises:
@@ -124,14 +132,14 @@ def _check(mappings: Mapping[str, str]) -> None:
     for key, value in mappings.items():
         if len(key) != 1:
             raise ValueError(f"mapping {key!r} to {value!r}: only single characters are spelled out")
-        if not value or values.count(value) > 1 or any(other in value for other in mappings):
+        if not value or values.count(value) > 1 or any(character in value for character in mappings):
             raise ValueError(f"mapping {key!r} to {value!r} could not be undone")
-        if any(value != other and value in other for other in values):
+        if any(value != replacement and value in replacement for replacement in values):
             raise ValueError(f"mapping {key!r} to {value!r}, which is part of another, could not be undone")
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class TokenFormat:
     """The format of program tokens.
 
     Attributes:
@@ -144,25 +152,25 @@ class Conditions:
     """
 
     skipped: AbstractSet[str] | None = None
-    reserved: AbstractSet[str] = frozenset()
-    mappings: Mapping[str, str] = field(default_factory=lambda: SANITISED)
+    reserved_words: AbstractSet[str] = frozenset()
+    mappings: Mapping[str, str] = field(default_factory=lambda: SANITISED_CHARACTERS)
 
     def __post_init__(self) -> None:
-        _check(self.mappings)
+        _check_mappings(self.mappings)
 
 
-PUBLISHED = Conditions()
+PRETRAINING_FORMAT = TokenFormat()
 """The format of programs for pre-training."""
 
 
-FINETUNING = Conditions(
-    skipped=frozenset((COMMENT, WHITESPACE)), reserved=frozenset(("__HOLE__", "unknown_token_default"))
+FINETUNING_FORMAT = TokenFormat(
+    skipped=frozenset((COMMENT, WHITESPACE)), reserved_words=frozenset(("__HOLE__", "unknown_token_default"))
 )
 """The format of functions for the tasks: no comments, no whitespace, a hole is one token."""
 
 
 @runtime_checkable
-class Program(Protocol):
+class ProgramLexer(Protocol):
     """The facet ``program`` of a language: its lexer."""
 
     @property
@@ -182,12 +190,14 @@ class Program(Protocol):
         """
         ...
 
-    def program(self, whole: Sequence[str]) -> str:
+    def program(self, tokens: Sequence[str]) -> str:
         """Return a text with these tokens, the inverse of `lexemes` as far as there is one."""
         ...
 
 
-def program_tokens(facet: Program, text: str, conditions: Conditions = PUBLISHED) -> list[ProgramToken]:
+def build_program_tokens(
+    lexer: ProgramLexer, text: str, token_format: TokenFormat = PRETRAINING_FORMAT
+) -> list[ProgramToken]:
     """Return the tokens of a text with their pieces.
 
     Args:
@@ -195,21 +205,23 @@ def program_tokens(facet: Program, text: str, conditions: Conditions = PUBLISHED
         text: Any text.
         token_format: The kinds to drop, the words to keep whole, and the characters to replace.
     """
-    left_out = facet.skipped if conditions.skipped is None else conditions.skipped
-    table = str.maketrans(dict(conditions.mappings))
+    skipped_kinds = lexer.skipped if token_format.skipped is None else token_format.skipped
+    table = str.maketrans(dict(token_format.mappings))
     return [
-        ProgramToken(_pieces(lexeme, conditions.reserved, table), lexeme)
-        for lexeme in facet.lexemes(text)
-        if lexeme.kind not in left_out
+        ProgramToken(_split_lexeme(lexeme, token_format.reserved_words, table), lexeme)
+        for lexeme in lexer.lexemes(text)
+        if lexeme.kind not in skipped_kinds
     ]
 
 
-def tokenize(facet: Program, text: str, conditions: Conditions = PUBLISHED) -> list[str]:
+def tokenize(lexer: ProgramLexer, text: str, token_format: TokenFormat = PRETRAINING_FORMAT) -> list[str]:
     """Return the pieces of a text in order; see `build_program_tokens`."""
-    return [piece for token in program_tokens(facet, text, conditions) for piece in token.pieces]
+    return [piece for token in build_program_tokens(lexer, text, token_format) for piece in token.pieces]
 
 
-def untokenize(facet: Program, pieces: Sequence[str], mappings: Mapping[str, str] = SANITISED) -> str:
+def untokenize(
+    lexer: ProgramLexer, pieces: Sequence[str], mappings: Mapping[str, str] = SANITISED_CHARACTERS
+) -> str:
     """Return a text with these pieces.
 
     Spaces between tokens, dropped comments and line continuations are not restored; the result has the same
@@ -224,14 +236,14 @@ def untokenize(facet: Program, pieces: Sequence[str], mappings: Mapping[str, str
         ValueError: The pieces do not end a program, one is empty or has a character to be replaced, or the
             last is not the last of its token.
     """
-    ends = (EOS_SPELLING, facet.lexemes("")[-1].spelling)
+    ends = (EOS_TOKEN, lexer.lexemes("")[-1].surface)
     if not pieces or pieces[-1] not in ends:
-        shown = repr(pieces[-1]) if pieces else "nothing"
-        raise ValueError(f"program tokens end in {shown}; they have to end in {ends[1]!r}")
-    return facet.program(whole_tokens(pieces[:-1], mappings))
+        last_piece = repr(pieces[-1]) if pieces else "nothing"
+        raise ValueError(f"program tokens end in {last_piece}; they have to end in {ends[1]!r}")
+    return lexer.program(join_pieces(pieces[:-1], mappings))
 
 
-def whole_tokens(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED) -> list[str]:
+def join_pieces(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED_CHARACTERS) -> list[str]:
     """Join pieces and undo the mappings.
 
     >>> join_pieces(["a_^", "b", "___CARET___="])
@@ -240,26 +252,26 @@ def whole_tokens(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED)
     Raises:
         ValueError: See `untokenize`.
     """
-    _check(mappings)
-    whole: list[str] = []
-    pending = ""
+    _check_mappings(mappings)
+    tokens: list[str] = []
+    token = ""
     for piece in pieces:
         if not piece:
-            raise ValueError(f"piece {len(whole)} of the program tokens is empty")
-        pending += piece.removesuffix(JOINT)
+            raise ValueError(f"piece {len(tokens)} of the program tokens is empty")
+        token += piece.removesuffix(JOINT)
         if not piece.endswith(JOINT):
-            found = [character for character in mappings if character in pending]
-            if found:
+            characters = [character for character in mappings if character in token]
+            if characters:
                 raise ValueError(
-                    f"program token {pending!r} has {found[0]!r}, which is spelled out elsewhere"
+                    f"program token {token!r} has {characters[0]!r}, which is spelled out elsewhere"
                 )
-            for character, spelled in mappings.items():
-                pending = pending.replace(spelled, character)
-            whole.append(pending)
-            pending = ""
-    if pending:
-        raise ValueError(f"program tokens end within a token: {pending + JOINT!r}")
-    return whole
+            for character, replacement in mappings.items():
+                token = token.replace(replacement, character)
+            tokens.append(token)
+            token = ""
+    if token:
+        raise ValueError(f"program tokens end within a token: {token + JOINT!r}")
+    return tokens
 
 
 @lru_cache(maxsize=1 << 16)
@@ -272,28 +284,28 @@ def split_identifier(identifier: str) -> tuple[str, ...]:
     ('__', 'a_', 'b', 'Camel', 'HTTP', 'Server_')
     """
     pieces: list[str] = []
-    for match in _SNAKE.finditer(identifier):
-        parts = _camel(match["word"]) if match["word"] else [match["leading"]]
+    for match in _SNAKE_CASE.finditer(identifier):
+        parts = _split_camel_case(match["word"]) if match["word"] else [match["leading"]]
         parts[-1] += match["underscores"] or ""
         pieces += parts
     return tuple(pieces)
 
 
-_SNAKE = re.compile(r"(?P<word>[^_]+)(?P<underscores>_*)|(?P<leading>_+)")
+_SNAKE_CASE = re.compile(r"(?P<word>[^_]+)(?P<underscores>_*)|(?P<leading>_+)")
 
 
-_CAMEL = re.compile(r"^L+|TL*|UL+|U+(?=T)|U+(?=UL)|U+$")
+_CAMEL_CASE = re.compile(r"^L+|TL*|UL+|U+(?=T)|U+(?=UL)|U+$")
 
 
-def _camel(word: str) -> list[str]:
+def _split_camel_case(word: str) -> list[str]:
     if word.islower():
         return [word]
-    classes = "".join(map(_case, word))
-    return [word[found.start() : found.end()] for found in _CAMEL.finditer(classes)]
+    classes = "".join(map(_get_case, word))
+    return [word[match.start() : match.end()] for match in _CAMEL_CASE.finditer(classes)]
 
 
 @lru_cache(maxsize=4096)
-def _case(character: str) -> str:
+def _get_case(character: str) -> str:
     return {"Lu": "U", "Lt": "T"}.get(unicodedata.category(character), "L")
 
 
@@ -307,23 +319,23 @@ def split_text(text: str) -> list[str]:
     ['HTTP', 'Server', ' ', '2', ':', ' ', 'go']
     """
     pieces: list[str] = []
-    begin, before = 0, ""
+    start, previous = 0, ""
     for position, character in enumerate(text):
-        now = _class(character)
-        if before and _parts(before, now, text, begin, position):
-            pieces.append(text[begin:position])
-            begin = position
-        elif before == "upper" and now == "lower" and position - begin > 1:
-            pieces.append(text[begin : position - 1])
-            begin = position - 1
-        before = now
+        current = _get_character_class(character)
+        if previous and _is_boundary(previous, current, text, start, position):
+            pieces.append(text[start:position])
+            start = position
+        elif previous == "upper" and current == "lower" and position - start > 1:
+            pieces.append(text[start : position - 1])
+            start = position - 1
+        previous = current
     if text:
-        pieces.append(text[begin:])
+        pieces.append(text[start:])
     return pieces
 
 
 @lru_cache(maxsize=4096)
-def _class(character: str) -> str:
+def _get_character_class(character: str) -> str:
     if character.isupper():
         return "upper"
     if character.islower():
@@ -331,35 +343,41 @@ def _class(character: str) -> str:
     return "digit" if character.isdigit() else "other"
 
 
-def _parts(before: str, now: str, text: str, begin: int, position: int) -> bool:
+def _is_boundary(previous: str, current: str, text: str, start: int, position: int) -> bool:
     """Return whether a piece ends between two characters; the caller handles upper before lower case."""
-    if before != now:
-        return (before, now) != ("upper", "lower")
-    if now != "other":
+    if previous != current:
+        return (previous, current) != ("upper", "lower")
+    if current != "other":
         return False
     character, last = text[position], text[position - 1]
     if character in " \t" and character == last:
-        return position - begin >= _BLANK_RUN
+        return position - start >= _MAX_BLANK_RUN
     return character.isspace() or last.isspace()
 
 
-def _pieces(lexeme: Lexeme, reserved: AbstractSet[str], table: Mapping[int, str]) -> tuple[str, ...]:
-    kind, spelling = lexeme.kind, lexeme.spelling
-    parts: Sequence[str] = (spelling,)
-    if kind in _CUT and spelling not in reserved:
+def _split_lexeme(
+    lexeme: Lexeme, reserved_words: AbstractSet[str], table: Mapping[int, str]
+) -> tuple[str, ...]:
+    kind, surface = lexeme.kind, lexeme.surface
+    parts: Sequence[str] = (surface,)
+    if kind in _SPLIT_KINDS and surface not in reserved_words:
         if kind == IDENTIFIER:
-            parts = split_identifier(spelling)
-        elif kind in _TEXT:
-            parts = split_text(spelling)
-        parts = [part[at : at + LONGEST] for part in parts for at in range(0, len(part), LONGEST)]
+            parts = split_identifier(surface)
+        elif kind in _TEXT_KINDS:
+            parts = split_text(surface)
+        parts = [
+            part[offset : offset + MAX_PIECE_LENGTH]
+            for part in parts
+            for offset in range(0, len(part), MAX_PIECE_LENGTH)
+        ]
     clean = [part.translate(table) for part in parts]
     return (*(part + JOINT for part in clean[:-1]), clean[-1])
 
 
-_WRITTEN = {NEWLINE_SPELLING: "\n", ERROR_SPELLING: ""}
+_TEXT_BY_TOKEN = {NEWLINE_TOKEN: "\n", ERROR_TOKEN: ""}
 
 
-class ProgramOf:
+class GrammarLexer:
     """The `ProgramLexer` of a language by the token rules of its grammar.
 
     Args:
@@ -377,32 +395,32 @@ class ProgramOf:
         rules = self._language.settings.tokens
         lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
 
-        def place(offset: int) -> Position:
+        def locate(offset: int) -> Position:
             line = bisect_right(lines, offset) - 1
             return line, offset - lines[line]
 
-        found: list[Lexeme] = []
-        before = 0
-        for leaf in self._language.leaves_of(self._language.whole(text)):
-            broken = text.find("\n", before, leaf.start)
-            if found and broken >= 0:
-                found.append(
-                    Lexeme(NEWLINE_SPELLING, NEWLINE, place(broken), (place(broken)[0] + 1, 0), broken)
+        lexemes: list[Lexeme] = []
+        previous_end = 0
+        for leaf in self._language.extract_leaves(self._language.parse_without_wrapper(text)):
+            newline = text.find("\n", previous_end, leaf.start)
+            if lexemes and newline >= 0:
+                lexemes.append(
+                    Lexeme(NEWLINE_TOKEN, NEWLINE, locate(newline), (locate(newline)[0] + 1, 0), newline)
                 )
             if leaf.kind not in rules.layout:
-                kind = _kind(leaf, rules)
-                found.append(Lexeme(leaf.text, kind, place(leaf.start), place(leaf.end), leaf.start))
-            before = leaf.end
-        end = place(len(text))
-        return [*found, Lexeme(EOS_SPELLING, EOS, end, end, len(text))]
+                kind = _get_token_kind(leaf, rules)
+                lexemes.append(Lexeme(leaf.text, kind, locate(leaf.start), locate(leaf.end), leaf.start))
+            previous_end = leaf.end
+        end = locate(len(text))
+        return [*lexemes, Lexeme(EOS_TOKEN, EOS, end, end, len(text))]
 
-    def program(self, whole: Sequence[str]) -> str:
+    def program(self, tokens: Sequence[str]) -> str:
         """Join the tokens, with a space between two of a line."""
-        lines = " ".join(_WRITTEN.get(token, token) for token in whole).split("\n")
+        lines = " ".join(_TEXT_BY_TOKEN.get(token, token) for token in tokens).split("\n")
         return "\n".join(line.strip() for line in lines)
 
 
-def _kind(leaf: Leaf, rules: TokenRules) -> str:
+def _get_token_kind(leaf: Leaf, rules: TokenRules) -> str:
     """Return the kind of the program token of a leaf; the lists that come first take precedence."""
     name = leaf.kind
     role = rules.literals.get(name, "string" if name in rules.whole else "")
@@ -415,6 +433,6 @@ def _kind(leaf: Leaf, rules: TokenRules) -> str:
     return KEYWORD if name in rules.keywords else PUNCTUATION
 
 
-def facet(language: TreeSitterLanguage) -> ProgramOf:
+def facet(language: TreeSitterLanguage) -> GrammarLexer:
     """Return the facet ``program`` of a language without a lexer of its own."""
-    return ProgramOf(language)
+    return GrammarLexer(language)

@@ -35,33 +35,33 @@ from itertools import chain
 import tree_sitter
 
 from sonde.languages.engine.grammar import Match
-from sonde.languages.engine.metrics import Cover, outermost
+from sonde.languages.engine.metrics import NodeCover, select_outermost
 from sonde.languages.engine.relations import (
-    CHILDREN,
-    CLOSING,
+    CHILD_RELATION,
+    CLOSING_BRACKETS,
     LONE_RETURN,
-    OPENING,
+    OPENING_BRACKETS,
     Delimiters,
     Edge,
-    Related,
+    RelationGraph,
     Word,
     Words,
+    add_layout,
+    add_newlines,
+    build_words,
+    has_lone_returns,
     is_layout,
-    lone_returns,
-    plain,
-    plain_words,
-    relation_table,
-    single,
-    with_layout,
-    with_newlines,
+    read_relation_table,
+    split_characters,
+    to_words,
 )
 from sonde.languages.engine.tokens import ParsedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
-NODES = ("through", "bare", "apart", "own", "outside", "before", "other", "body")
+NODE_CAPTURES = ("through", "bare", "apart", "own", "outside", "before", "other", "body")
 
 
-NESTED = "nested"
+NESTED_PART = "nested"
 
 
 Parts = Mapping[str, list[tree_sitter.Node]]
@@ -79,64 +79,66 @@ class QueryParts:
         whole: Kinds of nodes that are one word, with everything in them.
     """
 
-    def __init__(self, language: TreeSitterLanguage, reading: ParsedText) -> None:
+    def __init__(self, language: TreeSitterLanguage, parsed_text: ParsedText) -> None:
         tokens = language.settings.tokens
         self.comments = tokens.comments | tokens.layout
         self.whole = tokens.whole
-        self.nodes: dict[str, list[tree_sitter.Node]] = {name: [] for name in NODES}
+        self.nodes: dict[str, list[tree_sitter.Node]] = {name: [] for name in NODE_CAPTURES}
         self.constructs: dict[tuple[str, int], defaultdict[str, list[tree_sitter.Node]]] = {}
-        self._at: dict[int, tree_sitter.Node] = {}
-        self._joined: defaultdict[int, list[dict[int, tree_sitter.Node]]] = defaultdict(list)
-        self._runs: dict[int, dict[int, tree_sitter.Node]] = {}
-        for match in language.grammar.matches("relations", reading.root):
-            self._take(match)
+        self._node_by_id: dict[int, tree_sitter.Node] = {}
+        self._runs_by_parent: defaultdict[int, list[dict[int, tree_sitter.Node]]] = defaultdict(list)
+        self._run_by_node: dict[int, dict[int, tree_sitter.Node]] = {}
+        for match in language.grammar.matches("relations", parsed_text.root):
+            self._add_match(match)
         self.together = {
-            around: [sorted(run.values(), key=place_of) for run in runs]
-            for around, runs in self._joined.items()
+            parent_id: [sorted(run.values(), key=get_byte_range) for run in runs]
+            for parent_id, runs in self._runs_by_parent.items()
         }
-        for key in [key for key, parts in self.constructs.items() if NESTED in parts]:
-            self._nest(key)
+        for key in [key for key, parts in self.constructs.items() if NESTED_PART in parts]:
+            self._split_constructs(key)
 
-    def _take(self, match: Match) -> None:
+    def _add_match(self, match: Match) -> None:
         constructs: dict[str, defaultdict[str, list[tree_sitter.Node]]] = {}
-        for name, captured in match.items():
+        for name, nodes in match.items():
             if name in self.nodes:
-                self.nodes[name] += captured
+                self.nodes[name] += nodes
             elif name == "together":
-                self._join(captured)
+                self._add_run(nodes)
             elif "." not in name and name[0] != "_":
-                key = (name, captured[0].id)
-                self._at[captured[0].id] = captured[0]
+                key = (name, nodes[0].id)
+                self._node_by_id[nodes[0].id] = nodes[0]
                 constructs[name] = self.constructs.setdefault(key, defaultdict(list))
-        for name, captured in match.items():
+        for name, nodes in match.items():
             construct, _, part = name.partition(".")
             if part:
-                constructs[construct][part] += captured
+                constructs[construct][part] += nodes
 
-    def _join(self, captured: list[tree_sitter.Node]) -> None:
-        around = captured[0].parent
-        assert around is not None
-        run = next((self._runs[node.id] for node in captured if node.id in self._runs), None)
+    def _add_run(self, nodes: list[tree_sitter.Node]) -> None:
+        parent = nodes[0].parent
+        assert parent is not None
+        run = next((self._run_by_node[node.id] for node in nodes if node.id in self._run_by_node), None)
         if run is None:
             run = {}
-            self._joined[around.id].append(run)
-        run.update((node.id, node) for node in captured)
-        self._runs.update((node.id, run) for node in captured)
+            self._runs_by_parent[parent.id].append(run)
+        run.update((node.id, node) for node in nodes)
+        self._run_by_node.update((node.id, run) for node in nodes)
 
-    def _nest(self, key: tuple[str, int]) -> None:
+    def _split_constructs(self, key: tuple[str, int]) -> None:
         """Move to each nested construct the nodes after it of the outer one."""
         parts = self.constructs[key]
-        ordered = {name: sorted(nodes, key=place_of) for name, nodes in parts.items() if name != NESTED}
-        for inner in sorted(parts[NESTED], key=place_of):
-            own = self.constructs.setdefault((key[0], inner.id), defaultdict(list))
-            for name, nodes in ordered.items():
-                behind = bisect_left(nodes, inner.end_byte, key=lambda node: node.start_byte)
-                if behind < len(nodes):
+        sorted_parts = {
+            name: sorted(nodes, key=get_byte_range) for name, nodes in parts.items() if name != NESTED_PART
+        }
+        for inner in sorted(parts[NESTED_PART], key=get_byte_range):
+            inner_parts = self.constructs.setdefault((key[0], inner.id), defaultdict(list))
+            for name, nodes in sorted_parts.items():
+                index = bisect_left(nodes, inner.end_byte, key=lambda node: node.start_byte)
+                if index < len(nodes):
                     # Only the first and the last node of a part matter.
-                    own[name] += [nodes[behind], nodes[-1]]
+                    inner_parts[name] += [nodes[index], nodes[-1]]
 
     @property
-    def empty(self) -> bool:
+    def has_empty_body(self) -> bool:
         """Return whether a required body contains nothing but comments."""
         return any(
             all(child.type in self.comments for child in node.named_children) for node in self.nodes["body"]
@@ -146,52 +148,52 @@ class QueryParts:
         """Return the ids of the nodes of some captures."""
         return frozenset(node.id for name in names for node in self.nodes[name])
 
-    def kept(self) -> Iterator[tuple[str, Parts]]:
+    def iterate_constructs(self) -> Iterator[tuple[str, Parts]]:
         """Yield the valid constructs with their parts."""
-        other = self.ids("other")
-        outside = Cover(outermost(self.nodes["outside"]))
-        for (construct, identity), parts in self.constructs.items():
-            if identity not in other and not outside.holds(self._at[identity]):
+        other_ids = self.ids("other")
+        outside_cover = NodeCover(select_outermost(self.nodes["outside"]))
+        for (construct, node_id), parts in self.constructs.items():
+            if node_id not in other_ids and not outside_cover.holds(self._node_by_id[node_id]):
                 yield construct, parts
 
-    def nested(self) -> frozenset[int]:
+    def nested_ids(self) -> frozenset[int]:
         """Return the ids of nested constructs."""
-        return frozenset(node.id for parts in self.constructs.values() for node in parts.get(NESTED, ()))
+        return frozenset(node.id for parts in self.constructs.values() for node in parts.get(NESTED_PART, ()))
 
-    def first_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
+    def unwrap_first(self, node: tree_sitter.Node) -> tree_sitter.Node:
         """Return the first node of a part, inside ``@bare`` nodes."""
-        return self._inside(node, 0) if self._bare else node
+        return self._unwrap(node, 0) if self._bare_ids else node
 
-    def last_of(self, node: tree_sitter.Node) -> tree_sitter.Node:
+    def unwrap_last(self, node: tree_sitter.Node) -> tree_sitter.Node:
         """Return the last node of a part, inside ``@bare`` nodes."""
-        return self._inside(node, -1) if self._bare else node
+        return self._unwrap(node, -1) if self._bare_ids else node
 
-    def _inside(self, node: tree_sitter.Node, place: int) -> tree_sitter.Node:
-        while node.id in self._bare:
-            held = [child for child in node.named_children if not self._is_no_part(child)]
-            if not held:
+    def _unwrap(self, node: tree_sitter.Node, index: int) -> tree_sitter.Node:
+        while node.id in self._bare_ids:
+            children = [child for child in node.named_children if not self._is_ignorable(child)]
+            if not children:
                 return node
-            node = held[place]
+            node = children[index]
         return node
 
-    def _is_no_part(self, node: tree_sitter.Node) -> bool:
-        return node.type in self.comments or node.id in self._beside
+    def _is_ignorable(self, node: tree_sitter.Node) -> bool:
+        return node.type in self.comments or node.id in self._excluded_ids
 
     @cached_property
-    def _bare(self) -> frozenset[int]:
+    def _bare_ids(self) -> frozenset[int]:
         return self.ids("bare")
 
     @cached_property
-    def _beside(self) -> frozenset[int]:
+    def _excluded_ids(self) -> frozenset[int]:
         return self.ids("own", "outside", "before")
 
 
-def place_of(node: tree_sitter.Node) -> tuple[int, int]:
+def get_byte_range(node: tree_sitter.Node) -> tuple[int, int]:
     """Return the byte span of a node, a key to sort by."""
     return node.byte_range
 
 
-class NodeWords:
+class NodeWordFinder:
     """Finds the first and the last word of nodes.
 
     Args:
@@ -204,93 +206,109 @@ class NodeWords:
 
     def __init__(
         self,
-        reading: ParsedText,
+        parsed_text: ParsedText,
         words: Sequence[Word],
         layout: Sequence[bool],
-        outside: Sequence[tree_sitter.Node],
+        outside_nodes: Sequence[tree_sitter.Node],
         delimiters: Delimiters,
     ) -> None:
-        self._source = reading.source
+        self._source = parsed_text.source
         self._words = words
         self._layout = layout
         self._newlines = delimiters.newlines
-        self._starts = [start + reading.before for _, start, _ in words]
-        closing = CLOSING if delimiters.semicolons else CLOSING | {";"}
-        self._behind, self._before = _brackets([word for word, _, _ in words], layout, closing)
-        self._begins: dict[int, int] = {}
-        self._ends: dict[int, int] = {}
+        self._starts = [start + parsed_text.before for _, start, _ in words]
+        closing_brackets = CLOSING_BRACKETS if delimiters.semicolons else CLOSING_BRACKETS | {";"}
+        self._first_from, self._last_to = _skip_brackets(
+            [word for word, _, _ in words], layout, closing_brackets
+        )
+        self._trimmed_starts: dict[int, int] = {}
+        self._trimmed_ends: dict[int, int] = {}
         # Nested nodes begin and end at the same bytes.
         self._firsts: dict[int, int] = {}
         self._lasts: dict[int, int] = {}
-        for node in sorted(outside, key=place_of):
-            self._cut(node, node.next_sibling, "start_byte", self._begins)
-        for node in sorted(outside, key=place_of, reverse=True):
-            self._cut(node, node.prev_sibling, "end_byte", self._ends)
+        for node in sorted(outside_nodes, key=get_byte_range):
+            self._trim_ancestors(node, node.next_sibling, "start_byte", self._trimmed_starts)
+        for node in sorted(outside_nodes, key=get_byte_range, reverse=True):
+            self._trim_ancestors(node, node.prev_sibling, "end_byte", self._trimmed_ends)
 
-    def _cut(
-        self, node: tree_sitter.Node, beside: tree_sitter.Node | None, edge: str, cut: dict[int, int]
+    def _trim_ancestors(
+        self,
+        node: tree_sitter.Node,
+        sibling: tree_sitter.Node | None,
+        edge: str,
+        bytes_by_node: dict[int, int],
     ) -> None:
         """Let the ancestors that begin (or end) with a node begin (or end) with its sibling instead."""
-        above = node.parent
-        here = getattr(node, edge)
-        while beside is not None and above is not None and cut.get(above.id, getattr(above, edge)) == here:
-            cut[above.id] = getattr(beside, edge)
-            above = above.parent
+        parent = node.parent
+        byte = getattr(node, edge)
+        while (
+            sibling is not None
+            and parent is not None
+            and bytes_by_node.get(parent.id, getattr(parent, edge)) == byte
+        ):
+            bytes_by_node[parent.id] = getattr(sibling, edge)
+            parent = parent.parent
 
     def first(self, node: tree_sitter.Node) -> int:
         """Return the first word of a node after non-empty opening brackets; -1 without words."""
-        byte = self._begins.get(node.id, node.start_byte) if self._begins else node.start_byte
-        found = self._firsts.get(byte)
-        if found is None:
-            place = bisect_left(self._starts, self._source.at(byte))
-            found = self._firsts[byte] = self._behind[place] if place < len(self._behind) else -1
-        return found
+        byte = self._trimmed_starts.get(node.id, node.start_byte) if self._trimmed_starts else node.start_byte
+        word = self._firsts.get(byte)
+        if word is None:
+            index = bisect_left(self._starts, self._source.to_character(byte))
+            word = self._firsts[byte] = self._first_from[index] if index < len(self._first_from) else -1
+        return word
 
     def last(self, node: tree_sitter.Node) -> int:
         """Return the last word of a node before closing brackets; -1 without words."""
-        byte = self._ends.get(node.id, node.end_byte) if self._ends else node.end_byte
-        found = self._lasts.get(byte)
-        if found is None:
-            found = self._lasts[byte] = self._last(bisect_left(self._starts, self._source.at(byte)) - 1)
-        return found
+        byte = self._trimmed_ends.get(node.id, node.end_byte) if self._trimmed_ends else node.end_byte
+        word = self._lasts.get(byte)
+        if word is None:
+            word = self._lasts[byte] = self._find_last(
+                bisect_left(self._starts, self._source.to_character(byte)) - 1
+            )
+        return word
 
-    def _last(self, place: int) -> int:
+    def _find_last(self, index: int) -> int:
         """Return the last word of a node whose words end at ``index``."""
-        if place < 0:
+        if index < 0:
             return -1
-        while place and self._layout[place]:
-            place -= 1
-        if self._newlines and place + 1 < len(self._words) and self._words[place + 1][0] == "\n":
-            return place + 1
-        return self._before[place]
+        while index and self._layout[index]:
+            index -= 1
+        if self._newlines and index + 1 < len(self._words) and self._words[index + 1][0] == "\n":
+            return index + 1
+        return self._last_to[index]
 
 
-def _brackets(
-    words: Sequence[str], layout: Sequence[bool], closing: frozenset[str]
+def _skip_brackets(
+    words: Sequence[str], layout: Sequence[bool], closing_brackets: frozenset[str]
 ) -> tuple[list[int], list[int]]:
     """Return for each word the first word of nodes that begin there, and the last of those that end there.
 
     Nested brackets begin and end together: each run of them is passed once.
     """
     count = len(words)
-    behind, before = list(range(count)), list(range(count))
-    code = count
-    for place in range(count - 1, -1, -1):
-        if layout[place]:
-            behind[place] = behind[code] if code < count else place
+    first_words, last_words = list(range(count)), list(range(count))
+    code_index = count
+    for index in range(count - 1, -1, -1):
+        if layout[index]:
+            first_words[index] = first_words[code_index] if code_index < count else index
             continue
-        if words[place] in OPENING and code < count and words[code] not in CLOSING:
-            behind[place] = behind[code]
-        code = place
-    code = 0
-    for place, word in enumerate(words):
-        if not layout[place]:
-            before[place] = before[code] if word in closing else place
-            code = place
-    return behind, before
+        if (
+            words[index] in OPENING_BRACKETS
+            and code_index < count
+            and words[code_index] not in CLOSING_BRACKETS
+        ):
+            first_words[index] = first_words[code_index]
+        code_index = index
+    code_index = 0
+    for index, word in enumerate(words):
+        if not layout[index]:
+            last_words[index] = last_words[code_index] if word in closing_brackets else index
+            code_index = index
+    return first_words, last_words
 
 
-_LAST = ".last"
+_LAST_SUFFIX = ".last"
 
 
 class QueryEdges:
@@ -304,132 +322,146 @@ class QueryEdges:
         self._language = language
         table = language.table("relations")
         self._layout: bool = table.get("layout", False)
-        self._several = frozenset(table.get("several", ()))
+        self._split_signs = frozenset(table.get("several", ()))
 
     def words(self, text: str, delimiters: Delimiters) -> Words:
         """Return the words of a text."""
-        return _columns(self._words(text, self._reading(text), delimiters))
+        return _to_columns(self._list_words(text, self._parse_text(text), delimiters))
 
-    def relate(self, text: str, delimiters: Delimiters) -> Related:
+    def relate(self, text: str, delimiters: Delimiters) -> RelationGraph:
         """Return the words of a text and the relations between them."""
-        reading = self._reading(text)
-        words = self._words(text, reading, delimiters)
-        if self._layout and lone_returns(text):
-            return Related(_columns(words), problem=LONE_RETURN)
-        found = None if reading.root.has_error else QueryParts(self._language, reading)
-        if found is None or found.empty:
-            return Related(_columns(words), problem="does not parse")
+        parsed_text = self._parse_text(text)
+        words = self._list_words(text, parsed_text, delimiters)
+        if self._layout and has_lone_returns(text):
+            return RelationGraph(_to_columns(words), problem=LONE_RETURN)
+        query_parts = None if parsed_text.root.has_error else QueryParts(self._language, parsed_text)
+        if query_parts is None or query_parts.has_empty_body:
+            return RelationGraph(_to_columns(words), problem="does not parse")
         layout = [is_layout(word, comments=self._layout) for word, _, _ in words]
-        places = NodeWords(reading, words, layout, found.nodes["outside"], delimiters)
-        related = chain(_constructs(found, places, self._related), _children(found, places, reading))
-        kept = {edge for edge in related if 0 < edge[1] < edge[2] <= edge[3]}
-        return Related(_columns(words), tuple(sorted(kept)))
+        word_finder = NodeWordFinder(parsed_text, words, layout, query_parts.nodes["outside"], delimiters)
+        edges = chain(
+            _find_construct_edges(query_parts, word_finder, self._relations_by_construct),
+            _find_child_edges(query_parts, word_finder, parsed_text),
+        )
+        valid_edges = {edge for edge in edges if 0 < edge[1] < edge[2] <= edge[3]}
+        return RelationGraph(_to_columns(words), tuple(sorted(valid_edges)))
 
     @cached_property
-    def _related(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+    def _relations_by_construct(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
         """Map each construct to its relations: name, head and dependent."""
-        found: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-        for name in relation_table(self._language).relations:
+        relations: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        for name in read_relation_table(self._language).relations:
             construct, _, parts = name.partition(":")
             head, _, dependent = parts.partition("->")
-            found[construct].append((name, head, dependent))
-        return found
+            relations[construct].append((name, head, dependent))
+        return relations
 
-    def _reading(self, text: str) -> ParsedText:
+    def _parse_text(self, text: str) -> ParsedText:
         """Parse a text; one that was cut out within its first line gets the margin of its other lines."""
-        reading = self._language.reading(text)
-        if not self._layout or not reading.root.has_error:
-            return reading
+        parsed_text = self._language.reading(text)
+        if not self._layout or not parsed_text.root.has_error:
+            return parsed_text
         margin = min(
             (line[: -len(line.lstrip())] for line in text.split("\n")[1:] if line.strip()),
             key=len,
             default="",
         )
-        source, parsed = self._language.syntax(margin + text)
-        return ParsedText(source, parsed, len(margin), len(text))
+        source, syntax_tree = self._language.syntax(margin + text)
+        return ParsedText(source, syntax_tree, len(margin), len(text))
 
-    def _words(self, text: str, reading: ParsedText, delimiters: Delimiters) -> list[Word]:
+    def _list_words(self, text: str, parsed_text: ParsedText, delimiters: Delimiters) -> list[Word]:
         if not self._layout:
-            listed = single(self._language.leaves(text), self._several)
-            return with_newlines(text, listed) if delimiters.newlines else plain(listed)
-        joins = self._language.settings.tokens.layout
-        return with_layout(text, self._language.leaves_of(reading, without=joins))
+            leaves = split_characters(self._language.leaves(text), self._split_signs)
+            return add_newlines(text, leaves) if delimiters.newlines else to_words(leaves)
+        layout_kinds = self._language.settings.tokens.layout
+        return add_layout(text, self._language.extract_leaves(parsed_text, exclude=layout_kinds))
 
 
-def _constructs(
-    found: QueryParts, places: NodeWords, related: Mapping[str, Sequence[tuple[str, str, str]]]
+def _find_construct_edges(
+    query_parts: QueryParts,
+    word_finder: NodeWordFinder,
+    relations: Mapping[str, Sequence[tuple[str, str, str]]],
 ) -> Iterator[Edge]:
     """Yield the edges between the parts of constructs."""
-    for construct, parts in found.kept():
-        for name, head, dependent in related[construct]:
-            heads, nodes = _part(parts, head), _part(parts, dependent)
+    for construct, parts in query_parts.iterate_constructs():
+        for name, head, dependent in relations[construct]:
+            heads, nodes = _get_part(parts, head), _get_part(parts, dependent)
             if head == dependent:
                 nodes = nodes[1:2]
             elif nodes and not nodes[0].is_named:
                 nodes = nodes[:1]
             if heads and nodes:
                 is_last = head not in parts
-                at = (
-                    places.last(found.last_of(heads[0]))
+                head_word = (
+                    word_finder.last(query_parts.unwrap_last(heads[0]))
                     if is_last
-                    else places.first(found.first_of(heads[0]))
+                    else word_finder.first(query_parts.unwrap_first(heads[0]))
                 )
                 end = nodes[0] if len(nodes) == 1 else max(nodes, key=lambda node: node.end_byte)
-                first, last = places.first(found.first_of(nodes[0])), places.last(found.last_of(end))
-                yield Edge(name, at, first, last)
+                first, last = (
+                    word_finder.first(query_parts.unwrap_first(nodes[0])),
+                    word_finder.last(query_parts.unwrap_last(end)),
+                )
+                yield Edge(name, head_word, first, last)
 
 
-def _part(parts: Parts, name: str) -> list[tree_sitter.Node]:
+def _get_part(parts: Parts, name: str) -> list[tree_sitter.Node]:
     """Return the nodes of a part in order."""
-    nodes = parts.get(name) or parts.get(name + _LAST) or []
-    return nodes if len(nodes) < 2 else sorted(nodes, key=place_of)
+    nodes = parts.get(name) or parts.get(name + _LAST_SUFFIX) or []
+    return nodes if len(nodes) < 2 else sorted(nodes, key=get_byte_range)
 
 
-Waiting = tuple[tree_sitter.Node, int]
+PendingNode = tuple[tree_sitter.Node, int]
 """A node to visit, and the first word of its parent (-1 without a parent)."""
 
 
-def _children(found: QueryParts, places: NodeWords, reading: ParsedText) -> Iterator[Edge]:
+def _find_child_edges(
+    query_parts: QueryParts, word_finder: NodeWordFinder, parsed_text: ParsedText
+) -> Iterator[Edge]:
     """Yield the edges from every named node to its named children."""
-    through, apart, hidden = found.ids("through"), found.ids("apart"), found.ids("own", "outside")
-    nested = found.nested()
-    comments, whole, together = found.comments, found.whole, found.together
-    waiting: list[Waiting] = [(child, -1) for child in reading.root.named_children]
-    while waiting:
-        node, above = waiting.pop()
-        identity, kind = node.id, node.type
-        if kind in comments or identity in hidden:
+    through_ids, apart_ids, hidden_ids = (
+        query_parts.ids("through"),
+        query_parts.ids("apart"),
+        query_parts.ids("own", "outside"),
+    )
+    nested_ids = query_parts.nested_ids()
+    comments, whole_kinds, runs_by_parent = query_parts.comments, query_parts.whole, query_parts.together
+    stack: list[PendingNode] = [(child, -1) for child in parsed_text.root.named_children]
+    while stack:
+        node, parent_word = stack.pop()
+        node_id, kind = node.id, node.type
+        if kind in comments or node_id in hidden_ids:
             continue
-        at = above
-        if identity in apart or (reading.before and not reading.inside(node)):
-            at = -1
-        elif identity not in through:
-            at = places.first(node)
-            if above >= 0:
-                yield Edge(CHILDREN, above, at, places.last(node))
-        if kind in whole:
+        word = parent_word
+        if node_id in apart_ids or (parsed_text.before and not parsed_text.contains(node)):
+            word = -1
+        elif node_id not in through_ids:
+            word = word_finder.first(node)
+            if parent_word >= 0:
+                yield Edge(CHILD_RELATION, parent_word, word, word_finder.last(node))
+        if kind in whole_kinds:
             continue
-        if identity not in together and not nested:
-            waiting += [(child, at) for child in node.named_children]
+        if node_id not in runs_by_parent and not nested_ids:
+            stack += [(child, word) for child in node.named_children]
             continue
         parents: dict[int, int] = {}
-        for run in together.get(identity, []):
-            begin = places.first(run[0])
-            yield Edge(CHILDREN, at, begin, places.last(run[-1]))
+        for run in runs_by_parent.get(node_id, []):
+            begin = word_finder.first(run[0])
+            yield Edge(CHILD_RELATION, word, begin, word_finder.last(run[-1]))
             parents.update((member.id, begin) for member in run)
         for child in node.named_children:
-            if child.id in nested:
-                begin = places.first(child)
-                yield Edge(CHILDREN, at, begin, places.last(node))
-                waiting += [(inner, begin) for inner in child.named_children]
-                at = begin
+            if child.id in nested_ids:
+                begin = word_finder.first(child)
+                yield Edge(CHILD_RELATION, word, begin, word_finder.last(node))
+                stack += [(inner, begin) for inner in child.named_children]
+                word = begin
             else:
-                waiting.append((child, parents.get(child.id, at)))
+                stack.append((child, parents.get(child.id, word)))
 
 
-def _columns(words: Sequence[Word]) -> Words:
+def _to_columns(words: Sequence[Word]) -> Words:
     surface, start, end = zip(*words, strict=True) if words else ((), (), ())
-    return plain_words(surface, start, end)
+    return build_words(surface, start, end)
 
 
 def facet(language: TreeSitterLanguage) -> QueryEdges:

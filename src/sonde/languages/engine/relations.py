@@ -18,15 +18,15 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.plugins import check_published
-from sonde.languages.engine.components import ADDED, facet_of, has_facet
+from sonde.base.plugins import check_published_group
+from sonde.languages.engine.components import ENTRY_POINT_GROUP, get_facet, has_facet
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 MODES = ("corrected", "paper")
 
 
-CHILDREN = "children:parent->child"
+CHILD_RELATION = "children:parent->child"
 """The relation from the first word of a node to each node directly under it."""
 
 
@@ -62,7 +62,7 @@ class Delimiters:
     masked: bool = False
 
 
-AS_PUBLISHED = Delimiters()
+PUBLISHED_DELIMITERS = Delimiters()
 """The setting of the main results: no newlines, semicolons, and every word a candidate."""
 
 
@@ -89,7 +89,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Related:
+class RelationGraph:
     """The words of a text and the edges between them.
 
     Attributes:
@@ -113,7 +113,7 @@ class Relations(Protocol):
         ...
 
     @property
-    def averaged(self) -> tuple[str, ...]:
+    def averaged_relations(self) -> tuple[str, ...]:
         """Return the relations over which the paper averages."""
         ...
 
@@ -133,7 +133,7 @@ class Relations(Protocol):
         *,
         mode: str = "corrected",
         quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = AS_PUBLISHED,
+        delimiters: Delimiters = PUBLISHED_DELIMITERS,
     ) -> Words:
         """Return the words of a text, to which `relate` refers; none if it cannot be split into words."""
         ...
@@ -144,8 +144,8 @@ class Relations(Protocol):
         *,
         mode: str = "corrected",
         quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = AS_PUBLISHED,
-    ) -> Related:
+        delimiters: Delimiters = PUBLISHED_DELIMITERS,
+    ) -> RelationGraph:
         """Return the words of a text and the relations between them.
 
         A text that does not parse has a ``problem`` and no edges; nothing is raised.
@@ -174,7 +174,7 @@ class EdgeLabeller(Protocol):
         """Return the words of a text."""
         ...
 
-    def relate(self, text: str, delimiters: Delimiters) -> Related:
+    def relate(self, text: str, delimiters: Delimiters) -> RelationGraph:
         """Return the words of a text and the relations between them."""
         ...
 
@@ -192,7 +192,7 @@ class PublishedLabeller(Protocol):
         """Return the words of a text with some quirks on."""
         ...
 
-    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
+    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
         """Return the words of a text and the relations between them with some quirks on."""
         ...
 
@@ -208,23 +208,23 @@ class RelationTable:
     """
 
     relations: tuple[str, ...]
-    averaged: tuple[str, ...]
+    averaged_relations: tuple[str, ...]
     keywords: tuple[str, ...]
 
 
-def relation_table(language: TreeSitterLanguage) -> RelationTable:
+def read_relation_table(language: TreeSitterLanguage) -> RelationTable:
     """Read a language's `relations.toml`."""
     raw = language.table("relations")
-    left_out = frozenset(raw.get("not_averaged", ()))
+    excluded_names = frozenset(raw.get("not_averaged", ()))
     relations = tuple(raw["relations"])
     return RelationTable(
         relations,
-        averaged=tuple(name for name in relations if name not in left_out),
+        averaged_relations=tuple(name for name in relations if name not in excluded_names),
         keywords=tuple(raw["keywords"]),
     )
 
 
-class RelationsOf:
+class LanguageRelations:
     """The `Relations` of a language: its own edges, and the published ones if quirks are on.
 
     Args:
@@ -232,13 +232,15 @@ class RelationsOf:
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
-        table = relation_table(language)
+        table = read_relation_table(language)
         self.relation_types = table.relations
-        self.averaged = table.averaged
+        self.averaged_relations = table.averaged_relations
         self.keywords = table.keywords
-        self._edges = facet_of(language.name, "edges", EdgeLabeller)
-        known = has_facet(language.name, "published_edges")
-        self._published = facet_of(language.name, "published_edges", PublishedLabeller) if known else None
+        self._edges = get_facet(language.name, "edges", EdgeLabeller)
+        is_available = has_facet(language.name, "published_edges")
+        self._published = (
+            get_facet(language.name, "published_edges", PublishedLabeller) if is_available else None
+        )
         self.quirks: Mapping[str, str] = {} if self._published is None else self._published.quirks
 
     def words(
@@ -247,15 +249,15 @@ class RelationsOf:
         *,
         mode: str = "corrected",
         quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = AS_PUBLISHED,
+        delimiters: Delimiters = PUBLISHED_DELIMITERS,
     ) -> Words:
         """Return the words of a text, see `Relations.words`."""
-        on = self._on(mode, quirks)
-        if self._published is None or not on:
-            found = self._edges.words(text, delimiters)
+        active_quirks = self._select_quirks(mode, quirks)
+        if self._published is None or not active_quirks:
+            words = self._edges.words(text, delimiters)
         else:
-            found = self._published.words(text, delimiters, on)
-        return _candidates(found, mode, delimiters)
+            words = self._published.words(text, delimiters, active_quirks)
+        return _mark_candidates(words, mode, delimiters)
 
     def relate(
         self,
@@ -263,23 +265,23 @@ class RelationsOf:
         *,
         mode: str = "corrected",
         quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = AS_PUBLISHED,
-    ) -> Related:
+        delimiters: Delimiters = PUBLISHED_DELIMITERS,
+    ) -> RelationGraph:
         """Return the words of a text and the edges between them, see `Relations.relate`."""
-        on = self._on(mode, quirks)
-        if self._published is None or not on:
-            found = self._edges.relate(text, delimiters)
+        active_quirks = self._select_quirks(mode, quirks)
+        if self._published is None or not active_quirks:
+            graph = self._edges.relate(text, delimiters)
         else:
-            found = self._published.relate(text, delimiters, on)
-        return replace(found, words=_candidates(found.words, mode, delimiters))
+            graph = self._published.relate(text, delimiters, active_quirks)
+        return replace(graph, words=_mark_candidates(graph.words, mode, delimiters))
 
-    def _on(self, mode: str, quirks: Set[str]) -> frozenset[str]:
+    def _select_quirks(self, mode: str, quirks: Set[str]) -> frozenset[str]:
         if mode == "paper":
-            check_published(ADDED)
-        return quirks_on(mode, quirks, self.quirks)
+            check_published_group(ENTRY_POINT_GROUP)
+        return get_active_quirks(mode, quirks, self.quirks)
 
 
-def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozenset[str]:
+def get_active_quirks(mode: str, quirks: Set[str], known_quirks: Mapping[str, str]) -> frozenset[str]:
     """Return the active quirks: the requested ones, and in the mode ``paper`` all of the language.
 
     The caller removes quirks of other languages and of the scoring.
@@ -290,113 +292,119 @@ def quirks_on(mode: str, quirks: Set[str], known: Mapping[str, str]) -> frozense
     """
     if mode not in MODES:
         raise UsageError(f"mode {mode!r} of syntax relations; known: {', '.join(MODES)}")
-    for quirk in sorted(quirks - known.keys()):
-        raise UnknownNameError("quirk", quirk, known)
-    return frozenset(quirks) | (frozenset(known) if mode == "paper" else frozenset())
+    for quirk in sorted(quirks - known_quirks.keys()):
+        raise UnknownNameError("quirk", quirk, known_quirks)
+    return frozenset(quirks) | (frozenset(known_quirks) if mode == "paper" else frozenset())
 
 
 LONE_RETURN = "carriage return without a newline"
 """Problem of a text in which words and nodes disagree: some parsers end a line there, no tokenizer does."""
 
 
-def lone_returns(text: str) -> bool:
+def has_lone_returns(text: str) -> bool:
     """Return whether a text has a carriage return without a newline."""
     return text.count("\r") != text.count("\r\n")
 
 
-def plain_words(surface: Sequence[str], start: Sequence[int], end: Sequence[int]) -> Words:
+def build_words(surface: Sequence[str], start: Sequence[int], end: Sequence[int]) -> Words:
     """Build the columns of words, all of them candidates."""
     starts, ends = np.array(start, np.int32), np.array(end, np.int32)
     return Words(tuple(surface), starts, ends, np.ones(len(starts), np.bool_))
 
 
-def _candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
+def _mark_candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
     """Mark the candidates among words, by the rules of `Words` and `Delimiters`.
 
     Newlines are candidates unless masked; so are semicolons. Empty words are in the mode ``paper`` only.
     """
-    taken: set[str] = set()
+    excluded_words: set[str] = set()
     if mode != "paper":
-        taken.add("")
+        excluded_words.add("")
     if delimiters.masked and not delimiters.newlines:
-        taken.update(("\n", "\r\n"))
+        excluded_words.update(("\n", "\r\n"))
     if delimiters.masked and not delimiters.semicolons:
-        taken.add(";")
-    return replace(words, candidate=np.array([word not in taken for word in words.surface], np.bool_))
+        excluded_words.add(";")
+    return replace(
+        words, candidate=np.array([word not in excluded_words for word in words.surface], np.bool_)
+    )
 
 
-def facet(language: TreeSitterLanguage) -> RelationsOf:
+def facet(language: TreeSitterLanguage) -> LanguageRelations:
     """Return the facet ``relations`` of a language whose folder has the table."""
-    return RelationsOf(language)
+    return LanguageRelations(language)
 
 
-OPENING, CLOSING = frozenset("([{"), frozenset(")]}")
+OPENING_BRACKETS, CLOSING_BRACKETS = frozenset("([{"), frozenset(")]}")
 
 
 Word = tuple[str, int, int]
 """A word with its first character and one past its last."""
 
 
-def single(listed: Sequence[Leaf], several: frozenset[str]) -> Sequence[Leaf]:
+def split_characters(leaves: Sequence[Leaf], split_signs: frozenset[str]) -> Sequence[Leaf]:
     """Split the tokens in ``split_signs`` (``several`` in `relations.toml`) into one token per character."""
-    if not several or several.isdisjoint(leaf.text for leaf in listed):
-        return listed
-    found: list[Leaf] = []
-    for leaf in listed:
-        if leaf.text not in several:
-            found.append(leaf)
+    if not split_signs or split_signs.isdisjoint(leaf.text for leaf in leaves):
+        return leaves
+    split_leaves: list[Leaf] = []
+    for leaf in leaves:
+        if leaf.text not in split_signs:
+            split_leaves.append(leaf)
         else:
             signs = enumerate(leaf.text, leaf.start)
-            found += (leaf._replace(start=at, end=at + 1, text=sign) for at, sign in signs)
-    return found
+            split_leaves += (
+                leaf._replace(start=position, end=position + 1, text=sign) for position, sign in signs
+            )
+    return split_leaves
 
 
-def plain(listed: Sequence[Leaf]) -> list[Word]:
+def to_words(leaves: Sequence[Leaf]) -> list[Word]:
     """Convert tokens to words."""
-    return [(text, start, end) for _, _, start, end, text in listed]
+    return [(text, start, end) for _, _, start, end, text in leaves]
 
 
-def with_newlines(text: str, listed: Sequence[Leaf]) -> list[Word]:
+def add_newlines(text: str, leaves: Sequence[Leaf]) -> list[Word]:
     r"""Convert tokens to words, with a ``\n`` for each line end between two tokens, comments included."""
-    found: list[Word] = []
-    before = len(text)
-    for leaf in listed:
-        found += (("\n", at, at + 1) for at in _line_ends(text, before, leaf.start))
-        found.append((leaf.text, leaf.start, leaf.end))
-        before = leaf.end
-    return found
+    words: list[Word] = []
+    previous_end = len(text)
+    for leaf in leaves:
+        words += (
+            ("\n", position, position + 1) for position in _iterate_line_ends(text, previous_end, leaf.start)
+        )
+        words.append((leaf.text, leaf.start, leaf.end))
+        previous_end = leaf.end
+    return words
 
 
-def with_layout(text: str, listed: Sequence[Leaf]) -> list[Word]:
+def add_layout(text: str, leaves: Sequence[Leaf]) -> list[Word]:
     """Convert tokens, including comments, to words, with the layout between them.
 
     Args:
         text: The text.
         leaves: Its tokens and comments, which begin with ``#``.
     """
-    found: list[Word] = []
+    words: list[Word] = []
     indents = [0]
-    depth, fresh, before = 0, True, 0
-    for _, _, start, stop, word in listed:
-        if text.find("\n", before, start) >= 0:
-            for begin, end in _newlines(text, before, start):
-                found.append((text[begin:end], begin, end))
-                fresh = fresh or depth == 0
-        before = stop
-        if fresh and word[0] != "#":
-            fresh = False
-            found += _margin(text, start, indents)
-        found.append((word, start, stop))
-        if word in OPENING:
+    depth, is_line_start, previous_end = 0, True, 0
+    for _, _, start, stop, word in leaves:
+        if text.find("\n", previous_end, start) >= 0:
+            for begin, end in _find_newlines(text, previous_end, start):
+                words.append((text[begin:end], begin, end))
+                is_line_start = is_line_start or depth == 0
+        previous_end = stop
+        if is_line_start and word[0] != "#":
+            is_line_start = False
+            words += _read_margin(text, start, indents)
+        words.append((word, start, stop))
+        if word in OPENING_BRACKETS:
             depth += 1
-        elif word in CLOSING:
+        elif word in CLOSING_BRACKETS:
             depth -= 1
-    found += ((text[begin:end], begin, end) for begin, end in _newlines(text, before, len(text)))
+    words += ((text[begin:end], begin, end) for begin, end in _find_newlines(text, previous_end, len(text)))
     last = text[text.rfind("\n") + 1 :].strip(" \f\t")
     # `tokenize` mistakes a last line of a string that looks like a comment for one.
-    commented = bool(last) and last[0] == "#" and listed[-1].text[0] != "#"
-    unended = bool(last) and last[-1] != "\r" and not commented
-    return found + [("", len(text), len(text))] * (unended + len(indents))
+    ends_in_comment = bool(last) and last[0] == "#" and leaves[-1].text[0] != "#"
+    lacks_newline = bool(last) and last[-1] != "\r" and not ends_in_comment
+    return words + [("", len(text), len(text))] * (lacks_newline + len(indents))
 
 
 def is_layout(word: str, *, comments: bool) -> bool:
@@ -404,25 +412,25 @@ def is_layout(word: str, *, comments: bool) -> bool:
     return not word or word.isspace() or (comments and word[0] == "#")
 
 
-def _line_ends(text: str, start: int, end: int) -> Iterator[int]:
-    at = text.find("\n", start, end)
-    while at >= 0:
-        yield at
-        at = text.find("\n", at + 1, end)
+def _iterate_line_ends(text: str, start: int, end: int) -> Iterator[int]:
+    position = text.find("\n", start, end)
+    while position >= 0:
+        yield position
+        position = text.find("\n", position + 1, end)
 
 
-def _newlines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _find_newlines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the line ends between two tokens, except those that a backslash continues."""
-    for at in _line_ends(text, start, end):
-        begin = at - 1 if at > start and text[at - 1] == "\r" else at
+    for position in _iterate_line_ends(text, start, end):
+        begin = position - 1 if position > start and text[position - 1] == "\r" else position
         if begin == start or text[begin - 1] != "\\":
-            yield begin, at + 1
+            yield begin, position + 1
 
 
-def _margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
+def _read_margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
     """Yield the words at the start of a line: one for a block it opens, an empty one per block it closes."""
     margin = text[text.rfind("\n", 0, start) + 1 : start]
-    column = _column(margin)
+    column = _measure_column(margin)
     if column > indents[-1]:
         indents.append(column)
         yield margin, start - len(margin), start
@@ -431,7 +439,7 @@ def _margin(text: str, start: int, indents: list[int]) -> Iterator[Word]:
         yield "", start, start
 
 
-def _column(margin: str) -> int:
+def _measure_column(margin: str) -> int:
     """Return the width of a margin: tabs go to the next multiple of eight, form feeds back to zero."""
     column = 0
     for character in margin:

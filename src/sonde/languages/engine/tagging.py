@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from sonde.languages.engine.components import facet_of
-from sonde.languages.engine.metrics import MetricsOf
-from sonde.languages.engine.tokens import Leaf, surfaces, told_by_word
+from sonde.languages.engine.components import get_facet
+from sonde.languages.engine.metrics import QueryMetrics
+from sonde.languages.engine.tokens import Leaf, classify_word, invert_table
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 KTX_CLASSES: tuple[str, ...] = ("KPT", "KFC", "KMD", "KEH", "OAR", "OAS", "ORE", "OLB", "OUT", "SYM")
@@ -27,22 +27,22 @@ IDN_CLASSES: tuple[str, ...] = ("IDC", "IDM", "IDP", "IDV")
 AST_CLASSES: tuple[str, ...] = (*IDN_CLASSES, *KTX_CLASSES, "KOB", "KOT", "STR", "NUM")
 
 
-_BY_ROLE = {
+_CLASS_BY_ROLE = {
     **dict.fromkeys(("class", "type", "decorator"), "IDC"),
     **dict.fromkeys(("function", "call"), "IDM"),
 }
 
 
-_LABELS = frozenset({"label_name", "statement_identifier"})
+_LABEL_KINDS = frozenset({"label_name", "statement_identifier"})
 
 
-_LABELLED = frozenset(
+_LABEL_PARENTS = frozenset(
     {"labeled_statement", "named_label_statement", "break_statement", "continue_statement", "goto_statement"}
 )
 """Node kinds of jump labels, and of the statements whose direct names are labels."""
 
 
-class Tagged(NamedTuple):
+class TaggedToken(NamedTuple):
     """A token and its class; positions are characters of the text."""
 
     start: int
@@ -51,14 +51,14 @@ class Tagged(NamedTuple):
 
 
 @runtime_checkable
-class Tagging(Protocol):
+class Tagger(Protocol):
     """The facet ``tagging`` of a language: the class of each token."""
 
-    def keywords(self, text: str) -> tuple[Tagged, ...]:
+    def keywords(self, text: str) -> tuple[TaggedToken, ...]:
         """Return keywords, operators and punctuation with their class in `KTX_CLASSES`; omit other tokens."""
         ...
 
-    def identifiers(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
+    def identifiers(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
         """Return identifiers with their class in `IDN_CLASSES`: class, method, package or variable.
 
         Args:
@@ -68,7 +68,7 @@ class Tagging(Protocol):
         """
         ...
 
-    def nodes(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
+    def nodes(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
         """Return tokens with their class in `AST_CLASSES`."""
         ...
 
@@ -90,25 +90,25 @@ class TaggingTables:
     """
 
     classes: Mapping[str, str]
-    under: Mapping[str, Mapping[str, str]]
+    parent_overrides: Mapping[str, Mapping[str, str]]
     words: Mapping[str, str]
-    more: Mapping[str, str] = field(default_factory=dict)
-    more_words: Mapping[str, str] = field(default_factory=dict)
+    extra_classes: Mapping[str, str] = field(default_factory=dict)
+    extra_words: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_tables(language: TreeSitterLanguage) -> TaggingTables:
+def read_tagging_tables(language: TreeSitterLanguage) -> TaggingTables:
     """Read a language's `tagging.toml`."""
     raw = language.table("tagging")
     return TaggingTables(
-        classes=surfaces(raw["classes"]),
-        under=raw.get("under", {}),
-        words=surfaces(raw.get("words", {})),
-        more=surfaces(raw.get("more", {})),
-        more_words=surfaces(raw.get("more_words", {})),
+        classes=invert_table(raw["classes"]),
+        parent_overrides=raw.get("under", {}),
+        words=invert_table(raw.get("words", {})),
+        extra_classes=invert_table(raw.get("more", {})),
+        extra_words=invert_table(raw.get("more_words", {})),
     )
 
 
-class TaggingOf:
+class QueryTagger:
     """The `Tagger` of a language by its tables; a language may override how names are classified.
 
     Args:
@@ -117,78 +117,80 @@ class TaggingOf:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.tables = read_tables(language)
-        self.metrics = facet_of(language.name, "tokens", MetricsOf)
+        self.tables = read_tagging_tables(language)
+        self.metrics = get_facet(language.name, "tokens", QueryMetrics)
         self.rules = language.settings.tokens
         self.kinds = self.rules.identifiers
 
-    def keywords(self, text: str) -> tuple[Tagged, ...]:
+    def keywords(self, text: str) -> tuple[TaggedToken, ...]:
         """Return keywords, operators and punctuation with their class."""
-        found = ((leaf, self._class(leaf)) for leaf in self.metrics.leaves(text))
-        return tuple(Tagged(leaf.start, leaf.end, label) for leaf, label in found if label)
+        pairs = ((leaf, self._classify_leaf(leaf)) for leaf in self.metrics.leaves(text))
+        return tuple(TaggedToken(leaf.start, leaf.end, label) for leaf, label in pairs if label)
 
-    def identifiers(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
+    def identifiers(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
         """Return identifiers with their class."""
-        return self.named_in(text, self.packages(text, imports))
+        return self.tag_identifiers(text, self.packages(text, imports))
 
-    def named_in(self, text: str, packages: set[int]) -> tuple[Tagged, ...]:
+    def tag_identifiers(self, text: str, packages: set[int]) -> tuple[TaggedToken, ...]:
         """Return identifiers with their class; ``packages`` are the starts of package or module names."""
-        listed = self.metrics.leaves(text)
+        leaves = self.metrics.leaves(text)
         roles = self.roles(text)
-        found: list[Tagged] = []
-        for place, leaf in enumerate(listed):
+        tags: list[TaggedToken] = []
+        for index, leaf in enumerate(leaves):
             if (
                 leaf.kind in self.kinds
-                and not told_by_word(leaf, self.rules)
+                and not classify_word(leaf, self.rules)
                 and not _is_label(leaf, roles.get(leaf.start, ""))
             ):
                 label = (
-                    "IDP" if leaf.start in packages else self.named(listed, place, roles.get(leaf.start, ""))
+                    "IDP"
+                    if leaf.start in packages
+                    else self.classify_name(leaves, index, roles.get(leaf.start, ""))
                 )
                 if label:
-                    found.append(Tagged(leaf.start, leaf.end, label))
-        return tuple(found)
+                    tags.append(TaggedToken(leaf.start, leaf.end, label))
+        return tuple(tags)
 
-    def nodes(self, text: str, imports: str = "") -> tuple[Tagged, ...]:
+    def nodes(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
         """Return every token that has a class."""
         labels = {tag.start: tag.label for tag in self.identifiers(text, imports)}
-        more, words = self.tables.more, self.tables.more_words
-        found: list[Tagged] = []
+        extra_classes, words = self.tables.extra_classes, self.tables.extra_words
+        tags: list[TaggedToken] = []
         for leaf in self.metrics.leaves(text):
-            label = words.get(leaf.text, "") if leaf.kind in self.kinds else more.get(leaf.kind, "")
-            if not label or leaf.kind in self.tables.under.get(leaf.parent, {}):
-                label = self._class(leaf) or labels.get(leaf.start, "")
+            label = words.get(leaf.text, "") if leaf.kind in self.kinds else extra_classes.get(leaf.kind, "")
+            if not label or leaf.kind in self.tables.parent_overrides.get(leaf.parent, {}):
+                label = self._classify_leaf(leaf) or labels.get(leaf.start, "")
             if label:
-                found.append(Tagged(leaf.start, leaf.end, label))
-        return tuple(found)
+                tags.append(TaggedToken(leaf.start, leaf.end, label))
+        return tuple(tags)
 
     def imports(self, text: str) -> str:
         """Return the import statements of a file, one per line."""
-        reading = self.metrics.reading(text)
-        found = dict(self.language.grammar.captures("tagging", reading.root)).get("import", [])
-        return "\n".join(reading.text(node) for node in sorted(found, key=lambda node: node.start_byte))
+        parsed_text = self.metrics.reading(text)
+        nodes = dict(self.language.grammar.captures("tagging", parsed_text.root)).get("import", [])
+        return "\n".join(parsed_text.text(node) for node in sorted(nodes, key=lambda node: node.start_byte))
 
     def roles(self, text: str) -> dict[int, str]:
         """Map the start of each name to its role in `identifiers.scm`; a later capture takes precedence."""
-        reading = self.metrics.reading(text)
+        parsed_text = self.metrics.reading(text)
         roles: dict[int, str] = {}
-        for role, nodes in self.language.roles(reading.root):
+        for role, nodes in self.language.roles(parsed_text.root):
             if not role.startswith("within."):
-                roles |= {reading.span(node)[0]: role for node in nodes if reading.inside(node)}
+                roles |= {parsed_text.span(node)[0]: role for node in nodes if parsed_text.contains(node)}
         return roles
 
     def packages(self, text: str, imports: str) -> set[int]:
         """Return the start positions of package or module names: those with the role ``module``."""
         return {start for start, role in self.roles(text).items() if role == "module"}
 
-    def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
+    def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
         """Return the class of the name at ``index`` by its role: ``IDC``, ``IDM``, ``IDV``, or empty."""
-        return _BY_ROLE.get(role, "IDV")
+        return _CLASS_BY_ROLE.get(role, "IDV")
 
-    def _class(self, leaf: Leaf) -> str:
-        special = self.tables.under.get(leaf.parent, {}).get(leaf.kind)
-        if special is not None:
-            return special
+    def _classify_leaf(self, leaf: Leaf) -> str:
+        override = self.tables.parent_overrides.get(leaf.parent, {}).get(leaf.kind)
+        if override is not None:
+            return override
         if leaf.kind in self.kinds:
             return self.tables.words.get(leaf.text, "")
         return self.tables.classes.get(leaf.kind, "")
@@ -196,24 +198,24 @@ class TaggingOf:
 
 def _is_label(leaf: Leaf, role: str) -> bool:
     """Return whether a name is the label of a jump, which has no class."""
-    return leaf.kind in _LABELS or (leaf.parent in _LABELLED and not role)
+    return leaf.kind in _LABEL_KINDS or (leaf.parent in _LABEL_PARENTS and not role)
 
 
-def follows(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
+def has_next(leaves: tuple[Leaf, ...], index: int, text: str) -> bool:
     """Return whether the token after ``index`` is ``text``."""
-    return place + 1 < len(listed) and listed[place + 1].text == text
+    return index + 1 < len(leaves) and leaves[index + 1].text == text
 
 
-def preceded(listed: tuple[Leaf, ...], place: int, text: str) -> bool:
+def has_previous(leaves: tuple[Leaf, ...], index: int, text: str) -> bool:
     """Return whether the token before ``index`` is ``text``."""
-    return place > 0 and listed[place - 1].text == text
+    return index > 0 and leaves[index - 1].text == text
 
 
-def like_a_class(name: str) -> bool:
+def is_class_name(name: str) -> bool:
     """Return whether a name is spelt like a class: an initial capital, and not all capitals."""
     return name[:1].isupper() and (len(name) == 1 or any(letter.islower() for letter in name))
 
 
-def facet(language: TreeSitterLanguage) -> TaggingOf:
+def facet(language: TreeSitterLanguage) -> QueryTagger:
     """Return the facet ``tagging`` of a language whose folder has the table."""
-    return TaggingOf(language)
+    return QueryTagger(language)

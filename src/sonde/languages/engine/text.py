@@ -19,28 +19,28 @@ _LONE_RETURNS = re.compile(rb"\r(?!\n)")
 
 
 # Skipped by every grammar here: Unicode whitespace, the byte order mark and joiners.
-_BLANKS = np.zeros(0x10000, np.bool_)
+_WHITESPACE = np.zeros(0x10000, np.bool_)
 
 
-_BLANKS[[*(code for code in range(0x3001) if chr(code).isspace()), 0x200B, 0x2060, 0xFEFF]] = True
+_WHITESPACE[[*(code for code in range(0x3001) if chr(code).isspace()), 0x200B, 0x2060, 0xFEFF]] = True
 
 
-_BREAK = re.compile("\r\n?|\n")
+_LINE_BREAK = re.compile("\r\n?|\n")
 
 
-def line_breaks(text: str, start: int, stop: int) -> int:
+def count_line_breaks(text: str, start: int, stop: int) -> int:
     r"""Count the line breaks in a part of a text: ``\n``, ``\r\n``, or a lone ``\r``, as editors count.
 
     >>> count_line_breaks("a\r\nb\rc\nd", 0, 7), count_line_breaks("a\r\nb", 0, 2)
     (3, 0)
     """
     # A break that extends past the part ends its line there.
-    return sum(found.end() <= stop for found in _BREAK.finditer(text, start, min(stop + 1, len(text))))
+    return sum(match.end() <= stop for match in _LINE_BREAK.finditer(text, start, min(stop + 1, len(text))))
 
 
-def plain_breaks(text: str) -> str:
+def normalise_line_breaks(text: str) -> str:
     r"""Replace every line break of a text with ``\n``."""
-    return _BREAK.sub("\n", text)
+    return _LINE_BREAK.sub("\n", text)
 
 
 def encode(text: str) -> bytes:
@@ -69,10 +69,10 @@ class EncodedText:
 
     text: str
     data: bytes
-    character: Int[np.ndarray, " byte_and_end"] | None
+    byte_to_character: Int[np.ndarray, " byte_and_end"] | None
 
     @classmethod
-    def of(cls, text: str, before: bytes = b"", after: bytes = b"") -> EncodedText:
+    def of(cls, text: str, prefix: bytes = b"", suffix: bytes = b"") -> EncodedText:
         """Encode a text and map its bytes to characters.
 
         Args:
@@ -81,49 +81,49 @@ class EncodedText:
             suffix: Bytes that the parser reads after the text.
         """
         data = encode(text)
-        if len(data) == len(text) and not before and not after:
+        if len(data) == len(text) and not prefix and not suffix:
             return cls(text, data, None)
-        begins = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
-        character = np.zeros(len(before) + len(data) + 1, np.int32)
-        np.cumsum(begins, out=character[len(before) + 1 :])
-        behind = np.full(len(after), len(text), np.int32)
-        return cls(text, before + data + after, np.concatenate([character, behind]))
+        is_start = (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+        character = np.zeros(len(prefix) + len(data) + 1, np.int32)
+        np.cumsum(is_start, out=character[len(prefix) + 1 :])
+        tail = np.full(len(suffix), len(text), np.int32)
+        return cls(text, prefix + data + suffix, np.concatenate([character, tail]))
 
     def characters(self, offsets: Int[np.ndarray, " offset"]) -> Int[np.ndarray, " offset"]:
         """Convert byte positions to character positions."""
-        return offsets if self.character is None else self.character[offsets]
+        return offsets if self.byte_to_character is None else self.byte_to_character[offsets]
 
-    def at(self, offset: int) -> int:
+    def to_character(self, offset: int) -> int:
         """Convert a byte position to a character position."""
-        return offset if self.character is None else int(self.character[offset])
+        return offset if self.byte_to_character is None else int(self.byte_to_character[offset])
 
     def slice(self, start: int, end: int) -> str:
         """Return the characters between two byte positions."""
-        return self.text[self.at(start) : self.at(end)]
+        return self.text[self.to_character(start) : self.to_character(end)]
 
 
-def alike(one: Sequence[object], other: Sequence[object]) -> int:
+def common_prefix_length(first: Sequence[object], second: Sequence[object]) -> int:
     """Return the length of the common prefix of two sequences.
 
     >>> common_prefix_length("is not", "isn't"), common_prefix_length([1, 2], [1, 2, 3])
     (2, 2)
     """
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (mine, yours) in pairs if mine != yours), min(len(one), len(other)))
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((index for index, (left, right) in pairs if left != right), min(len(first), len(second)))
 
 
-def blank(text: str) -> Bool[np.ndarray, " character"]:
+def whitespace_mask(text: str) -> Bool[np.ndarray, " character"]:
     """Mark the characters of a text that are whitespace."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return _BLANKS[np.minimum(codes, len(_BLANKS) - 1)]
+    return _WHITESPACE[np.minimum(codes, len(_WHITESPACE) - 1)]
 
 
-def in_common(one: str, other: str) -> int:
+def common_string_prefix_length(first: str, second: str) -> int:
     """Return the length of the common prefix of two texts, by bisection, which is fast for long texts."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle - 1
@@ -135,10 +135,10 @@ V = TypeVar("V")
 
 # Callers need the tree of a text, its tokens and, after its batch has been forwarded, its constructs. The
 # cache holds the functions of one job, or one large file.
-_CHARACTERS = 200_000
+_CACHE_CHARACTERS = 200_000
 
 
-class Kept(Generic[V]):
+class TextCache(Generic[V]):
     """A thread-safe cache of values by text, which evicts the oldest first; it keeps at least one text.
 
     Args:
@@ -146,23 +146,23 @@ class Kept(Generic[V]):
         characters: Maximum total length of the texts.
     """
 
-    def __init__(self, make: Callable[[str], V], characters: int = _CHARACTERS) -> None:
+    def __init__(self, make: Callable[[str], V], characters: int = _CACHE_CHARACTERS) -> None:
         self._make = make
-        self._most = characters
-        self._answers: OrderedDict[str, V] = OrderedDict()
-        self._held = 0
+        self._limit = characters
+        self._values: OrderedDict[str, V] = OrderedDict()
+        self._length = 0
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> V:
         """Return the value of a text, computed on the first call."""
-        found = self._answers.get(text)
-        if found is not None:
-            return found
-        made = self._make(text)
+        entry = self._values.get(text)
+        if entry is not None:
+            return entry
+        value = self._make(text)
         with self._lock:
-            if text not in self._answers:
-                self._answers[text] = made
-                self._held += len(text)
-            while self._held > self._most and len(self._answers) > 1:
-                self._held -= len(self._answers.popitem(last=False)[0])
-        return made
+            if text not in self._values:
+                self._values[text] = value
+                self._length += len(text)
+            while self._length > self._limit and len(self._values) > 1:
+                self._length -= len(self._values.popitem(last=False)[0])
+        return value

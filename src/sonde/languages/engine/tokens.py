@@ -19,23 +19,29 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
-from sonde.languages.engine.grammar import Parsed, TokenRules, named_kinds, names_of_kinds, node_rows
-from sonde.languages.engine.text import EncodedText, blank
+from sonde.languages.engine.grammar import (
+    SyntaxTree,
+    TokenRules,
+    get_kind_ids,
+    get_kind_names,
+    read_node_rows,
+)
+from sonde.languages.engine.text import EncodedText, whitespace_mask
 from sonde.languages.engine.tree import ERROR, TOKEN_KINDS, CodeTokens, Tree
 
-_NUMBER = {name: number for number, name in enumerate(TOKEN_KINDS)}
+_KIND_INDEX = {name: number for number, name in enumerate(TOKEN_KINDS)}
 
 
-_WITHIN = "within."
+_WITHIN_PREFIX = "within."
 
 
 Captures = Iterable[tuple[str, list[tree_sitter.Node]]]
 
 
-Stretch = tuple[int, int, int]
+TextRun = tuple[int, int, int]
 
 
-def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: EncodedText) -> CodeTokens:
+def build_code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: EncodedText) -> CodeTokens:
     """Build the code tokens of a tree.
 
     Args:
@@ -45,60 +51,62 @@ def code_tokens(tree: Tree, rules: TokenRules, captures: Captures, source: Encod
             ``within.ROLE`` gives a role to the names inside a node that have no other role.
         source: The text, for the captures' byte positions.
     """
-    visible = ~blank(tree.text)
-    seen = np.zeros(len(visible) + 1, np.int32)
-    np.cumsum(visible, out=seen[1:])
-    kinds = _kinds(tree, rules)
-    leaves = _rows(tree, rules.whole & rules.identifiers)
+    visible = ~whitespace_mask(tree.text)
+    visible_counts = np.zeros(len(visible) + 1, np.int32)
+    np.cumsum(visible, out=visible_counts[1:])
+    kinds = _get_token_kinds(tree, rules)
+    leaves = _find_token_rows(tree, rules.whole & rules.identifiers)
     # A grammar may have leaves for newlines and indents; whitespace in a string is its content.
-    written = (seen[tree.end[leaves]] > seen[tree.start[leaves]]) | (kinds[leaves] == _NUMBER["literal"])
-    leaves = leaves[written]
-    held = list(_held(tree, rules))
-    start, end, node = _merge(tree.start[leaves], tree.end[leaves], leaves, held)
+    has_text = (visible_counts[tree.end[leaves]] > visible_counts[tree.start[leaves]]) | (
+        kinds[leaves] == _KIND_INDEX["literal"]
+    )
+    leaves = leaves[has_text]
+    inner_runs = list(_find_inner_text(tree, rules))
+    start, end, node = _merge_runs(tree.start[leaves], tree.end[leaves], leaves, inner_runs)
     kind = kinds[node]
     # Tokens never overlap: if they hold as many visible characters as the text, none is uncovered.
-    if int((seen[end] - seen[start]).sum()) != seen[-1]:
-        skipped = list(_uncovered_runs(tree, start, end, visible))
-        faulty = np.array([_in_error(tree, row) for _, _, row in skipped], np.bool_)
-        whole = np.concatenate([kind, np.where(faulty, _NUMBER["error"], _NUMBER["layout"])])
-        order = np.argsort(np.concatenate([start, [first for first, _, _ in skipped]]), kind="stable")
-        kind = whole[order]
-        start, end, node = _merge(start, end, node, skipped)
-    roles = _roles(tree, rules, captures, source, start, kind, node)
+    if int((visible_counts[end] - visible_counts[start]).sum()) != visible_counts[-1]:
+        uncovered_runs = list(_find_uncovered_runs(tree, start, end, visible))
+        is_error = np.array([_is_in_error(tree, row) for _, _, row in uncovered_runs], np.bool_)
+        all_kinds = np.concatenate([kind, np.where(is_error, _KIND_INDEX["error"], _KIND_INDEX["layout"])])
+        order = np.argsort(np.concatenate([start, [first for first, _, _ in uncovered_runs]]), kind="stable")
+        kind = all_kinds[order]
+        start, end, node = _merge_runs(start, end, node, uncovered_runs)
+    roles = _assign_roles(tree, rules, captures, source, start, kind, node)
     return CodeTokens(start=start, end=end, kind=kind.astype(np.int32), role=roles, node=node)
 
 
-def _rows(tree: Tree, whole: frozenset[str]) -> Int[np.ndarray, " row"]:
+def _find_token_rows(tree: Tree, kind_names: frozenset[str]) -> Int[np.ndarray, " row"]:
     """Return the rows of all leaves, with the outermost nodes of ``kind_names`` in place of their leaves."""
-    kinds = np.array([name in whole for name in tree.kinds], np.bool_)
-    held = np.flatnonzero(kinds[tree.kind] & (tree.end > tree.start))
-    if not len(held):
+    is_whole = np.array([name in kind_names for name in tree.kinds], np.bool_)
+    whole_rows = np.flatnonzero(is_whole[tree.kind] & (tree.end > tree.start))
+    if not len(whole_rows):
         return tree.leaves
     depth = np.zeros(len(tree) + 1, np.int32)
-    np.add.at(depth, held, 1)
-    np.add.at(depth, tree.last[held], -1)
-    inside = np.cumsum(depth)[:-1]
+    np.add.at(depth, whole_rows, 1)
+    np.add.at(depth, tree.last[whole_rows], -1)
+    nesting_depth = np.cumsum(depth)[:-1]
     # A node counts as inside itself.
-    outermost = held[inside[held] == 1]
-    free = tree.leaves[inside[tree.leaves] == 0]
-    return np.sort(np.concatenate([free, outermost]))
+    outermost = whole_rows[nesting_depth[whole_rows] == 1]
+    free_leaves = tree.leaves[nesting_depth[tree.leaves] == 0]
+    return np.sort(np.concatenate([free_leaves, outermost]))
 
 
-def _kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:
+def _get_token_kinds(tree: Tree, rules: TokenRules) -> Int[np.ndarray, " node"]:
     """Return the token kind that each node has as a leaf."""
-    kinds = np.array([_kind(name, rules) for name in tree.kinds], np.int32)[tree.kind]
-    for parent in rules.under.keys() & set(tree.kinds):
-        inside = np.flatnonzero(tree.kind[tree.parent] == tree.kinds.index(parent))
+    kinds = np.array([_get_kind_index(name, rules) for name in tree.kinds], np.int32)[tree.kind]
+    for parent in rules.parent_overrides.keys() & set(tree.kinds):
+        children = np.flatnonzero(tree.kind[tree.parent] == tree.kinds.index(parent))
         # The root has no parent: its index -1 would select the last row.
-        inside = inside[tree.parent[inside] >= 0]
-        for name, kind in rules.under[parent].items():
+        children = children[tree.parent[children] >= 0]
+        for name, kind in rules.parent_overrides[parent].items():
             if name in tree.kinds:
-                kinds[inside[tree.kind[inside] == tree.kinds.index(name)]] = _NUMBER[kind]
-    kinds[tree.error] = _NUMBER["error"]
+                kinds[children[tree.kind[children] == tree.kinds.index(name)]] = _KIND_INDEX[kind]
+    kinds[tree.error] = _KIND_INDEX["error"]
     return kinds
 
 
-def _kind(name: str, rules: TokenRules) -> int:
+def _get_kind_index(name: str, rules: TokenRules) -> int:
     """Return the index of a leaf kind's token kind; the lists tested first take precedence."""
     if name in rules.literals:
         kind = "literal"
@@ -112,19 +120,19 @@ def _kind(name: str, rules: TokenRules) -> int:
         kind = "identifier"
     else:
         kind = "keyword" if name in rules.keywords else "punctuation"
-    return _NUMBER[kind]
+    return _KIND_INDEX[kind]
 
 
-def _held(tree: Tree, rules: TokenRules) -> Iterator[Stretch]:
+def _find_inner_text(tree: Tree, rules: TokenRules) -> Iterator[TextRun]:
     """Yield the text that nodes hold between their children, with the node's row."""
-    holds = np.array([name in rules.holds_text for name in tree.kinds], np.bool_)
-    if not holds.any():
+    holds_text = np.array([name in rules.holds_text for name in tree.kinds], np.bool_)
+    if not holds_text.any():
         return
-    inner = tree.last > np.arange(1, len(tree) + 1)
-    for row in np.flatnonzero(holds[tree.kind] & inner).tolist():
-        child, beyond = row + 1, int(tree.last[row])
+    has_children = tree.last > np.arange(1, len(tree) + 1)
+    for row in np.flatnonzero(holds_text[tree.kind] & has_children).tolist():
+        child, stop_row = row + 1, int(tree.last[row])
         position = int(tree.start[row])
-        while child < beyond:
+        while child < stop_row:
             if tree.start[child] > position:
                 yield position, int(tree.start[child]), row
             position, child = int(tree.end[child]), int(tree.last[child])
@@ -132,57 +140,57 @@ def _held(tree: Tree, rules: TokenRules) -> Iterator[Stretch]:
             yield position, int(tree.end[row]), row
 
 
-def _merge(
+def _merge_runs(
     start: Int[np.ndarray, " token"],
     end: Int[np.ndarray, " token"],
     node: Int[np.ndarray, " token"],
-    more: list[Stretch],
+    runs: list[TextRun],
 ) -> tuple[Int[np.ndarray, " merged"], Int[np.ndarray, " merged"], Int[np.ndarray, " merged"]]:
     """Merge runs into the tokens, in text order."""
-    if not more:
+    if not runs:
         return start, end, node
-    added = np.array(more, np.int32)
-    order = np.argsort(np.concatenate([start, added[:, 0]]), kind="stable")
+    run_table = np.array(runs, np.int32)
+    order = np.argsort(np.concatenate([start, run_table[:, 0]]), kind="stable")
     start, end, node = (
-        np.concatenate([column, added[:, place]]).astype(np.int32)[order]
-        for place, column in enumerate((start, end, node))
+        np.concatenate([column, run_table[:, index]]).astype(np.int32)[order]
+        for index, column in enumerate((start, end, node))
     )
     return start, end, node
 
 
-def _uncovered_runs(
+def _find_uncovered_runs(
     tree: Tree,
     start: Int[np.ndarray, " token"],
     end: Int[np.ndarray, " token"],
     visible: Bool[np.ndarray, " character"],
-) -> Iterator[Stretch]:
+) -> Iterator[TextRun]:
     """Yield the runs of visible characters in no token, with the innermost node around each."""
     cover = np.zeros(len(visible) + 1, np.int32)
     np.add.at(cover, start, 1)
     np.add.at(cover, end, -1)
-    bare = visible & (np.cumsum(cover[:-1]) == 0)
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], bare, [False]])))
-    for first, beyond in edges.reshape(-1, 2).tolist():
-        yield first, beyond, _innermost(tree, first, beyond)
+    uncovered_mask = visible & (np.cumsum(cover[:-1]) == 0)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], uncovered_mask, [False]])))
+    for first, stop in edges.reshape(-1, 2).tolist():
+        yield first, stop, _find_innermost_row(tree, first, stop)
 
 
-def _innermost(tree: Tree, start: int, end: int) -> int:
+def _find_innermost_row(tree: Tree, start: int, end: int) -> int:
     """Find the innermost node around a span, the root if there is none."""
-    after = int(np.searchsorted(tree.start[tree.leaves], start))
-    best = 0
-    for leaf in tree.leaves[max(after - 1, 0) : after + 1].tolist():
+    index = int(np.searchsorted(tree.start[tree.leaves], start))
+    innermost = 0
+    for leaf in tree.leaves[max(index - 1, 0) : index + 1].tolist():
         for row in (leaf, *tree.ancestors(leaf)):
             if tree.start[row] <= start and end <= tree.end[row]:
-                best = max(best, row)
+                innermost = max(innermost, row)
                 break
-    return best
+    return innermost
 
 
-def _in_error(tree: Tree, row: int) -> bool:
-    return any(bool(tree.error[above]) for above in (row, *tree.ancestors(row)))
+def _is_in_error(tree: Tree, row: int) -> bool:
+    return any(bool(tree.error[ancestor]) for ancestor in (row, *tree.ancestors(row)))
 
 
-def _roles(
+def _assign_roles(
     tree: Tree,
     rules: TokenRules,
     captures: Captures,
@@ -194,31 +202,38 @@ def _roles(
     """Assign roles: to identifiers from the captures, to literals from the rules, to others ""."""
     literal = [rules.literals.get(name, "") for name in tree.kinds]
     roles = [
-        literal[name] if number == _NUMBER["literal"] else ""
-        for number, name in zip(kind.tolist(), tree.kind[node].tolist(), strict=True)
+        literal[name] if token_kind == _KIND_INDEX["literal"] else ""
+        for token_kind, name in zip(kind.tolist(), tree.kind[node].tolist(), strict=True)
     ]
-    named = np.flatnonzero(kind == _NUMBER["identifier"])
-    begins = start[named].tolist()
-    places = dict(zip(begins, named.tolist(), strict=True))
-    inside: list[tuple[str, int, int]] = []
+    identifiers = np.flatnonzero(kind == _KIND_INDEX["identifier"])
+    starts = start[identifiers].tolist()
+    index_by_start = dict(zip(starts, identifiers.tolist(), strict=True))
+    spans: list[tuple[str, int, int]] = []
     for role, nodes in captures:
-        if role.startswith(_WITHIN):
-            name = role.removeprefix(_WITHIN)
-            inside += [(name, source.at(found.start_byte), source.at(found.end_byte)) for found in nodes]
+        if role.startswith(_WITHIN_PREFIX):
+            name = role.removeprefix(_WITHIN_PREFIX)
+            spans += [
+                (
+                    name,
+                    source.to_character(captured_node.start_byte),
+                    source.to_character(captured_node.end_byte),
+                )
+                for captured_node in nodes
+            ]
             continue
-        for found in nodes:
-            place = places.get(source.at(found.start_byte))
-            if place is not None:
-                roles[place] = role
-    rest = ("", -1, -1)
-    for role, first, beyond in inside:
-        if role == rest[0] and rest[1] <= first and beyond <= rest[2]:
+        for captured_node in nodes:
+            index = index_by_start.get(source.to_character(captured_node.start_byte))
+            if index is not None:
+                roles[index] = role
+    previous = ("", -1, -1)
+    for role, first, stop in spans:
+        if role == previous[0] and previous[1] <= first and stop <= previous[2]:
             continue
-        rest = (role, first, beyond)
-        for place in named[bisect_left(begins, first) : bisect_left(begins, beyond)].tolist():
-            roles[place] = roles[place] or role
-    for place in named.tolist():
-        roles[place] = roles[place] or "variable"
+        previous = (role, first, stop)
+        for index in identifiers[bisect_left(starts, first) : bisect_left(starts, stop)].tolist():
+            roles[index] = roles[index] or role
+    for index in identifiers.tolist():
+        roles[index] = roles[index] or "variable"
     return tuple(roles)
 
 
@@ -252,7 +267,7 @@ class ParsedText:
     """
 
     source: EncodedText
-    parsed: Parsed
+    parsed: SyntaxTree
     before: int
     length: int
 
@@ -261,47 +276,47 @@ class ParsedText:
         """Return the root node of the syntax tree."""
         return self.parsed.root_node
 
-    def at(self, byte: int) -> int:
+    def to_character(self, byte: int) -> int:
         """Convert a byte position in the source to a character position, clipped to the text."""
         if not self.before and self.length == len(self.source.text):
-            return self.source.at(byte)
-        return min(max(self.source.at(byte) - self.before, 0), self.length)
+            return self.source.to_character(byte)
+        return min(max(self.source.to_character(byte) - self.before, 0), self.length)
 
     def span(self, node: tree_sitter.Node) -> tuple[int, int]:
         """Return the first character of a node and one past its last."""
-        return self.at(node.start_byte), self.at(node.end_byte)
+        return self.to_character(node.start_byte), self.to_character(node.end_byte)
 
     def text(self, node: tree_sitter.Node) -> str:
         """Return the text of a node."""
         return self.source.slice(node.start_byte, node.end_byte)
 
-    def inside(self, node: tree_sitter.Node) -> bool:
+    def contains(self, node: tree_sitter.Node) -> bool:
         """Return whether a node lies in the text, not in the wrapper."""
-        start = self.source.at(node.start_byte) - self.before
-        return start >= 0 and self.source.at(node.end_byte) - self.before <= self.length
+        start = self.source.to_character(node.start_byte) - self.before
+        return start >= 0 and self.source.to_character(node.end_byte) - self.before <= self.length
 
 
-def read(
-    syntax: Callable[[str], tuple[EncodedText, Parsed]],
+def parse_with_wrappers(
+    syntax: Callable[[str], tuple[EncodedText, SyntaxTree]],
     text: str,
     wrappers: tuple[tuple[str, str], ...],
 ) -> ParsedText:
     """Parse a text; if it has errors, inside the first wrapper in which it parses without."""
     source, tree = syntax(text)
     if tree.root_node.has_error:
-        for before, after in wrappers:
-            wrapped, inside = syntax(before + text + after)
-            if not inside.root_node.has_error:
-                return ParsedText(wrapped, inside, len(before), len(text))
+        for prefix, suffix in wrappers:
+            wrapped_source, wrapped_tree = syntax(prefix + text + suffix)
+            if not wrapped_tree.root_node.has_error:
+                return ParsedText(wrapped_source, wrapped_tree, len(prefix), len(text))
     return ParsedText(source, tree, 0, len(text))
 
 
-def leaves(
-    reading: ParsedText,
+def extract_leaves(
+    parsed_text: ParsedText,
     rules: TokenRules,
     grammar: tree_sitter.Language,
     *,
-    without: Set[str],
+    exclude: Set[str],
 ) -> tuple[Leaf, ...]:
     """Extract the leaves of a parsed text, in order.
 
@@ -315,78 +330,85 @@ def leaves(
         Every leaf with a visible character. Words that the grammar skipped are leaves of kind ``"ERROR"``,
         except those that only join lines.
     """
-    before, characters = reading.before, reading.source.text
-    end_of_text = before + reading.length
-    names, whole = names_of_kinds(grammar), named_kinds(grammar, rules.whole | rules.comments)
-    found: list[Leaf] = []
+    offset, characters = parsed_text.before, parsed_text.source.text
+    end_of_text = offset + parsed_text.length
+    names, whole_kinds = get_kind_names(grammar), get_kind_ids(grammar, rules.whole | rules.comments)
+    leaves: list[Leaf] = []
     # Calling the named tuple's class takes three times as long, and a corpus has hundreds per function.
-    new = tuple.__new__
-    covered, outside = before, 0
-    rows = node_rows(reading.parsed)
+    new_tuple = tuple.__new__
+    covered_end, next_row = offset, 0
+    rows = read_node_rows(parsed_text.parsed)
     kinds, parents = rows.kind, rows.parent
-    starts, ends = _characters(reading.source, rows.start), _characters(reading.source, rows.end)
+    starts, ends = (
+        _to_characters(parsed_text.source, rows.start),
+        _to_characters(parsed_text.source, rows.end),
+    )
     for row, (kind, start, end, last) in enumerate(zip(kinds, starts, ends, rows.last, strict=True)):
         if last > row + 1:
-            if row < outside or kind not in whole:
+            if row < next_row or kind not in whole_kinds:
                 continue
-            outside = last
-        elif row < outside:
+            next_row = last
+        elif row < next_row:
             continue
-        if start == end or end <= before or start >= end_of_text:
+        if start == end or end <= offset or start >= end_of_text:
             continue
         name = names[kind]
         # Text that the grammar could not parse may be several words.
         if name == ERROR:
             continue
-        if covered < start and not characters[covered:start].isspace():
-            found += _skipped(characters, covered, start, before, rules.layout)
-        if end > covered:
-            covered = end
+        if covered_end < start and not characters[covered_end:start].isspace():
+            leaves += _find_error_leaves(characters, covered_end, start, offset, rules.layout)
+        if end > covered_end:
+            covered_end = end
         text = characters[start:end]
-        if name not in without and not text.isspace():
-            found.append(new(Leaf, (name, names[kinds[parents[row]]], start - before, end - before, text)))
-    found += _skipped(characters, covered, end_of_text, before, rules.layout)
-    return tuple(found)
+        if name not in exclude and not text.isspace():
+            leaves.append(
+                new_tuple(Leaf, (name, names[kinds[parents[row]]], start - offset, end - offset, text))
+            )
+    leaves += _find_error_leaves(characters, covered_end, end_of_text, offset, rules.layout)
+    return tuple(leaves)
 
 
-def told_by_word(leaf: Leaf, rules: TokenRules) -> str:
+def classify_word(leaf: Leaf, rules: TokenRules) -> str:
     """Return the token kind of an identifier that is really another word; "" if it is an identifier."""
     if leaf.kind not in rules.identifiers or not rules.words:
         return ""
     return rules.words.get(leaf.parent, {}).get(leaf.text) or rules.words.get("", {}).get(leaf.text, "")
 
 
-def _characters(source: EncodedText, offsets: list[int]) -> list[int]:
-    if source.character is None:
+def _to_characters(source: EncodedText, offsets: list[int]) -> list[int]:
+    if source.byte_to_character is None:
         return offsets
-    return source.character[np.array(offsets, np.int32)].tolist()
+    return source.byte_to_character[np.array(offsets, np.int32)].tolist()
 
 
-def _skipped(text: str, start: int, end: int, before: int, layout: frozenset[str]) -> Iterator[Leaf]:
+def _find_error_leaves(
+    text: str, start: int, end: int, offset: int, layout: frozenset[str]
+) -> Iterator[Leaf]:
     position = start
-    for run in text[start:end].split():
-        position = text.index(run, position)
-        if run not in layout:
-            yield Leaf(ERROR, ERROR, position - before, position - before + len(run), run)
-        position += len(run)
+    for word in text[start:end].split():
+        position = text.index(word, position)
+        if word not in layout:
+            yield Leaf(ERROR, ERROR, position - offset, position - offset + len(word), word)
+        position += len(word)
 
 
-def nested(nodes: list[tree_sitter.Node]) -> list[tuple[tree_sitter.Node, int]]:
+def nest_nodes(nodes: list[tree_sitter.Node]) -> list[tuple[tree_sitter.Node, int]]:
     """Sort distinct nodes, outer ones first, each with the index of the innermost node around it or -1."""
-    ordered = sorted(
+    sorted_nodes = sorted(
         {(node.start_byte, -node.end_byte, node.id): node for node in nodes}.items(),
         key=lambda pair: pair[0][:2],
     )
-    listed: list[tuple[tree_sitter.Node, int]] = []
+    nested_nodes: list[tuple[tree_sitter.Node, int]] = []
     stack: list[int] = []
-    for _, node in ordered:
-        while stack and listed[stack[-1]][0].end_byte <= node.start_byte:
+    for _, node in sorted_nodes:
+        while stack and nested_nodes[stack[-1]][0].end_byte <= node.start_byte:
             stack.pop()
-        listed.append((node, stack[-1] if stack else -1))
-        stack.append(len(listed) - 1)
-    return listed
+        nested_nodes.append((node, stack[-1] if stack else -1))
+        stack.append(len(nested_nodes) - 1)
+    return nested_nodes
 
 
-def surfaces(table: Mapping[str, list[str]]) -> dict[str, str]:
+def invert_table(table: Mapping[str, list[str]]) -> dict[str, str]:
     """Invert a table of classes: map each surface to its class."""
-    return {surface: name for name, listed in table.items() for surface in listed}
+    return {surface: name for name, surfaces in table.items() for surface in surfaces}

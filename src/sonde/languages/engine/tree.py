@@ -68,12 +68,12 @@ class Tree:
 
     def ancestors(self, node: int) -> list[int]:
         """List the rows from the node's parent up to the root."""
-        path: list[int] = []
-        above = int(self.parent[node])
-        while above >= 0:
-            path.append(above)
-            above = int(self.parent[above])
-        return path
+        rows: list[int] = []
+        row = int(self.parent[node])
+        while row >= 0:
+            rows.append(row)
+            row = int(self.parent[row])
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +97,26 @@ class Function:
     docstring: str = ""
     margins: tuple[tuple[int, int], ...] = ()
 
-    def taken_from(self, text: str) -> str:
+    def extract(self, text: str) -> str:
         """Extract the definition from the text of its file."""
         parts: list[str] = []
-        at = self.start
+        position = self.start
         for start, end in self.margins:
-            parts.append(text[at:start])
-            at = end
-        return "".join([*parts, text[at : self.end]])
+            parts.append(text[position:start])
+            position = end
+        return "".join([*parts, text[position : self.end]])
 
-    def outside(self, position: int) -> int:
+    def to_file_position(self, position: int) -> int:
         """Convert a position in the extracted definition to one in the file."""
-        at = self.start + position
+        file_position = self.start + position
         for start, end in self.margins:
-            at += end - start if start <= at else 0
-        return at
+            file_position += end - start if start <= file_position else 0
+        return file_position
 
-    def inside(self, position: int) -> int:
+    def to_function_position(self, position: int) -> int:
         """Convert a position in the file to one in the extracted definition."""
-        left_out = sum(min(position, end) - start for start, end in self.margins if start < position)
-        return position - self.start - left_out
+        removed_length = sum(min(position, end) - start for start, end in self.margins if start < position)
+        return position - self.start - removed_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ Labels = tuple[str, ...]
 """Kinds of the nodes that span the same tokens, the outermost first."""
 
 
-ADDED: Labels = ()
+NO_LABELS: Labels = ()
 """Labels of a node that binarisation added, and of a token that no node spans alone."""
 
 
@@ -248,7 +248,7 @@ class BinaryTree:
     unary: tuple[Labels, ...]
 
 
-class _Part(NamedTuple):
+class _Subtree(NamedTuple):
     """A subtree: first and last token, height, the gap that its root splits (-1 for a token), root labels."""
 
     first: int
@@ -266,58 +266,58 @@ def binarise(tree: Tree, tokens: CodeTokens) -> BinaryTree:
         tokens: Its tokens, at least one. Text that a node holds between its children is a token directly
             in that node.
     """
-    parts: dict[int, list[_Part]] = {}
-    for token, holder in enumerate(_holders(tree, tokens)):
-        parts.setdefault(holder, []).append(_Part(token, token, 0, -1, ADDED))
+    subtrees: dict[int, list[_Subtree]] = {}
+    for token, holder in enumerate(_find_holders(tree, tokens)):
+        subtrees.setdefault(holder, []).append(_Subtree(token, token, 0, -1, NO_LABELS))
     distance = np.zeros(max(0, len(tokens) - 1), np.int64)
-    labels, unary = [ADDED] * len(distance), [ADDED] * len(tokens)
+    labels, unary = [NO_LABELS] * len(distance), [NO_LABELS] * len(tokens)
 
-    def settle(part: _Part) -> None:
-        if part.gap < 0:
-            unary[part.first] = part.labels
+    def assign_labels(subtree: _Subtree) -> None:
+        if subtree.gap < 0:
+            unary[subtree.first] = subtree.labels
         else:
-            labels[part.gap] = part.labels
+            labels[subtree.gap] = subtree.labels
 
     # Rows are in pre-order, so in reverse each node follows all its descendants.
-    waiting = sorted(_ancestors(tree, parts), reverse=True)
-    for row in waiting:
-        held = sorted(parts.pop(row))
+    rows = sorted(_find_ancestors(tree, subtrees), reverse=True)
+    for row in rows:
+        children = sorted(subtrees.pop(row))
         kind = tree.kind_name(row)
-        if len(held) == 1:
-            made = held[0]._replace(labels=(kind, *held[0].labels))
+        if len(children) == 1:
+            subtree = children[0]._replace(labels=(kind, *children[0].labels))
         else:
-            height = held[-1].height
-            for left in held[-2::-1]:
+            height = children[-1].height
+            for left in children[-2::-1]:
                 height = max(left.height, height) + 1
                 distance[left.last] = height
-            for part in held:
-                settle(part)
-            made = _Part(held[0].first, held[-1].last, height, held[0].last, (kind,))
-        parts.setdefault(int(tree.parent[row]), []).append(made)
-    for root in parts[-1]:
-        settle(root)
+            for child in children:
+                assign_labels(child)
+            subtree = _Subtree(children[0].first, children[-1].last, height, children[0].last, (kind,))
+        subtrees.setdefault(int(tree.parent[row]), []).append(subtree)
+    for root in subtrees[-1]:
+        assign_labels(root)
     return BinaryTree(distance, tuple(labels), tuple(unary))
 
 
-def _holders(tree: Tree, tokens: CodeTokens) -> list[int]:
+def _find_holders(tree: Tree, tokens: CodeTokens) -> list[int]:
     """Find the row of the node that holds each token directly, -1 if the token is the root."""
     rows = np.sort(tokens.node)
-    inside = np.searchsorted(rows, tree.last[tokens.node]) - np.searchsorted(rows, tokens.node)
-    return np.where(inside > 1, tokens.node, tree.parent[tokens.node]).tolist()
+    token_counts = np.searchsorted(rows, tree.last[tokens.node]) - np.searchsorted(rows, tokens.node)
+    return np.where(token_counts > 1, tokens.node, tree.parent[tokens.node]).tolist()
 
 
-def _ancestors(tree: Tree, holders: Sequence[int] | dict[int, list[_Part]]) -> set[int]:
+def _find_ancestors(tree: Tree, holders: Sequence[int] | dict[int, list[_Subtree]]) -> set[int]:
     """Collect rows and all their ancestors."""
-    found: set[int] = set()
+    rows: set[int] = set()
     for holder in holders:
         row = holder
-        while row >= 0 and row not in found:
-            found.add(row)
+        while row >= 0 and row not in rows:
+            rows.add(row)
             row = int(tree.parent[row])
-    return found
+    return rows
 
 
-def constituents(
+def count_constituents(
     distance: Num[np.ndarray, " gap"], labels: Sequence[Labels], unary: Sequence[Labels]
 ) -> Constituents:
     """Count the constituents of a tree given as distances and labels; any values give a tree.
@@ -328,22 +328,22 @@ def constituents(
         labels: Labels of each gap.
         unary: Labels of each token.
     """
-    found: Constituents = Counter()
-    for (first, last), kinds in zip(spans(distance), labels, strict=True):
-        found.update((kind, first, last) for kind in kinds)
+    counts: Constituents = Counter()
+    for (first, last), kinds in zip(find_gap_spans(distance), labels, strict=True):
+        counts.update((kind, first, last) for kind in kinds)
     for token, kinds in enumerate(unary):
-        found.update((kind, token, token) for kind in kinds)
-    return found
+        counts.update((kind, token, token) for kind in kinds)
+    return counts
 
 
-def spans(distance: Num[np.ndarray, " gap"]) -> list[tuple[int, int]]:
+def find_gap_spans(distance: Num[np.ndarray, " gap"]) -> list[tuple[int, int]]:
     """Find the first and last token of the span that each gap splits, up to the next higher gap."""
     heights = distance.tolist()
     first, last = [0] * len(heights), [len(heights)] * len(heights)
-    higher: list[int] = []
+    open_gaps: list[int] = []
     for gap, height in enumerate(heights):
-        while higher and heights[higher[-1]] < height:
-            last[higher.pop()] = gap
-        first[gap] = higher[-1] + 1 if higher else 0
-        higher.append(gap)
+        while open_gaps and heights[open_gaps[-1]] < height:
+            last[open_gaps.pop()] = gap
+        first[gap] = open_gaps[-1] + 1 if open_gaps else 0
+        open_gaps.append(gap)
     return list(zip(first, last, strict=True))

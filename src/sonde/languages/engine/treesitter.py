@@ -18,29 +18,35 @@ from typing import Any
 
 import tree_sitter
 
-from sonde.base.plugins import public_stem
+from sonde.base.plugins import get_public_name
 from sonde.languages.engine.grammar import (
     Grammar,
+    LanguageSettings,
     Match,
-    Parsed,
-    Settings,
     Subtree,
-    columns,
-    error_spans,
+    SyntaxTree,
+    build_tree,
+    find_error_spans,
     has_table,
-    node_rows,
+    read_node_rows,
     read_settings,
     read_table,
 )
-from sonde.languages.engine.names import Locals, locals_of, unbound
-from sonde.languages.engine.text import EncodedText, Kept, plain_breaks
-from sonde.languages.engine.tokens import Leaf, ParsedText, code_tokens, leaves, read
+from sonde.languages.engine.names import Locals, find_locals, find_unbound
+from sonde.languages.engine.text import EncodedText, TextCache, normalise_line_breaks
+from sonde.languages.engine.tokens import (
+    Leaf,
+    ParsedText,
+    build_code_tokens,
+    extract_leaves,
+    parse_with_wrappers,
+)
 from sonde.languages.engine.tree import Call, CodeTokens, Construct, Definition, Function, Tree
 
-_ROLES = ("function", "declaration", "class", "scope", "barrier")
+_SITE_ROLES = ("function", "declaration", "class", "scope", "barrier")
 
 
-_CALLED = ("method", "bare", "unbound")
+_CALL_CAPTURES = ("method", "bare", "unbound")
 
 
 @dataclass(slots=True)
@@ -63,9 +69,9 @@ class Site:
     @property
     def in_function(self) -> bool:
         """Return whether a function or a barrier encloses the site."""
-        return any(site.role in ("function", "barrier") for site in self.around())
+        return any(site.role in ("function", "barrier") for site in self.enclosing_sites())
 
-    def around(self) -> Iterator[Site]:
+    def enclosing_sites(self) -> Iterator[Site]:
         """Yield the sites around this one, innermost first."""
         site = self.within
         while site is not None:
@@ -73,14 +79,14 @@ class Site:
             site = site.within
 
 
-def sites(matches: Iterable[Match]) -> list[Site]:
+def build_sites(matches: Iterable[Match]) -> list[Site]:
     """Merge the matches of each node into a site and nest the sites, in text order."""
-    found: dict[tuple[int, int, str], Site] = {}
+    sites_by_key: dict[tuple[int, int, str], Site] = {}
     for match in matches:
-        role = next(name for name in _ROLES if name in match)
+        role = next(name for name in _SITE_ROLES if name in match)
         node = match[role][0]
         start, end = node.start_byte, node.end_byte
-        site = found.setdefault((start, end, role), Site(role, start, end))
+        site = sites_by_key.setdefault((start, end, role), Site(role, start, end))
         # A MISSING name, which the parser inserted, is no name.
         if "name" in match and not match["name"][0].is_missing:
             site.name = match["name"][0].byte_range
@@ -95,79 +101,89 @@ def sites(matches: Iterable[Match]) -> list[Site]:
         if "doc" in match:
             # Of several consecutive comments the last one is next to the definition.
             site.doc = max(match["doc"][-1].byte_range, site.doc or (0, 0))
-        if "doc.lines" in match and (above := list(_directly_above(node, match["doc.lines"]))):
+        if "doc.lines" in match and (comments := list(_find_leading_comments(node, match["doc.lines"]))):
             # The query may match both ends of the run of comments.
-            begin = min(above[-1].start_byte, site.doc[0] if site.doc else start)
-            site.doc = begin, above[0].end_byte
-    ordered = sorted(found.values(), key=lambda site: (site.start, -site.end, site.role != "scope"))
+            begin = min(comments[-1].start_byte, site.doc[0] if site.doc else start)
+            site.doc = begin, comments[0].end_byte
+    sorted_sites = sorted(
+        sites_by_key.values(), key=lambda site: (site.start, -site.end, site.role != "scope")
+    )
     open_sites: list[Site] = []
-    for site in ordered:
+    for site in sorted_sites:
         while open_sites and open_sites[-1].end <= site.start:
             open_sites.pop()
         site.within = open_sites[-1] if open_sites else None
         open_sites.append(site)
-    return ordered
+    return sorted_sites
 
 
-def _directly_above(node: tree_sitter.Node, comments: list[tree_sitter.Node]) -> Iterator[tree_sitter.Node]:
+def _find_leading_comments(
+    node: tree_sitter.Node, comments: list[tree_sitter.Node]
+) -> Iterator[tree_sitter.Node]:
     """Yield the comments on the lines directly before a node, the last one first."""
     row = node.start_point.row
     for comment in reversed(comments):
-        before = comment.prev_sibling
-        beside = before is not None and before.end_point.row == comment.start_point.row
-        if comment.end_point.row + 1 != row or beside:
+        previous = comment.prev_sibling
+        shares_line = previous is not None and previous.end_point.row == comment.start_point.row
+        if comment.end_point.row + 1 != row or shares_line:
             return
         yield comment
         row = comment.start_point.row
 
 
-def functions(
-    found: Iterable[Site], source: EncodedText, docstring: Callable[[str], str]
+def build_functions(
+    sites: Iterable[Site], source: EncodedText, extract_documentation: Callable[[str], str]
 ) -> tuple[Function, ...]:
     """Build the functions that lie in no other function; ``extract_documentation`` strips comment marks."""
-    listed: list[Function] = []
-    for site in found:
+    functions: list[Function] = []
+    for site in sites:
         if site.role != "function" or site.name is None or site.in_function:
             continue
         name = source.slice(*site.name)
-        outer = [source.slice(*around.name) for around in site.around() if around.name is not None]
+        outer_names = [
+            source.slice(*outer_site.name)
+            for outer_site in site.enclosing_sites()
+            if outer_site.name is not None
+        ]
         start = site.start if site.span is None else site.span
-        listed.append(
+        functions.append(
             Function(
-                start=source.at(start),
-                end=source.at(site.end),
+                start=source.to_character(start),
+                end=source.to_character(site.end),
                 name=name,
-                qualified_name=".".join([*reversed(outer), name]),
-                docstring=docstring(source.slice(*site.doc)) if site.doc else "",
+                qualified_name=".".join([*reversed(outer_names), name]),
+                docstring=extract_documentation(source.slice(*site.doc)) if site.doc else "",
                 margins=tuple(
-                    (source.at(line), source.at(head))
+                    (source.to_character(line), source.to_character(head))
                     for line, head in site.heads
                     if not source.data[line:head].strip()
                 ),
             )
         )
-    return tuple(listed)
+    return tuple(functions)
 
 
-def definitions(found: Iterable[Site], source: EncodedText) -> tuple[Definition, ...]:
+def build_definitions(sites: Iterable[Site], source: EncodedText) -> tuple[Definition, ...]:
     """Build all named definitions; a function directly in a class or scope is a method."""
-    listed: list[Definition] = []
-    for site in found:
+    definitions: list[Definition] = []
+    for site in sites:
         if site.name is None or site.role not in ("function", "declaration", "class"):
             continue
         kind = "class" if site.role == "class" else "function"
         if kind == "function" and site.within is not None and site.within.role in ("class", "scope"):
             kind = "method"
         start, end = site.name
-        listed.append(Definition(source.slice(start, end), kind, source.at(start), source.at(end)))
-    return tuple(sorted(listed, key=lambda definition: definition.start))
+        definitions.append(
+            Definition(source.slice(start, end), kind, source.to_character(start), source.to_character(end))
+        )
+    return tuple(sorted(definitions, key=lambda definition: definition.start))
 
 
-def calls(
+def build_calls(
     matches: Sequence[Match],
     errors: list[tuple[int, int]],
     source: EncodedText,
-    unbound: Callable[[], Collection[int]],
+    find_unbound_starts: Callable[[], Collection[int]],
 ) -> tuple[Call, ...]:
     """Build the calls by name, in text order.
 
@@ -177,39 +193,43 @@ def calls(
         source: The text.
         find_unbound_starts: Returns the first bytes of names that refer to no variable.
     """
-    starts = [start for start, _ in errors]
-    free = unbound() if any("unbound" in match for match in matches) else ()
-    left_out = {node.start_byte for match in matches for node in match.get("not", ())}
-    listed: list[Call] = []
+    error_starts = [start for start, _ in errors]
+    unbound_starts = find_unbound_starts() if any("unbound" in match for match in matches) else ()
+    excluded_starts = {node.start_byte for match in matches for node in match.get("not", ())}
+    calls: list[Call] = []
     for match in matches:
-        how = next((name for name in _CALLED if name in match), None)
-        if how is None:
+        capture = next((name for name in _CALL_CAPTURES if name in match), None)
+        if capture is None:
             continue
-        called = match[how][0]
-        start, end = called.byte_range
+        node = match[capture][0]
+        start, end = node.byte_range
         # As in definitions, a MISSING name is no name.
-        if called.is_missing or start in left_out or (how == "unbound" and start not in free):
+        if (
+            node.is_missing
+            or start in excluded_starts
+            or (capture == "unbound" and start not in unbound_starts)
+        ):
             continue
         arguments = match["arguments"][0].byte_range if "arguments" in match else (end, end)
-        before = bisect_right(starts, start) - 1
-        listed.append(
+        error_index = bisect_right(error_starts, start) - 1
+        calls.append(
             Call(
                 name=source.slice(start, end),
-                start=source.at(start),
-                end=source.at(end),
-                is_method=how == "method",
-                arguments_start=source.at(arguments[0]),
-                arguments_end=source.at(arguments[1]),
-                in_error=before >= 0 and start < errors[before][1],
+                start=source.to_character(start),
+                end=source.to_character(end),
+                is_method=capture == "method",
+                arguments_start=source.to_character(arguments[0]),
+                arguments_end=source.to_character(arguments[1]),
+                in_error=error_index >= 0 and start < errors[error_index][1],
             )
         )
-    return tuple(sorted(listed, key=lambda call: call.start))
+    return tuple(sorted(calls, key=lambda call: call.start))
 
 
-_UNBOUND = "unbound."
+_UNBOUND_PREFIX = "unbound."
 
 
-def _member(package: str) -> Any:
+def _load_language(package: str) -> Any:
     return importlib.import_module(package).language
 
 
@@ -227,37 +247,37 @@ class TreeSitterLanguage:
         self,
         package: str,
         *,
-        docstring: Callable[[str], str],
+        extract_documentation: Callable[[str], str],
         compiles: Callable[[str], bool] = lambda text: True,
     ) -> None:
         self._package = package
-        self._docstring = docstring
+        self._extract_documentation = extract_documentation
         self.compiles = compiles
         """Return whether the language's own compiler accepts a text."""
-        self.syntax: Callable[[str], tuple[EncodedText, Parsed]] = Kept(self._parse)
+        self.syntax: Callable[[str], tuple[EncodedText, SyntaxTree]] = TextCache(self._parse)
         """Return the encoded text and its syntax tree."""
-        self._sites: Callable[[str], tuple[list[Site], EncodedText]] = Kept(self._find_sites)
-        self.parse: Callable[[str], Tree] = Kept(self._columns)
+        self._sites: Callable[[str], tuple[list[Site], EncodedText]] = TextCache(self._find_sites)
+        self.parse: Callable[[str], Tree] = TextCache(self._columns)
         """Return the syntax tree as columns."""
-        self.reading: Callable[[str], ParsedText] = Kept(self._read)
+        self.reading: Callable[[str], ParsedText] = TextCache(self._read)
         """Return the parsed text of a function, possibly inside a wrapper."""
-        self.leaves: Callable[[str], tuple[Leaf, ...]] = Kept(self._leaves)
+        self.leaves: Callable[[str], tuple[Leaf, ...]] = TextCache(self._leaves)
         """Return the leaves as a lexer lists them: no comments, no layout, a string is a single leaf."""
-        self.locals: Callable[[str], Locals] = Kept(self._locals)
+        self.locals: Callable[[str], Locals] = TextCache(self._locals)
         """Return the definitions and references of a function."""
-        self.unbound: Callable[[str], frozenset[int]] = Kept(self._unbound_in)
+        self.unbound: Callable[[str], frozenset[int]] = TextCache(self._find_unbound_in_text)
         """Return the first bytes of a function's names that refer to no variable."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _member, (self._package,)
+        return _load_language, (self._package,)
 
     @property
     def name(self) -> str:
         """Return the public name, which is the folder's."""
-        return public_stem(self._package)
+        return get_public_name(self._package)
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> LanguageSettings:
         """Read `language.toml`."""
         return read_settings(self._package)
 
@@ -288,129 +308,136 @@ class TreeSitterLanguage:
 
     def functions(self, text: str) -> tuple[Function, ...]:
         """List the functions that lie in no other function, methods included, in text order."""
-        found, source = self._sites(text)
-        return functions(found, source, lambda written: self._docstring(plain_breaks(written)))
+        sites, source = self._sites(text)
+        return build_functions(
+            sites, source, lambda comment: self._extract_documentation(normalise_line_breaks(comment))
+        )
 
     def definitions(self, text: str) -> tuple[Definition, ...]:
         """List every named definition, nested ones included, in text order."""
-        found, source = self._sites(text)
-        return definitions(found, source)
+        sites, source = self._sites(text)
+        return build_definitions(sites, source)
 
     def calls(self, text: str) -> tuple[Call, ...]:
         """List every call by name, in text order."""
-        source, parsed = self.syntax(text)
-        root = parsed.root_node
-        return calls(
+        source, syntax_tree = self.syntax(text)
+        root = syntax_tree.root_node
+        return build_calls(
             self.grammar.matches("calls", root),
-            error_spans(root),
+            find_error_spans(root),
             source,
-            lambda: self._unbound(root),
+            lambda: self._find_unbound(root),
         )
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Return the code tokens with kind and role."""
-        source, parsed = self.syntax(tree.text)
-        return code_tokens(tree, self.settings.tokens, self.roles(parsed.root_node), source)
+        source, syntax_tree = self.syntax(tree.text)
+        return build_code_tokens(tree, self.settings.tokens, self.roles(syntax_tree.root_node), source)
 
     def roles(self, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
         """Return the nodes of each role of `identifiers.scm`; a later role takes precedence."""
-        found = self.grammar.captures("identifiers", root)
-        if not any(role.startswith(_UNBOUND) for role, _ in found):
-            return found
-        free = self._unbound(root)
+        captures = self.grammar.captures("identifiers", root)
+        if not any(role.startswith(_UNBOUND_PREFIX) for role, _ in captures):
+            return captures
+        unbound_starts = self._find_unbound(root)
         return [
-            (role.removeprefix(_UNBOUND), [node for node in nodes if node.start_byte in free])
-            if role.startswith(_UNBOUND)
+            (
+                role.removeprefix(_UNBOUND_PREFIX),
+                [node for node in nodes if node.start_byte in unbound_starts],
+            )
+            if role.startswith(_UNBOUND_PREFIX)
             else (role, nodes)
-            for role, nodes in found
+            for role, nodes in captures
         ]
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
         """List the spans of language-neutral constructs, in text order, outer ones first."""
-        source, parsed = self.syntax(tree.text)
-        return _construct_spans(self.grammar.captures("constructs", parsed.root_node), source)
+        source, syntax_tree = self.syntax(tree.text)
+        return _build_constructs(self.grammar.captures("constructs", syntax_tree.root_node), source)
 
-    def _unbound(self, root: tree_sitter.Node) -> frozenset[int]:
+    def _find_unbound(self, root: tree_sitter.Node) -> frozenset[int]:
         """Find the first bytes of names that refer to no variable."""
-        return unbound(locals_of(self.grammar, root), ordered=self.settings.declared_first)
+        return find_unbound(find_locals(self.grammar, root), declared_first=self.settings.declared_first)
 
-    def _parse(self, text: str) -> tuple[EncodedText, Parsed]:
+    def _parse(self, text: str) -> tuple[EncodedText, SyntaxTree]:
         source = EncodedText.of(text)
-        parsed = self.grammar.parse(source.data)
-        if parsed.root_node.has_error:
-            for before, after in self.settings.members:
-                around = EncodedText.of(text, before.encode(), after.encode())
-                start = len(before.encode()) + len(source.data) - len(source.data.lstrip())
+        syntax_tree = self.grammar.parse(source.data)
+        if syntax_tree.root_node.has_error:
+            for prefix, suffix in self.settings.members:
+                wrapped_source = EncodedText.of(text, prefix.encode(), suffix.encode())
+                start = len(prefix.encode()) + len(source.data) - len(source.data.lstrip())
                 span = start, start + len(source.data.strip())
-                root = self.grammar.parse(around.data).root_node
+                root = self.grammar.parse(wrapped_source.data).root_node
                 node = root.named_descendant_for_byte_range(*span)
                 if not root.has_error and node and node.byte_range == span and self._is_function(node):
-                    return around, Subtree(node)
-        return source, parsed
+                    return wrapped_source, Subtree(node)
+        return source, syntax_tree
 
     def _is_function(self, node: tree_sitter.Node) -> bool:
         return any(match.get("function") == [node] for match in self.grammar.matches("definitions", node))
 
     def _columns(self, text: str) -> Tree:
-        source, parsed = self.syntax(text)
-        return columns(node_rows(parsed), source, self.name, self.grammar.language)
+        source, syntax_tree = self.syntax(text)
+        return build_tree(read_node_rows(syntax_tree), source, self.name, self.grammar.language)
 
     def _read(self, text: str) -> ParsedText:
-        return read(self.syntax, text, self.settings.wrappers)
+        return parse_with_wrappers(self.syntax, text, self.settings.wrappers)
 
     def _locals(self, text: str) -> Locals:
-        return locals_of(self.grammar, self.reading(text).root)
+        return find_locals(self.grammar, self.reading(text).root)
 
-    def _unbound_in(self, text: str) -> frozenset[int]:
-        return unbound(self.locals(text), ordered=self.settings.declared_first)
+    def _find_unbound_in_text(self, text: str) -> frozenset[int]:
+        return find_unbound(self.locals(text), declared_first=self.settings.declared_first)
 
     def _leaves(self, text: str) -> tuple[Leaf, ...]:
         rules = self.settings.tokens
-        return self.leaves_of(self.reading(text), without=rules.comments | rules.layout)
+        return self.extract_leaves(self.reading(text), exclude=rules.comments | rules.layout)
 
-    def whole(self, text: str) -> ParsedText:
+    def parse_without_wrapper(self, text: str) -> ParsedText:
         """Parse a text without a wrapper, even if it has errors."""
-        source, parsed = self.syntax(text)
-        return ParsedText(source, parsed, 0, len(text))
+        source, syntax_tree = self.syntax(text)
+        return ParsedText(source, syntax_tree, 0, len(text))
 
-    def leaves_of(self, reading: ParsedText, *, without: Set[str] = frozenset()) -> tuple[Leaf, ...]:
+    def extract_leaves(self, parsed_text: ParsedText, *, exclude: Set[str] = frozenset()) -> tuple[Leaf, ...]:
         """Extract the leaves of a parsed text, comments included, without the kinds in ``exclude``."""
-        return leaves(reading, self.settings.tokens, self.grammar.language, without=without)
+        return extract_leaves(parsed_text, self.settings.tokens, self.grammar.language, exclude=exclude)
 
     def _find_sites(self, text: str) -> tuple[list[Site], EncodedText]:
-        source, parsed = self.syntax(text)
-        return sites(self.grammar.matches("definitions", parsed.root_node)), source
+        source, syntax_tree = self.syntax(text)
+        return build_sites(self.grammar.matches("definitions", syntax_tree.root_node)), source
 
 
-def _construct_spans(
+def _build_constructs(
     captures: Iterable[tuple[str, list[tree_sitter.Node]]], source: EncodedText
 ) -> tuple[Construct, ...]:
     """Build the distinct constructs, by start and outer before inner, without empty spans."""
-    found = {
-        (node.start_byte, -_visible_end(node, source), label)
+    spans = {
+        (node.start_byte, -_get_visible_end(node, source), label)
         for label, nodes in captures
         for node in nodes
         if node.end_byte > node.start_byte
     }
     return tuple(
-        Construct(label, source.at(start), source.at(-negative_end))
-        for start, negative_end, label in sorted(found)
+        Construct(label, source.to_character(start), source.to_character(-negative_end))
+        for start, negative_end, label in sorted(spans)
     )
 
 
-def _visible_end(node: tree_sitter.Node, source: EncodedText) -> int:
+def _get_visible_end(node: tree_sitter.Node, source: EncodedText) -> int:
     """Return the end of a node, without the carriage return of CRLF that a comment may include."""
     end = node.end_byte
     return end - 1 if source.data[end - 1 : end + 1] == b"\r\n" else end
 
 
-_INHERITED = re.compile(r"\{?@inherit_?doc\}?\s*\.?", re.IGNORECASE)
+_INHERIT_TAG = re.compile(r"\{?@inherit_?doc\}?\s*\.?", re.IGNORECASE)
 
 
-_SUMMARY = re.compile(r"[@\\](summary|description|desc|brief)\b:?", re.IGNORECASE)
+_SUMMARY_TAG = re.compile(r"[@\\](summary|description|desc|brief)\b:?", re.IGNORECASE)
 
 
-_FIELD = re.compile(r"[@\\][A-Za-z]|:(param|parameter|arg|type|returns?|rtype|raises?|keyword|var|ivar)\b")
+_FIELD_TAG = re.compile(
+    r"[@\\][A-Za-z]|:(param|parameter|arg|type|returns?|rtype|raises?|keyword|var|ivar)\b"
+)
 
 
 _SIGNATURES = re.compile(r":?call-seq:", re.IGNORECASE)
@@ -425,41 +452,41 @@ _WORD = re.compile(r"[^\W_]")
 _STARS = re.compile(r"^[ \t\f]*\*+", re.MULTILINE)
 
 
-def summary_line(docstring: str) -> str:
+def find_summary_line(documentation: str) -> str:
     """Return the first line of documentation that is a summary, or "".
 
     Skipped are inherited documentation (``{@inheritDoc}``), RDoc signatures (``call-seq:``), examples, and
     lines without a word, such as rules. After a tag (``@param``) there is no summary.
     """
-    lines = [line.strip() for line in docstring.strip().splitlines()]
+    lines = [line.strip() for line in documentation.strip().splitlines()]
     while lines:
         line = lines.pop(0)
         if _SIGNATURES.match(line) or line.startswith(">>>"):
-            lines = _after_paragraph(lines, wanted=line.lower() in ("call-seq:", ":call-seq:"))
+            lines = _skip_paragraph(lines, skip_blank_lines=line.lower() in ("call-seq:", ":call-seq:"))
             continue
-        line = _SUMMARY.sub("", _INHERITED.sub("", line).strip(), count=1).strip()
-        if _FIELD.match(line):
+        line = _SUMMARY_TAG.sub("", _INHERIT_TAG.sub("", line).strip(), count=1).strip()
+        if _FIELD_TAG.match(line):
             return ""
         if _WORD.search(_MARKUP.sub("", line)):
             return line
     return ""
 
 
-def _after_paragraph(lines: list[str], *, wanted: bool) -> list[str]:
+def _skip_paragraph(lines: list[str], *, skip_blank_lines: bool) -> list[str]:
     """Return the lines after a paragraph, which with ``skip_blank_lines`` may begin after blank lines."""
-    start = next((index for index, line in enumerate(lines) if line), len(lines)) if wanted else 0
+    start = next((index for index, line in enumerate(lines) if line), len(lines)) if skip_blank_lines else 0
     end = next((index for index in range(start, len(lines)) if not lines[index]), len(lines))
     return lines[end:]
 
 
-def starred(written: str) -> str:
+def strip_comment_stars(comment: str) -> str:
     """Strip the marks and leading stars of a Javadoc-style comment; tags and HTML stay as written.
 
     Return "" for a block comment that does not begin with ``/**``, which is no documentation (JLS 3.7 and
     the javadoc tool).
     """
-    if not written.startswith("/**") or len(written) < len("/***/"):
+    if not comment.startswith("/**") or len(comment) < len("/***/"):
         return ""
-    body = written.removeprefix("/**").removesuffix("*/")
+    body = comment.removeprefix("/**").removesuffix("*/")
     lines = _STARS.sub("", body.rstrip("*").lstrip("*")).splitlines()
     return "\n".join(line.strip() for line in lines).strip()

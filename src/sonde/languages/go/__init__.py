@@ -9,17 +9,17 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 _DIRECTIVE = re.compile(r"//(line |extern |export |[a-z0-9]+:[a-z0-9])")
 
 
-def docstring(written: str) -> str:
+def extract_documentation(source: str) -> str:
     """Extract the words of the comments directly above a function, without comment marks and directives.
 
     A directive such as ``//go:noinline`` is no documentation (``go doc comment``).
     """
-    if written.startswith("/*"):
-        lines = written.removeprefix("/*").removesuffix("*/").splitlines()
+    if source.startswith("/*"):
+        lines = source.removeprefix("/*").removesuffix("*/").splitlines()
     else:
-        listed = (line.strip() for line in written.splitlines())
-        lines = [line.removeprefix("//") for line in listed if not _DIRECTIVE.match(line)]
+        raw_lines = (line.strip() for line in source.splitlines())
+        lines = [line.removeprefix("//") for line in raw_lines if not _DIRECTIVE.match(line)]
     return "\n".join(line.strip() for line in lines).strip()
 
 
-language = TreeSitterLanguage(__name__, docstring=docstring)
+language = TreeSitterLanguage(__name__, extract_documentation=extract_documentation)

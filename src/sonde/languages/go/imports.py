@@ -11,62 +11,75 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
-    Called,
-    FileNames,
-    Imported,
+    BaseImportReader,
+    CallSite,
+    FileImports,
+    ImportBinding,
     ImportedNames,
-    ImportsOf,
-    in_one_of,
-    resolved,
+    is_in_spans,
+    resolve_call,
 )
-from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _VERSION = re.compile(r"v\d+")
 
 
-def facet(language: TreeSitterLanguage) -> GoImports:
+def facet(language: TreeSitterLanguage) -> GoImportReader:
     """Return the facet ``imports``."""
-    return GoImports(language)
+    return GoImportReader(language)
 
 
-class GoImports(ImportsOf):
+class GoImportReader(BaseImportReader):
     """`ImportReader` for Go."""
 
     unplaced_kind = "of packages outside of the standard library, or with a version"
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """See `ImportReader.read`; no types are inferred, so that nothing is propagated."""
         source, tree = self.language.syntax(text)
         root = tree.root_node
-        names, errors = ImportedNames(locals_of(self.language.grammar, root)), error_spans(root)
-        imports: list[Imported] = []
+        names, errors = ImportedNames(find_locals(self.language.grammar, root)), find_error_spans(root)
+        imports: list[ImportBinding] = []
         stars: list[str] = []
-        called: list[Called] = []
-        elsewhere = 0
+        call_sites: list[CallSite] = []
+        unplaced_count = 0
         for match in self.language.grammar.matches("imports", root):
             if "import" in match:
                 statement, parts = match["import"][0], node_text(match["path"][0]).split("/")
-                given = node_text(match["bound"][0]) if "bound" in match else ""
-                module, at = ".".join(parts), statement.byte_range
+                explicit_name = node_text(match["bound"][0]) if "bound" in match else ""
+                module, span = ".".join(parts), statement.byte_range
                 if not all(part.isidentifier() for part in parts) or _VERSION.fullmatch(parts[-1]):
-                    elsewhere += 1
-                elif given == ".":
+                    unplaced_count += 1
+                elif explicit_name == ".":
                     stars.append(module)
                 # "C" is not a package (cgo), and the blank identifier binds nothing.
-                elif given != "_" and module != "C":
-                    alias = "" if given == parts[-1] else given
-                    bound = given or parts[-1]
-                    found = Imported(bound, module, module, False, alias, source.at(at[0]), source.at(at[1]))
-                    names.bind_import(statement.start_byte, found)
-                    imports.append(found)
+                elif explicit_name != "_" and module != "C":
+                    alias = "" if explicit_name == parts[-1] else explicit_name
+                    bound_name = explicit_name or parts[-1]
+                    binding = ImportBinding(
+                        bound_name,
+                        module,
+                        module,
+                        False,
+                        alias,
+                        source.to_character(span[0]),
+                        source.to_character(span[1]),
+                    )
+                    names.bind_import(statement.start_byte, binding)
+                    imports.append(binding)
             for kind in ("call", "literal"):
                 for node in match.get(kind, ()):
-                    if not in_one_of(errors, node.start_byte):
+                    if not is_in_spans(errors, node.start_byte):
                         levels = tuple(node_text(child) for child in node.named_children)
-                        called.append(Called(levels, kind, *node.byte_range))
-        calls = [resolved(names, one, (source.at(one.start), source.at(one.end))) for one in called]
-        held = sorted((one for one in calls if one is not None), key=lambda call: call.start)
-        return FileNames(tuple(imports), tuple(held), tuple(stars), elsewhere)
+                        call_sites.append(CallSite(levels, kind, *node.byte_range))
+        calls = [
+            resolve_call(
+                names, call_site, (source.to_character(call_site.start), source.to_character(call_site.end))
+            )
+            for call_site in call_sites
+        ]
+        resolved_calls = sorted((call for call in calls if call is not None), key=lambda call: call.start)
+        return FileImports(tuple(imports), tuple(resolved_calls), tuple(stars), unplaced_count)

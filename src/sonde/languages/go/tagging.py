@@ -5,41 +5,41 @@ from __future__ import annotations
 import re
 
 from sonde.languages.engine.grammar import node_text
-from sonde.languages.engine.tagging import TaggingOf, follows
+from sonde.languages.engine.tagging import QueryTagger, has_next
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _VERSION = re.compile(r"/v[0-9]+$")
 
 
-class GoTagging(TaggingOf):
+class GoTagger(QueryTagger):
     """Go's `Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
         """Find names of packages in imports and types, and before a dot unless the text binds the name."""
-        own = {node_text(node) for node, _ in self.language.locals(text).definitions}
-        bound = self._bound(imports) | self._bound(text)
-        listed = self.metrics.leaves(text)
+        local_names = {node_text(node) for node, _ in self.language.locals(text).definitions}
+        imported_names = self._bound_names(imports) | self._bound_names(text)
+        leaves = self.metrics.leaves(text)
         return super().packages(text, imports) | {
             leaf.start
-            for place, leaf in enumerate(listed)
-            if leaf.text in bound - own
+            for index, leaf in enumerate(leaves)
+            if leaf.text in imported_names - local_names
             and leaf.parent == "selector_expression"
-            and follows(listed, place, ".")
+            and has_next(leaves, index, ".")
         }
 
-    def _bound(self, text: str) -> set[str]:
+    def _bound_names(self, text: str) -> set[str]:
         """Return the names that imports bind: the alias, or the last part of the path that is no version."""
-        found: set[str] = set()
+        names: set[str] = set()
         root = self.metrics.reading(text).root
         for node in dict(self.language.grammar.captures("tagging", root)).get("spec", []):
             name, path = (node.child_by_field_name(field) for field in ("name", "path"))
             if name is not None:
-                found.add(node_text(name))
+                names.add(node_text(name))
             elif path is not None:
-                found.add(_VERSION.sub("", node_text(path)[1:-1]).rpartition("/")[2])
-        return found
+                names.add(_VERSION.sub("", node_text(path)[1:-1]).rpartition("/")[2])
+        return names
 
 
-def facet(language: TreeSitterLanguage) -> GoTagging:
+def facet(language: TreeSitterLanguage) -> GoTagger:
     """Return Go's tagger."""
-    return GoTagging(language)
+    return GoTagger(language)

@@ -1,5 +1,5 @@
 """Java up to 21, by tree-sitter-java."""
 
-from sonde.languages.engine.treesitter import TreeSitterLanguage, starred
+from sonde.languages.engine.treesitter import TreeSitterLanguage, strip_comment_stars
 
-language = TreeSitterLanguage(__name__, docstring=starred)
+language = TreeSitterLanguage(__name__, extract_documentation=strip_comment_stars)

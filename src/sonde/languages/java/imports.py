@@ -12,99 +12,103 @@ from collections.abc import Iterator, Mapping
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
-    METHOD,
+    METHOD_SUFFIX,
     ApiCall,
-    Called,
-    FileNames,
-    Imported,
+    BaseImportReader,
+    CallSite,
+    FileImports,
+    ImportBinding,
     ImportedNames,
-    ImportsOf,
-    in_one_of,
-    resolved,
+    is_in_spans,
+    resolve_call,
 )
-from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> JavaImports:
+def facet(language: TreeSitterLanguage) -> JavaImportReader:
     """Return the facet ``imports``."""
-    return JavaImports(language)
+    return JavaImportReader(language)
 
 
-class JavaImports(ImportsOf):
+class JavaImportReader(BaseImportReader):
     """`ImportReader` for Java."""
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """See `ImportReader.read`; imports are absolute, and the types of variables are not inferred."""
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
-        names = ImportedNames(locals_of(self.language.grammar, tree.root_node))
-        imports: list[Imported] = []
+        names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
+        imports: list[ImportBinding] = []
         stars: list[str] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
-            found = _imported(node, source)
+            binding = _read_import(node, source)
             if any(child.type == "asterisk" for child in node.children):
-                stars.append(found.name)
+                stars.append(binding.name)
                 continue
-            imports.append(found)
-            names.bind_import(node.start_byte, found)
-            if found.member:
-                names.bind_import(node.start_byte, found, found.bound + METHOD)
-        calls = _calls(captures, names, source, error_spans(tree.root_node))
-        return FileNames(tuple(imports), tuple(calls), tuple(stars), 0)
+            imports.append(binding)
+            names.bind_import(node.start_byte, binding)
+            if binding.member:
+                names.bind_import(node.start_byte, binding, binding.bound + METHOD_SUFFIX)
+        calls = _resolve_calls(captures, names, source, find_error_spans(tree.root_node))
+        return FileImports(tuple(imports), tuple(calls), tuple(stars), 0)
 
 
-def _imported(node: tree_sitter.Node, source: EncodedText) -> Imported:
-    named = next(child for child in node.children if child.type in ("scoped_identifier", "identifier"))
-    name = ".".join(_levels(named) or ())
+def _read_import(node: tree_sitter.Node, source: EncodedText) -> ImportBinding:
+    name_node = next(child for child in node.children if child.type in ("scoped_identifier", "identifier"))
+    name = ".".join(_read_levels(name_node) or ())
     static = any(child.type == "static" for child in node.children)
-    at = (source.at(node.start_byte), source.at(node.end_byte))
-    return Imported(name.rpartition(".")[2], name, name, static, "", *at)
+    span = (source.to_character(node.start_byte), source.to_character(node.end_byte))
+    return ImportBinding(name.rpartition(".")[2], name, name, static, "", *span)
 
 
-def _calls(
+def _resolve_calls(
     captures: Mapping[str, list[tree_sitter.Node]],
     names: ImportedNames,
     source: EncodedText,
     errors: list[tuple[int, int]],
 ) -> Iterator[ApiCall]:
-    found = [(node, capture) for capture in ("bare", "called", "new") for node in captures.get(capture, [])]
-    for node, capture in sorted(found, key=lambda entry: (entry[0].start_byte, entry[0].end_byte)):
-        called = _called(node, capture)
-        if called is None or in_one_of(errors, called.start):
+    captured_nodes = [
+        (node, capture) for capture in ("bare", "called", "new") for node in captures.get(capture, [])
+    ]
+    for node, capture in sorted(captured_nodes, key=lambda entry: (entry[0].start_byte, entry[0].end_byte)):
+        call_site = _read_call_site(node, capture)
+        if call_site is None or is_in_spans(errors, call_site.start):
             continue
-        key = called.levels[0] + METHOD if capture == "bare" else None
-        call = resolved(names, called, (source.at(called.start), source.at(called.end)), key)
+        key = call_site.levels[0] + METHOD_SUFFIX if capture == "bare" else None
+        call = resolve_call(
+            names, call_site, (source.to_character(call_site.start), source.to_character(call_site.end)), key
+        )
         if call is not None:
             yield call
 
 
-def _called(node: tree_sitter.Node, capture: str) -> Called | None:
+def _read_call_site(node: tree_sitter.Node, capture: str) -> CallSite | None:
     """Return the call of a captured name, or None if its receiver is not a chain of names."""
     if capture == "bare":
-        return Called((node_text(node),), "call", node.start_byte, node.end_byte)
+        return CallSite((node_text(node),), "call", node.start_byte, node.end_byte)
     if capture == "new":
-        levels = _levels(node)
-        return None if levels is None else Called(levels, "new", node.start_byte, node.end_byte)
+        levels = _read_levels(node)
+        return None if levels is None else CallSite(levels, "new", node.start_byte, node.end_byte)
     receiver = None if node.parent is None else node.parent.child_by_field_name("object")
-    levels = None if receiver is None else _levels(receiver)
+    levels = None if receiver is None else _read_levels(receiver)
     if receiver is None or levels is None:
         return None
-    return Called((*levels, node_text(node)), "call", receiver.start_byte, node.end_byte)
+    return CallSite((*levels, node_text(node)), "call", receiver.start_byte, node.end_byte)
 
 
-def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
+def _read_levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
     """Return the levels of a dotted name of any kind, or None for other nodes."""
     levels: list[str] = []
     while node.type in ("scoped_identifier", "scoped_type_identifier", "field_access"):
-        inner = [child for child in node.children if child.is_named and not child.is_extra]
-        if len(inner) != 2:
+        parts = [child for child in node.children if child.is_named and not child.is_extra]
+        if len(parts) != 2:
             return None
-        levels.append(node_text(inner[1]))
-        node = inner[0]
+        levels.append(node_text(parts[1]))
+        node = parts[0]
     if node.type not in ("identifier", "type_identifier"):
         return None
     return (*reversed([*levels, node_text(node)]),)

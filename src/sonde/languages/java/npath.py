@@ -13,12 +13,19 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages.engine.components import facet_of
-from sonde.languages.engine.metrics import Branching, MetricsOf, OperatorPaths, branch, paths, row
+from sonde.languages.engine.components import get_facet
+from sonde.languages.engine.metrics import (
+    BranchRegion,
+    OperatorWeights,
+    QueryMetrics,
+    count_branch_paths,
+    count_paths,
+    count_row_paths,
+)
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _LOOPS = frozenset({"for_statement", "enhanced_for_statement", "while_statement", "do_statement"})
-GROUPS = frozenset({"switch_block_statement_group", "switch_rule"})
+SWITCH_GROUPS = frozenset({"switch_block_statement_group", "switch_rule"})
 _UNARY = frozenset({"ternary_expression", "return_statement"})
 
 
@@ -30,14 +37,14 @@ class JavaPaths:
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
-        self._metrics = facet_of(language.name, "metrics", MetricsOf)
+        self._metrics = get_facet(language.name, "metrics", QueryMetrics)
 
     def count(self, text: str) -> int:
         """Count the acyclic execution paths."""
-        found = self._metrics.captured(text)
-        own = self._metrics.own(text, found.get("path", []))
-        ternaries = [node for node in own if node.type == "ternary_expression"]
-        return paths(own, PathRule(found.get("boolean", []), ternaries).rule)
+        captures = self._metrics.captured(text)
+        branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
+        ternaries = [node for node in branches if node.type == "ternary_expression"]
+        return count_paths(branches, PathRule(captures.get("boolean", []), ternaries).rule)
 
 
 class PathRule:
@@ -49,50 +56,58 @@ class PathRule:
     """
 
     def __init__(self, signs: list[tree_sitter.Node], ternaries: list[tree_sitter.Node]) -> None:
-        self._weights = OperatorPaths(signs, ternaries)
+        self._weights = OperatorWeights(signs, ternaries)
 
-    def rule(self, region: Branching) -> None:
+    def rule(self, region: BranchRegion) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         start, end = node.start_byte, node.end_byte
         if kind in _UNARY:
-            hidden = any(above.node.type in _UNARY or in_header(above.node, node) for above in region.above())
-            own = max(self._weights.between(start, end), 1)
-            region.value = 0 if hidden else row(region.parts) + own
+            is_hidden = any(
+                outer.node.type in _UNARY or is_in_header(outer.node, node) for outer in region.ancestors()
+            )
+            weight = max(self._weights.sum_weights(start, end), 1)
+            region.value = 0 if is_hidden else count_row_paths(region.parts) + weight
         elif kind == "if_statement":
-            other = node.child_by_field_name("alternative")
-            split = end if other is None else other.start_byte
-            then = [part for part in region.parts if part.node.start_byte < split]
-            region.value = max(row(then), 1) + branch(region, other) + self._header(node)
+            alternative = node.child_by_field_name("alternative")
+            then_end = end if alternative is None else alternative.start_byte
+            then_parts = [part for part in region.parts if part.node.start_byte < then_end]
+            region.value = (
+                max(count_row_paths(then_parts), 1)
+                + count_branch_paths(region, alternative)
+                + self._count_header_operators(node)
+            )
         elif kind in _LOOPS:
-            region.value = max(row(region.parts), 1) + 1 + self._header(node)
+            region.value = max(count_row_paths(region.parts), 1) + 1 + self._count_header_operators(node)
         elif kind == "switch_expression":
-            region.value = max(sum(part.value for part in region.parts if part.node.type in GROUPS), 1) + 1
-            region.value += self._header(node)
-        elif kind in GROUPS:
-            labels, default = labels_of(node)
+            region.value = (
+                max(sum(part.value for part in region.parts if part.node.type in SWITCH_GROUPS), 1) + 1
+            )
+            region.value += self._count_header_operators(node)
+        elif kind in SWITCH_GROUPS:
+            labels, default = count_labels(node)
             # A group's value is added by its switch, never multiplied.
-            region.value = max(row(region.parts, int(default)), 1) - 1 + labels
+            region.value = max(count_row_paths(region.parts, int(default)), 1) - 1 + labels
         elif kind == "catch_clause":
-            region.value = row(region.parts) + 1
+            region.value = count_row_paths(region.parts) + 1
         else:
-            self._try(region)
+            self._set_try_value(region)
 
-    def _header(self, node: tree_sitter.Node) -> int:
+    def _count_header_operators(self, node: tree_sitter.Node) -> int:
         """Count the operators in the header of a statement, by weight."""
-        start, end = _header_of(node)
-        return self._weights.between(start, end)
+        start, end = _find_header(node)
+        return self._weights.sum_weights(start, end)
 
-    def _try(self, region: Branching) -> None:
-        closing = [child for child in region.node.named_children if child.type == "finally_clause"]
+    def _set_try_value(self, region: BranchRegion) -> None:
+        finally_clauses = [child for child in region.node.named_children if child.type == "finally_clause"]
         catches = [part for part in region.parts if part.node.type == "catch_clause"]
-        last = region.within(*closing)
+        last = region.select_parts(*finally_clauses)
         body = [part for part in region.parts if part not in catches and part not in last]
-        value = row(body) + sum(part.value for part in catches)
-        region.value, region.after = row(last, value) + 1, 1
+        value = count_row_paths(body) + sum(part.value for part in catches)
+        region.value, region.addend = count_row_paths(last, value) + 1, 1
 
 
-def _header_of(node: tree_sitter.Node) -> tuple[int, int]:
+def _find_header(node: tree_sitter.Node) -> tuple[int, int]:
     """Return the byte span of a statement's header: its condition, or the code before its body."""
     condition = node.child_by_field_name("condition")
     body = node.child_by_field_name("body")
@@ -101,15 +116,15 @@ def _header_of(node: tree_sitter.Node) -> tuple[int, int]:
     return node.start_byte, node.end_byte if body is None else body.start_byte
 
 
-def in_header(statement: tree_sitter.Node, node: tree_sitter.Node) -> bool:
+def is_in_header(statement: tree_sitter.Node, node: tree_sitter.Node) -> bool:
     """Return whether a node lies in the header of a statement."""
     if statement.type not in _LOOPS and statement.type not in ("if_statement", "switch_expression"):
         return False
-    start, end = _header_of(statement)
+    start, end = _find_header(statement)
     return start <= node.start_byte and node.end_byte <= end
 
 
-def labels_of(group: tree_sitter.Node) -> tuple[int, bool]:
+def count_labels(group: tree_sitter.Node) -> tuple[int, bool]:
     """Count the labels of a switch group, and return whether it is the default.
 
     ``case 1, 2:`` is one label before a colon and two before an arrow (checkstyle).
@@ -117,9 +132,9 @@ def labels_of(group: tree_sitter.Node) -> tuple[int, bool]:
     count, default = 0, False
     for label in group.named_children:
         if label.type == "switch_label":
-            named = [child for child in label.named_children if child.type != "guard"]
-            default = default or not named
-            count += len(named) if group.type == "switch_rule" else bool(named)
+            values = [child for child in label.named_children if child.type != "guard"]
+            default = default or not values
+            count += len(values) if group.type == "switch_rule" else bool(values)
     return count, default
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sonde.languages.engine.tagging import TaggingOf, follows, like_a_class, preceded
+from sonde.languages.engine.tagging import QueryTagger, has_next, has_previous, is_class_name
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
-_DECLARING = frozenset({"import_declaration", "package_declaration", "scoped_identifier"})
+_DECLARATIONS = frozenset({"import_declaration", "package_declaration", "scoped_identifier"})
 
 
-class JavaTagging(TaggingOf):
+class JavaTagger(QueryTagger):
     """Java's `Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
@@ -17,48 +17,52 @@ class JavaTagging(TaggingOf):
 
         A package's name ends before the first capitalised name.
         """
-        imported = self.metrics.leaves(imports + "\n" + self.imports(text))
+        import_leaves = self.metrics.leaves(imports + "\n" + self.imports(text))
         roots = {
             leaf.text
-            for place, leaf in enumerate(imported)
-            if leaf.kind in self.kinds and not preceded(imported, place, ".")
+            for index, leaf in enumerate(import_leaves)
+            if leaf.kind in self.kinds and not has_previous(import_leaves, index, ".")
         }
-        found: set[int] = set()
-        listed = self.metrics.leaves(text)
+        starts: set[int] = set()
+        leaves = self.metrics.leaves(text)
         variables = {
-            leaf.text for leaf in listed if leaf.parent in ("variable_declarator", "formal_parameter")
+            leaf.text for leaf in leaves if leaf.parent in ("variable_declarator", "formal_parameter")
         }
-        for place, leaf in enumerate(listed):
+        for index, leaf in enumerate(leaves):
             if leaf.kind not in self.kinds or leaf.text[:1].isupper():
                 continue
-            if preceded(listed, place, "."):
-                qualifies = place > 1 and listed[place - 2].start in found
-                called = follows(listed, place, "(") or leaf.parent == "method_invocation"
-                if qualifies and not called:
-                    found.add(leaf.start)
+            if has_previous(leaves, index, "."):
+                qualifies = index > 1 and leaves[index - 2].start in starts
+                is_call = has_next(leaves, index, "(") or leaf.parent == "method_invocation"
+                if qualifies and not is_call:
+                    starts.add(leaf.start)
             elif leaf.parent in ("import_declaration", "package_declaration") or (
-                follows(listed, place, ".")
+                has_next(leaves, index, ".")
                 and (leaf.parent == "scoped_identifier" or leaf.text in roots - variables)
             ):
-                found.add(leaf.start)
-        return found
+                starts.add(leaf.start)
+        return starts
 
-    def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
+    def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
         """Classify types, constructors and, by convention, capitalised names before a dot as classes."""
-        leaf = listed[place]
+        leaf = leaves[index]
         if leaf.kind == "type_identifier" or role in ("class", "type", "decorator"):
             return "IDC"
         if leaf.parent in ("constructor_declaration", "compact_constructor_declaration"):
             return "IDC" if role == "function" else "IDV"
         if role in ("function", "call"):
             return "IDM"
-        if leaf.parent in _DECLARING:
-            return "IDC" if like_a_class(leaf.text) else ""
-        if like_a_class(leaf.text) and follows(listed, place, ".") and not preceded(listed, place, "this"):
+        if leaf.parent in _DECLARATIONS:
+            return "IDC" if is_class_name(leaf.text) else ""
+        if (
+            is_class_name(leaf.text)
+            and has_next(leaves, index, ".")
+            and not has_previous(leaves, index, "this")
+        ):
             return "IDC"
         return "IDV"
 
 
-def facet(language: TreeSitterLanguage) -> JavaTagging:
+def facet(language: TreeSitterLanguage) -> JavaTagger:
     """Return Java's tagger."""
-    return JavaTagging(language)
+    return JavaTagger(language)

@@ -17,21 +17,21 @@ _DIRECTIVE = re.compile(
 )
 
 
-def docstring(written: str) -> str:
+def extract_documentation(source: str) -> str:
     """Extract the words of the comments directly above a function, without comment marks; tags are kept.
 
     If there is a JSDoc comment, it alone documents; otherwise all comments do, except tool directives.
     """
-    comments = [one for one in _COMMENT.findall(written) if not _DIRECTIVE.match(one)]
-    jsdoc = [one for one in comments if one.startswith("/**") and len(one) > len("/***/")]
-    lines = [line for one in jsdoc[-1:] or comments for line in _words(one).splitlines()]
+    comments = [comment for comment in _COMMENT.findall(source) if not _DIRECTIVE.match(comment)]
+    jsdoc = [comment for comment in comments if comment.startswith("/**") and len(comment) > len("/***/")]
+    lines = [line for comment in jsdoc[-1:] or comments for line in _strip_marks(comment).splitlines()]
     return "\n".join(line.strip() for line in lines).strip()
 
 
-def _words(comment: str) -> str:
+def _strip_marks(comment: str) -> str:
     if comment.startswith("//"):
         return comment.lstrip("/")
     return _STARS.sub("", comment.removeprefix("/*").removesuffix("*/").strip("*"))
 
 
-language = TreeSitterLanguage(__name__, docstring=docstring)
+language = TreeSitterLanguage(__name__, extract_documentation=extract_documentation)

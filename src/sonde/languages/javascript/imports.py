@@ -9,71 +9,83 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
     ApiCall,
-    Called,
-    FileNames,
-    Imported,
+    BaseImportReader,
+    CallSite,
+    FileImports,
+    ImportBinding,
     ImportedNames,
-    ImportsOf,
-    chain_of,
-    in_one_of,
-    resolved,
+    is_in_spans,
+    read_name_chain,
+    resolve_call,
 )
-from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> JavaScriptImports:
+def facet(language: TreeSitterLanguage) -> JavaScriptImportReader:
     """Return the facet ``imports``."""
-    return JavaScriptImports(language)
+    return JavaScriptImportReader(language)
 
 
-class JavaScriptImports(ImportsOf):
+class JavaScriptImportReader(BaseImportReader):
     """`ImportReader` for JavaScript."""
 
     unplaced_kind = "of files, and of packages whose names are no identifiers"
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """See `ImportReader.read`; results of calls have no import of their own, so nothing is propagated."""
         source, tree = self.language.syntax(text)
         root = tree.root_node
-        names, errors = ImportedNames(locals_of(self.language.grammar, root)), error_spans(root)
-        imports: list[Imported] = []
-        elsewhere: set[int] = set()
-        called: list[Called] = []
+        names, errors = ImportedNames(find_locals(self.language.grammar, root)), find_error_spans(root)
+        imports: list[ImportBinding] = []
+        unplaced_ids: set[int] = set()
+        call_sites: list[CallSite] = []
         for match in self.language.grammar.matches("imports", root):
             if "import" in match:
-                statement, bound = match["import"][0], match["bound"][0]
+                statement, bound_node = match["import"][0], match["bound"][0]
                 module = node_text(match["module"][0]).removeprefix("node:")
                 if module.isidentifier():
-                    at = (source.at(statement.start_byte), source.at(statement.end_byte))
-                    found = _imported(node_text(bound), module, match.get("member", []), at)
-                    names.bind_import(bound.start_byte, found)
-                    imports.append(found)
+                    span = (
+                        source.to_character(statement.start_byte),
+                        source.to_character(statement.end_byte),
+                    )
+                    binding = _build_binding(node_text(bound_node), module, match.get("member", []), span)
+                    names.bind_import(bound_node.start_byte, binding)
+                    imports.append(binding)
                 else:
-                    elsewhere.add(statement.id)
+                    unplaced_ids.add(statement.id)
             for kind in ("call", "new"):
                 for node in match.get(kind, ()):
-                    at, levels = node.byte_range, _levels(node)
-                    if levels is not None and not in_one_of(errors, at[0]):
-                        called.append(Called(levels, kind, *at))
-        calls = [resolved(names, one, (source.at(one.start), source.at(one.end))) for one in called]
-        plain = (one for one in calls if one is not None and one.name.count(".") == 1)
-        return FileNames(tuple(imports), tuple(sorted(plain, key=_start)), (), len(elsewhere))
+                    span, levels = node.byte_range, _read_levels(node)
+                    if levels is not None and not is_in_spans(errors, span[0]):
+                        call_sites.append(CallSite(levels, kind, *span))
+        calls = [
+            resolve_call(
+                names, call_site, (source.to_character(call_site.start), source.to_character(call_site.end))
+            )
+            for call_site in call_sites
+        ]
+        member_calls = (call for call in calls if call is not None and call.name.count(".") == 1)
+        return FileImports(tuple(imports), tuple(sorted(member_calls, key=_get_start)), (), len(unplaced_ids))
 
 
-def _start(call: ApiCall) -> int:
+def _get_start(call: ApiCall) -> int:
     return call.start
 
 
-def _imported(bound: str, module: str, member: list[tree_sitter.Node], at: tuple[int, int]) -> Imported:
-    own = node_text(member[0]) if member else module
-    name = f"{module}.{own}" if member else module
-    return Imported(bound, name, name, bool(member), "" if bound == own else bound, *at)
+def _build_binding(
+    bound_name: str, module: str, member: list[tree_sitter.Node], span: tuple[int, int]
+) -> ImportBinding:
+    exported_name = node_text(member[0]) if member else module
+    name = f"{module}.{exported_name}" if member else module
+    return ImportBinding(
+        bound_name, name, name, bool(member), "" if bound_name == exported_name else bound_name, *span
+    )
 
 
-def _levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
+def _read_levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
     """Return the levels of ``a.b.c``, or None if the node is not a chain of names."""
-    return chain_of(node, "member_expression", inner="object", name="property")
+    return read_name_chain(node, "member_expression", object_field="object", name_field="property")

@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 from sonde.languages.engine.grammar import node_text
-from sonde.languages.engine.tagging import TaggingOf, follows, like_a_class, preceded
+from sonde.languages.engine.tagging import QueryTagger, has_next, has_previous, is_class_name
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _TAGS = frozenset({"jsx_opening_element", "jsx_closing_element", "jsx_self_closing_element"})
 
 
-class JavaScriptTagging(TaggingOf):
+class JavaScriptTagger(QueryTagger):
     """JavaScript's `Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
         """Find names of modules at their binding, and before a dot unless the text binds the name itself."""
-        own = {node_text(node) for node, _ in self.language.locals(text).definitions}
-        places = super().packages(imports, "")
-        bound = {leaf.text for leaf in self.metrics.leaves(imports) if leaf.start in places} - own
-        listed = self.metrics.leaves(text)
+        local_names = {node_text(node) for node, _ in self.language.locals(text).definitions}
+        module_starts = super().packages(imports, "")
+        module_names = {
+            leaf.text for leaf in self.metrics.leaves(imports) if leaf.start in module_starts
+        } - local_names
+        leaves = self.metrics.leaves(text)
         return super().packages(text, imports) | {
             leaf.start
-            for place, leaf in enumerate(listed)
-            if leaf.text in bound and leaf.kind == "identifier" and follows(listed, place, ".")
+            for index, leaf in enumerate(leaves)
+            if leaf.text in module_names and leaf.kind == "identifier" and has_next(leaves, index, ".")
         }
 
-    def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
+    def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
         """Classify as classes names after ``new``, and capitalised ones before a dot or after ``instanceof``.
 
         HTML tags have no class.
         """
-        leaf = listed[place]
+        leaf = leaves[index]
         if leaf.parent in _TAGS and leaf.text.islower():
             return ""
-        first = place
-        while preceded(listed, first, ".") and first > 1:
+        first = index
+        while has_previous(leaves, first, ".") and first > 1:
             first -= 2
-        made = role == "call" and preceded(listed, first, "new")
-        told = follows(listed, place, ".") or preceded(listed, place, "instanceof")
-        if made or (told and like_a_class(leaf.text)):
+        follows_new = role == "call" and has_previous(leaves, first, "new")
+        is_qualifier = has_next(leaves, index, ".") or has_previous(leaves, index, "instanceof")
+        if follows_new or (is_qualifier and is_class_name(leaf.text)):
             return "IDC"
-        return super().named(listed, place, role)
+        return super().classify_name(leaves, index, role)
 
 
-def facet(language: TreeSitterLanguage) -> JavaScriptTagging:
+def facet(language: TreeSitterLanguage) -> JavaScriptTagger:
     """Return JavaScript's tagger."""
-    return JavaScriptTagging(language)
+    return JavaScriptTagger(language)

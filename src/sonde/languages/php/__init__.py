@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages.engine.grammar import Parsed, Subtree
+from sonde.languages.engine.grammar import Subtree, SyntaxTree
 from sonde.languages.engine.text import EncodedText
-from sonde.languages.engine.treesitter import TreeSitterLanguage, starred
+from sonde.languages.engine.treesitter import TreeSitterLanguage, strip_comment_stars
 
-docstring = starred
+extract_documentation = strip_comment_stars
 
 
 # A file begins in HTML, PHP code follows a tag. Only a heredoc begins with the same sign.
-_FILE = re.compile(r"[\s\ufeff]*(<(?!<<)|#!)")
+_FILE_START = re.compile(r"[\s\ufeff]*(<(?!<<)|#!)")
 
 
 _TAG = re.compile(r"<\?(php\b|=)", re.IGNORECASE)
@@ -24,10 +24,10 @@ _MEMBER = re.compile(
 )
 
 
-_OPENING = b"<?php\n"
+_OPEN_TAG = b"<?php\n"
 
 
-_CLASS, _END = b"<?php class _ {\n", b"\n}"
+_CLASS_PREFIX, _CLASS_SUFFIX = b"<?php class _ {\n", b"\n}"
 
 
 class PhpLanguage(TreeSitterLanguage):
@@ -37,36 +37,38 @@ class PhpLanguage(TreeSitterLanguage):
     is that of the text.
     """
 
-    def _parse(self, text: str) -> tuple[EncodedText, Parsed]:
-        if _FILE.match(text):
+    def _parse(self, text: str) -> tuple[EncodedText, SyntaxTree]:
+        if _FILE_START.match(text):
             return super()._parse(text)
-        ways = [self._code, self._member]
+        parsers = [self._parse_code, self._parse_member]
         if _MEMBER.match(text):
-            ways.reverse()
+            parsers.reverse()
         if _TAG.search(text):
             # A template that begins with words, unless it is code that mentions a tag.
-            ways.append(super()._parse)
+            parsers.append(super()._parse)
         first = None
-        for way in ways:
-            source, parsed = way(text)
-            if not parsed.root_node.has_error:
-                return source, parsed
-            first = first or (source, parsed)
+        for parse in parsers:
+            source, syntax_tree = parse(text)
+            if not syntax_tree.root_node.has_error:
+                return source, syntax_tree
+            first = first or (source, syntax_tree)
         assert first is not None
         return first
 
-    def _code(self, text: str) -> tuple[EncodedText, Parsed]:
-        source = EncodedText.of(text, _OPENING)
+    def _parse_code(self, text: str) -> tuple[EncodedText, SyntaxTree]:
+        source = EncodedText.of(text, _OPEN_TAG)
         return source, self.grammar.parse(source.data)
 
-    def _member(self, text: str) -> tuple[EncodedText, Parsed]:
+    def _parse_member(self, text: str) -> tuple[EncodedText, SyntaxTree]:
         """Parse the text as members of a class, or as code if it closes the class."""
-        source = EncodedText.of(text, _CLASS, _END)
-        parsed = self.grammar.parse(source.data)
-        body = next((one.child_by_field_name("body") for one in parsed.root_node.named_children[1:2]), None)
+        source = EncodedText.of(text, _CLASS_PREFIX, _CLASS_SUFFIX)
+        syntax_tree = self.grammar.parse(source.data)
+        body = next(
+            (node.child_by_field_name("body") for node in syntax_tree.root_node.named_children[1:2]), None
+        )
         if body is None or body.end_byte < len(source.data):
-            return self._code(text)
+            return self._parse_code(text)
         return source, Subtree(body)
 
 
-language = PhpLanguage(__name__, docstring=docstring)
+language = PhpLanguage(__name__, extract_documentation=extract_documentation)

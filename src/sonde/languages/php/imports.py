@@ -11,58 +11,64 @@ from collections.abc import Iterator, Mapping
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import error_spans, node_text
+from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
-    METHOD,
+    METHOD_SUFFIX,
     ApiCall,
-    Called,
-    FileNames,
-    Imported,
+    BaseImportReader,
+    CallSite,
+    FileImports,
+    ImportBinding,
     ImportedNames,
-    ImportsOf,
-    in_one_of,
-    resolved,
+    is_in_spans,
+    resolve_call,
 )
-from sonde.languages.engine.names import locals_of
+from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> PhpImports:
+def facet(language: TreeSitterLanguage) -> PhpImportReader:
     """Return the facet ``imports``."""
-    return PhpImports(language)
+    return PhpImportReader(language)
 
 
-class PhpImports(ImportsOf):
+class PhpImportReader(BaseImportReader):
     """`ImportReader` for PHP."""
 
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileNames:
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """See `ImportReader.read`; imports are absolute, and the types of variables are not inferred."""
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
-        names = ImportedNames(locals_of(self.language.grammar, tree.root_node))
-        imports: list[Imported] = []
+        names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
+        imports: list[ImportBinding] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
-            for found in _imported(node, source):
-                imports.append(found)
-                names.bind_import(node.start_byte, found, found.bound + METHOD * found.member)
-        errors = error_spans(tree.root_node)
+            for binding in _read_imports(node, source):
+                imports.append(binding)
+                names.bind_import(node.start_byte, binding, binding.bound + METHOD_SUFFIX * binding.member)
+        errors = find_error_spans(tree.root_node)
         calls: list[ApiCall] = []
-        for called in sorted(_calls(captures), key=lambda called: (called.start, called.end)):
-            if not in_one_of(errors, called.start):
-                at = source.at(called.start), source.at(called.end)
-                key = called.levels[0] + METHOD * (called.kind == "function" and len(called.levels) == 1)
-                calls += filter(None, [resolved(names, called, at, key)])
-        return FileNames(tuple(imports), tuple(calls), (), 0)
+        for call_site in sorted(
+            _find_call_sites(captures), key=lambda call_site: (call_site.start, call_site.end)
+        ):
+            if not is_in_spans(errors, call_site.start):
+                span = source.to_character(call_site.start), source.to_character(call_site.end)
+                key = call_site.levels[0] + METHOD_SUFFIX * (
+                    call_site.kind == "function" and len(call_site.levels) == 1
+                )
+                calls += filter(None, [resolve_call(names, call_site, span, key)])
+        return FileImports(tuple(imports), tuple(calls), (), 0)
 
 
-def _imported(node: tree_sitter.Node, source: EncodedText) -> Iterator[Imported]:
+def _read_imports(node: tree_sitter.Node, source: EncodedText) -> Iterator[ImportBinding]:
     """Yield the imports of a statement, except constants, which are never called."""
     body = node.child_by_field_name("body")
     # In a group the namespace precedes the braces.
-    before = [one for one in node.named_children if body is not None and one.type == "namespace_name"]
-    around = [level for one in before for level in _levels(one)]
-    at = source.at(node.start_byte), source.at(node.end_byte)
+    namespaces = [
+        child for child in node.named_children if body is not None and child.type == "namespace_name"
+    ]
+    prefix_levels = [level for child in namespaces for level in _read_levels(child)]
+    span = source.to_character(node.start_byte), source.to_character(node.end_byte)
     clauses = [
         clause
         for clause in (node if body is None else body).named_children
@@ -70,31 +76,31 @@ def _imported(node: tree_sitter.Node, source: EncodedText) -> Iterator[Imported]
     ]
     # In a list the first name gives the type of all; in a group each may have its own.
     first = clauses[0].child_by_field_name("type") if clauses and body is None else None
-    shared = first or node.child_by_field_name("type")
+    common_type = first or node.child_by_field_name("type")
     for clause in clauses:
-        kind = clause.child_by_field_name("type") or shared
+        kind = clause.child_by_field_name("type") or common_type
         if kind is not None and kind.type == "const":
             continue
         alias = clause.child_by_field_name("alias")
-        levels = [*around, *_levels(clause.named_children[0])]
-        named = "" if alias is None else node_text(alias)
+        levels = [*prefix_levels, *_read_levels(clause.named_children[0])]
+        alias_name = "" if alias is None else node_text(alias)
         name = ".".join(levels)
-        yield Imported(named or levels[-1], name, name, kind is not None, named, *at)
+        yield ImportBinding(alias_name or levels[-1], name, name, kind is not None, alias_name, *span)
 
 
-def _calls(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator[Called]:
+def _find_call_sites(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator[CallSite]:
     for kind in ("new", "function"):
         for node in captures.get(kind, []):
             if not node_text(node).startswith("\\"):
-                yield Called(_levels(node), kind, *node.byte_range)
+                yield CallSite(_read_levels(node), kind, *node.byte_range)
     for node in captures.get("call", []):
         scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
         if scope is not None and name is not None and not node_text(scope).startswith("\\"):
-            yield Called((*_levels(scope), node_text(name)), "call", scope.start_byte, name.end_byte)
+            yield CallSite((*_read_levels(scope), node_text(name)), "call", scope.start_byte, name.end_byte)
 
 
-def _levels(node: tree_sitter.Node) -> tuple[str, ...]:
+def _read_levels(node: tree_sitter.Node) -> tuple[str, ...]:
     """Return the levels of a name with or without a namespace."""
     if node.type == "name":
         return (node_text(node),)
-    return tuple(level for child in node.named_children for level in _levels(child))
+    return tuple(level for child in node.named_children for level in _read_levels(child))

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from sonde.languages.engine.tagging import TaggingOf, preceded
+from sonde.languages.engine.tagging import QueryTagger, has_previous
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-class PhpTagging(TaggingOf):
+class PhpTagger(QueryTagger):
     """PHP's `Tagger`."""
 
-    def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
+    def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
         """Classify a called name after `new` as a class, other names by their role."""
-        first = place
-        while preceded(listed, first, "\\"):
-            first -= 2 if first > 1 and listed[first - 2].kind == "name" else 1
-        if role == "call" and first and listed[first - 1].kind == "new":
+        first = index
+        while has_previous(leaves, first, "\\"):
+            first -= 2 if first > 1 and leaves[first - 2].kind == "name" else 1
+        if role == "call" and first and leaves[first - 1].kind == "new":
             return "IDC"
-        return super().named(listed, place, role)
+        return super().classify_name(leaves, index, role)
 
 
-def facet(language: TreeSitterLanguage) -> PhpTagging:
+def facet(language: TreeSitterLanguage) -> PhpTagger:
     """Return PHP's tagger."""
-    return PhpTagging(language)
+    return PhpTagger(language)

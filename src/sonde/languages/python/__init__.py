@@ -11,12 +11,12 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 _STRING = re.compile(r"""([A-Za-z]{0,2})(\"{3}|'{3}|"|')((?:\\.|(?!\2).)*)\2""", re.DOTALL)
 
 
-def docstring(written: str) -> str:
+def extract_documentation(literal: str) -> str:
     """Extract the words of a documentation string, without quotes and indentation; escapes are not decoded.
 
     Adjacent strings are one. Byte strings and f-strings do not document (Python's own rule).
     """
-    pieces = [(prefix.lower(), content) for prefix, _, content in _STRING.findall(written)]
+    pieces = [(prefix.lower(), content) for prefix, _, content in _STRING.findall(literal)]
     if any("b" in prefix or "f" in prefix for prefix, _ in pieces):
         return ""
     return inspect.cleandoc("".join(content for _, content in pieces))
@@ -33,4 +33,4 @@ def compiles(text: str) -> bool:
     return True
 
 
-language = TreeSitterLanguage(__name__, docstring=docstring, compiles=compiles)
+language = TreeSitterLanguage(__name__, extract_documentation=extract_documentation, compiles=compiles)

@@ -13,8 +13,16 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages.engine.components import facet_of
-from sonde.languages.engine.metrics import Branching, MetricsOf, OperatorPaths, branch, holds, paths, row
+from sonde.languages.engine.components import get_facet
+from sonde.languages.engine.metrics import (
+    BranchRegion,
+    OperatorWeights,
+    QueryMetrics,
+    count_branch_paths,
+    count_paths,
+    count_row_paths,
+    covers,
+)
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _EXPRESSIONS = frozenset({"conditional_expression", "return_statement"})
@@ -29,16 +37,18 @@ class PythonPaths:
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
-        self._metrics = facet_of(language.name, "metrics", MetricsOf)
+        self._metrics = get_facet(language.name, "metrics", QueryMetrics)
 
     def count(self, text: str) -> int:
         """Count the acyclic execution paths."""
-        found = self._metrics.captured(text)
-        own = self._metrics.own(text, found.get("path", []))
-        return paths(own, _Rule(own, found.get("boolean", []), found.get("default", [])).rule)
+        captures = self._metrics.captured(text)
+        branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
+        return count_paths(
+            branches, _PathRule(branches, captures.get("boolean", []), captures.get("default", [])).rule
+        )
 
 
-class _Rule:
+class _PathRule:
     """The NPath rule of Python.
 
     Args:
@@ -48,62 +58,71 @@ class _Rule:
     """
 
     def __init__(
-        self, own: list[tree_sitter.Node], signs: list[tree_sitter.Node], defaults: list[tree_sitter.Node]
+        self,
+        branches: list[tree_sitter.Node],
+        signs: list[tree_sitter.Node],
+        defaults: list[tree_sitter.Node],
     ) -> None:
         self._defaults = {node.id for node in defaults}
-        ternaries = [node for node in own if node.type == "conditional_expression"]
-        self._weights = OperatorPaths(signs, ternaries)
+        ternaries = [node for node in branches if node.type == "conditional_expression"]
+        self._weights = OperatorWeights(signs, ternaries)
 
-    def operators(self, place: tree_sitter.Node | None) -> int:
+    def operators(self, node: tree_sitter.Node | None) -> int:
         """Sum the weights of the operators in a node."""
-        return 0 if place is None else self._weights.between(place.start_byte, place.end_byte)
+        return 0 if node is None else self._weights.sum_weights(node.start_byte, node.end_byte)
 
-    def rule(self, region: Branching) -> None:
+    def rule(self, region: BranchRegion) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         field = node.child_by_field_name
         if kind in _EXPRESSIONS:
-            region.value = 0 if _hidden(region) else max(self.operators(node), 1)
+            region.value = 0 if _counts_with_parent(region) else max(self.operators(node), 1)
         elif kind in ("if_statement", "elif_clause"):
-            others = node.children_by_field_name("alternative")
-            region.value = branch(region, field("consequence")) + self.operators(field("condition"))
+            alternatives = node.children_by_field_name("alternative")
+            region.value = count_branch_paths(region, field("consequence")) + self.operators(
+                field("condition")
+            )
             if kind == "if_statement":
                 region.value += sum(
                     part.value
                     for part in region.parts
-                    if part.node.type == "elif_clause" and part.node in others
+                    if part.node.type == "elif_clause" and part.node in alternatives
                 )
-                last = [other for other in others if other.type == "else_clause"]
-                region.value += branch(region, last[0]) if last else 1
+                last = [clause for clause in alternatives if clause.type == "else_clause"]
+                region.value += count_branch_paths(region, last[0]) if last else 1
         elif kind in _LOOPS:
             condition = field("condition") if kind == "while_statement" else field("right")
-            region.value = branch(region, field("body")) + branch(region, field("alternative"))
+            region.value = count_branch_paths(region, field("body")) + count_branch_paths(
+                region, field("alternative")
+            )
             region.value += self.operators(condition)
         elif kind == "match_statement":
             cases = [part for part in region.parts if part.node.type == "case_clause"]
-            closed = any(part.node.id in self._defaults for part in cases)
-            region.value = sum(part.value for part in cases) + (not closed) + self.operators(field("subject"))
+            is_exhaustive = any(part.node.id in self._defaults for part in cases)
+            region.value = (
+                sum(part.value for part in cases) + (not is_exhaustive) + self.operators(field("subject"))
+            )
         elif kind == "case_clause":
-            region.value = branch(region, field("consequence")) + self.operators(field("guard"))
+            region.value = count_branch_paths(region, field("consequence")) + self.operators(field("guard"))
         elif kind == "except_clause":
-            region.value = max(row(region.parts), 1)
+            region.value = max(count_row_paths(region.parts), 1)
         else:
             kinds = {child.type: child for child in node.named_children}
-            body = row(region.within(field("body"), kinds.get("else_clause")))
+            body = count_row_paths(region.select_parts(field("body"), kinds.get("else_clause")))
             handlers = sum(part.value for part in region.parts if part.node.type == "except_clause")
-            region.value = (max(body, 1) + handlers) * branch(region, kinds.get("finally_clause"))
+            region.value = (max(body, 1) + handlers) * count_branch_paths(region, kinds.get("finally_clause"))
 
 
-def _hidden(region: Branching) -> bool:
+def _counts_with_parent(region: BranchRegion) -> bool:
     """Return whether an expression counts with its parent, an expression or a statement's header."""
-    for above in region.above():
-        kind = above.node.type
+    for outer in region.ancestors():
+        kind = outer.node.type
         if kind in _EXPRESSIONS:
             return True
         fields = ("condition", "guard", "subject") if kind not in _LOOPS else ("condition", "right")
         if any(
-            place is not None and holds(place, region.node)
-            for place in map(above.node.child_by_field_name, fields)
+            node is not None and covers(node, region.node)
+            for node in map(outer.node.child_by_field_name, fields)
         ):
             return True
     return False

@@ -12,15 +12,15 @@ _MAGIC = re.compile(r"#+\s*(-\*-.*-\*-|(frozen_string_literal|encoding|coding|wa
 _DIRECTIVE = re.compile(r"^:(nodoc|doc|stopdoc|startdoc|section|enddoc):.*$|^-{2}$|^\+{2}$", re.MULTILINE)
 
 
-def docstring(written: str) -> str:
+def extract_documentation(source: str) -> str:
     """Extract the words of the comments above a method, without marks, directives and magic comments."""
-    lines = [line.strip() for line in written.splitlines()]
-    kept = [
+    lines = [line.strip() for line in source.splitlines()]
+    comment_lines = [
         line.lstrip("#").strip()
         for line in lines
         if not _MAGIC.match(line) and line not in ("=begin", "=end")
     ]
-    return _DIRECTIVE.sub("", "\n".join(kept)).strip()
+    return _DIRECTIVE.sub("", "\n".join(comment_lines)).strip()
 
 
-language = TreeSitterLanguage(__name__, docstring=docstring)
+language = TreeSitterLanguage(__name__, extract_documentation=extract_documentation)

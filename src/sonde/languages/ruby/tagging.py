@@ -5,24 +5,24 @@ The names of modules are those of name spaces: before `::`, and after `module`.
 
 from __future__ import annotations
 
-from sonde.languages.engine.tagging import TaggingOf, like_a_class
+from sonde.languages.engine.tagging import QueryTagger, is_class_name
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-class RubyTagging(TaggingOf):
+class RubyTagger(QueryTagger):
     """Ruby's `Tagger`."""
 
-    def named(self, listed: tuple[Leaf, ...], place: int, role: str) -> str:
+    def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
         """Classify operators and setters as methods; a constant in capitals only holds a value."""
-        leaf = listed[place]
+        leaf = leaves[index]
         if leaf.kind in ("operator", "setter") or (role == "attribute" and leaf.parent == "call"):
             return "IDM"
         if leaf.kind == "constant" and role not in ("call", "function"):
-            return "IDC" if role in ("class", "type") or like_a_class(leaf.text) else "IDV"
-        return super().named(listed, place, role)
+            return "IDC" if role in ("class", "type") or is_class_name(leaf.text) else "IDV"
+        return super().classify_name(leaves, index, role)
 
 
-def facet(language: TreeSitterLanguage) -> RubyTagging:
+def facet(language: TreeSitterLanguage) -> RubyTagger:
     """Return Ruby's tagger."""
-    return RubyTagging(language)
+    return RubyTagger(language)

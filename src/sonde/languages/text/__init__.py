@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sonde.base.plugins import public_stem
+from sonde.base.plugins import get_public_name
 from sonde.languages.engine.grammar import read_table
 from sonde.languages.engine.tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 
@@ -42,7 +42,7 @@ class PlainText:
     @property
     def name(self) -> str:
         """Return the public name, the folder's name."""
-        return public_stem(self._package)
+        return get_public_name(self._package)
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -61,9 +61,9 @@ class PlainText:
 
     def parse(self, text: str) -> Tree:
         """Build a tree of one root and a leaf per word, number or sign."""
-        found = [(_KINDS.index(leaf.lastgroup or ""), *leaf.span()) for leaf in _LEAF.finditer(text)]
-        root = (0, found[0][1], found[-1][2]) if found else (0, 0, 0)
-        rows = np.array([root, *found], np.int32)
+        spans = [(_KINDS.index(leaf.lastgroup or ""), *leaf.span()) for leaf in _LEAF.finditer(text)]
+        root = (0, spans[0][1], spans[-1][2]) if spans else (0, 0, 0)
+        rows = np.array([root, *spans], np.int32)
         nodes = np.arange(len(rows), dtype=np.int32)
         return Tree(
             text=text,
@@ -93,12 +93,14 @@ class PlainText:
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Return the leaves as tokens: words are identifiers, numbers literals, signs punctuation."""
-        kind_of = [TOKEN_KINDS.index(name) for name in ("layout", "identifier", "literal", "punctuation")]
+        kind_indices = [
+            TOKEN_KINDS.index(name) for name in ("layout", "identifier", "literal", "punctuation")
+        ]
         kind = tree.kind[tree.leaves]
         return CodeTokens(
             start=tree.start[tree.leaves],
             end=tree.end[tree.leaves],
-            kind=np.array(kind_of, np.int32)[kind],
+            kind=np.array(kind_indices, np.int32)[kind],
             role=tuple(_ROLES[index] for index in kind.tolist()),
             node=tree.leaves,
         )

@@ -17,42 +17,42 @@ from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option
 from sonde.capture.requests import Pass, Plain, Prepared, WordAttention, WordLookups
 from sonde.corpora import Item, split
-from sonde.languages import facet_of, has_facet
+from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.relations import Relations
 from sonde.lenses.attention import errors
-from sonde.lenses.attention.edges import FACET, TASK, read_item, subwords_of
-from sonde.lenses.attention.errors import is_snippet, read_snippet, related
+from sonde.lenses.attention.edges import FACET, TASK, find_word_subwords, read_item
+from sonde.lenses.attention.errors import is_snippet, label_relations, read_snippet
 from sonde.lenses.attention.head_selection import (
     HEAD_CHOICE,
-    HeadChoice,
-    chance,
+    HeadSelection,
     cluster_names,
-    clusters_of,
-    collect,
-    combined,
-    heads,
-    keywords,
-    longest,
-    offsets,
+    collect_hits,
+    get_item_clusters,
+    predict_chance,
+    predict_keywords,
+    predict_longest,
+    predict_offsets,
+    select_better_predictor,
+    select_heads,
 )
 from sonde.lenses.attention.observe import observe_items
-from sonde.lenses.attention.options import AVERAGED, LENS, AttentionOptions, rules_of
+from sonde.lenses.attention.options import AVERAGED, LENS, AttentionOptions, get_rank_rules
 from sonde.lenses.attention.score import (
     BY_HEAD,
     FOLLOWED,
     HEADS,
-    Side,
+    StackPredictions,
     all_scores,
-    by_side,
     gains,
+    group_by_stack,
     head_map,
     head_relations,
     offset_scores,
     sink_scores,
 )
-from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
+from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.models import Capabilities
-from sonde.results.pairing import Compared
+from sonde.results.pairing import ComparableMetric
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
@@ -64,7 +64,7 @@ FRACTIONS = (0.0, 0.3, 0.7)
 UNSHARED = "not read by every model of the run"
 
 
-class Attention(LensDefaults):
+class AttentionLens(LensDefaults):
     """The attention lens."""
 
     name = LENS
@@ -72,10 +72,12 @@ class Attention(LensDefaults):
     typed_options = AttentionOptions
     tasks = (TASK,)
     reads_attention = True
-    read_again = errors.ITEMS + errors.DRAWN
-    compared = (Compared(metric="first_hit", better="higher", k=1, without=(FOLLOWED, BY_HEAD)),)
+    max_later_inputs = errors.ITEMS + errors.DRAWN
+    comparable_metrics = (
+        ComparableMetric(metric="first_hit", direction="higher", k=1, without=(FOLLOWED, BY_HEAD)),
+    )
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Models that show no attention weights cannot be read."""
         if capabilities.attention in ("interface", "eager"):
             return None
@@ -84,7 +86,7 @@ class Attention(LensDefaults):
             "attention transformers can show, for example sonde/mini-encoder"
         )
 
-    def options_for(
+    def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """The options as they are; a snippet that cannot be drawn is refused before anything costs time."""
@@ -105,34 +107,34 @@ class Attention(LensDefaults):
         snippet = read_snippet(settings.options)
         if snippet is None or not held or snippet.language != held[0].language:
             return held
-        related(snippet, settings)
+        label_relations(snippet, settings)
         return [*held, snippet]
 
-    def passes(
+    def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """One plain pass that looks the items' edges up."""
-        rules = rules_of(settings)
+        rules = get_rank_rules(settings)
         wanted = labels[TASK].filter(pl.col("label").is_not_null())
         by_item = wanted.partition_by("item_id", as_dict=True)
         lookups: dict[str, WordLookups] = {}
         for one in prepared:
             rows = by_item.get((one.item.item_id,))
             if settings.stage and is_snippet(one.item.item_id):
-                rows = related(one.item, settings)
-            if rows is None or (settings.stage and not errors.is_read(one.item.item_id, settings)):
+                rows = label_relations(one.item, settings)
+            if rows is None or (settings.stage and not errors.is_input(one.item.item_id, settings)):
                 continue
             words, edges = read_item(one.item, rows, settings)
-            heads = errors.drawn_heads(one.item, len(words), rows, settings)
-            first, stop = subwords_of(words, one.alignment.subwords)
+            heads = errors.sample_heads(one.item, len(words), rows, settings)
+            first, stop = find_word_subwords(words, one.alignment.subwords)
             lookups[one.item.item_id] = WordLookups(
-                first, stop, words.candidate, edges.ahead, edges.behind, rules, heads
+                first, stop, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, rules, heads
             )
         return (Pass(Plain(), (WordAttention(lookups),)),)
 
     def observe(
         self,
-        observed: Sequence[Captured],
+        observed: Sequence[CapturedItem],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -142,47 +144,49 @@ class Attention(LensDefaults):
             return errors.observe_items(observed, labels[TASK], settings)
         return observe_items(observed, labels[TASK], settings)
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """Every table of the lens, each number with its interval."""
         template = dataclasses.replace(scoring.template, task=TASK, split="test")
         if scoring.settings.stage:
-            splits = splits_of(scoring)
+            splits = assign_item_splits(scoring)
             test = [item for item, side in splits.items() if side == "test"]
-            template = dataclasses.replace(template, item_set=_set_of(scoring.observations, test))
-            return errors.scores(scoring.observations, template, test, clusters_of(scoring.items))
+            template = dataclasses.replace(template, item_set=_hash_item_set(scoring.observations, test))
+            return errors.score_errors(scoring.observations, template, test, get_item_clusters(scoring.items))
         settings = scoring.settings
-        choice = HEAD_CHOICE.as_asked(settings, HeadChoice())
-        splits = splits_of(scoring)
+        choice = HEAD_CHOICE.resolve(settings, HeadSelection())
+        splits = assign_item_splits(scoring)
         language = scoring.template.language
-        facet = facet_of(language, FACET, Relations) if has_facet(language, FACET) else None
+        facet = get_facet(language, FACET, Relations) if has_facet(language, FACET) else None
         names = facet.keywords if facet else ()
         shared = _read_by_all(scoring.beside)
         if shared is not None:
             splits = {item: side for item, side in splits.items() if item in shared}
         read = scoring.observations.filter(pl.col("dropped") == "")
-        template = dataclasses.replace(template, item_set=_set_of(read, splits))
-        clusters = clusters_of(scoring.items)
+        template = dataclasses.replace(template, item_set=_hash_item_set(read, splits))
+        clusters = get_item_clusters(scoring.items)
         found = [*_counts(scoring.observations, template, shared, clusters)]
         found += sink_scores(read, splits, clusters, template)
-        controls = [collect(control.observations, splits, clusters) for control in scoring.controls]
-        for side, relations in by_side(collect(scoring.observations, splits, clusters)).items():
+        controls = [collect_hits(control.observations, splits, clusters) for control in scoring.controls]
+        for side, relations in group_by_stack(collect_hits(scoring.observations, splits, clusters)).items():
             on_side = dataclasses.replace(template, side=side)
             found += offset_scores(relations, on_side)
             held = {name: one for name, one in relations.items() if choice.usable(one)}
             every = tuple(held)
-            averaged = AVERAGED.as_asked(settings, every, facet.averaged if facet else every)
-            by_heads, by_one = heads(side, held, scoring.observations, splits, choice)
-            by_offset = {name: offsets(one, settings) for name, one in held.items()}
+            averaged = AVERAGED.resolve(settings, every, facet.averaged_relations if facet else every)
+            by_heads, by_one = select_heads(side, held, scoring.observations, splits, choice)
+            by_offset = {name: predict_offsets(one, settings) for name, one in held.items()}
             predicted = {HEADS: by_heads, "one_head": by_one, "offset": by_offset}
             if names:
-                predicted["keyword"] = {name: keywords(one, names, settings) for name, one in held.items()}
+                predicted["keyword"] = {
+                    name: predict_keywords(one, names, settings) for name, one in held.items()
+                }
                 predicted["combined"] = {
-                    name: combined(one, predicted["keyword"][name], ("offset", "keyword"))
+                    name: select_better_predictor(one, predicted["keyword"][name], ("offset", "keyword"))
                     for name, one in by_offset.items()
                 }
-            predicted["longest"] = {name: longest(one) for name, one in held.items()}
-            predicted["chance"] = {name: chance(one) for name, one in held.items()}
-            all_of = Side(held, predicted, averaged)
+            predicted["longest"] = {name: predict_longest(one) for name, one in held.items()}
+            predicted["chance"] = {name: predict_chance(one) for name, one in held.items()}
+            all_of = StackPredictions(held, predicted, averaged)
             for predictor in predicted:
                 found += all_scores(all_of, predictor, on_side)
             for control in predicted:
@@ -192,18 +196,18 @@ class Attention(LensDefaults):
             found += head_relations(all_of, on_side)
             for control, observations in zip(controls, scoring.controls, strict=True):
                 mine = {name: one for (of, name), one in control.items() if of == side and choice.usable(one)}
-                random, _ = heads(side, mine, observations.observations, splits, choice)
-                of_control = Side(mine, {"random_weights": random}, averaged)
+                random, _ = select_heads(side, mine, observations.observations, splits, choice)
+                of_control = StackPredictions(mine, {"random_weights": random}, averaged)
                 found += all_scores(of_control, "random_weights", on_side)
         names = cluster_names(splits, clusters)
         return [score.over(names) for score in found]
 
-    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+    def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """The best head of each relation, to be asked what it picks where it misses."""
-        return None if settings.stage else errors.heads_of(scores)
+        return None if settings.stage else errors.select_best_heads(scores)
 
 
-def splits_of(scoring: Scoring) -> dict[str, str]:
+def assign_item_splits(scoring: ScoringContext) -> dict[str, str]:
     """``"valid"`` or ``"test"`` of each item: as the source says, else by whole clusters."""
     brought = scoring.observations.filter(pl.col("split") != "").select("item_id", "split").unique().collect()
     if brought.height:
@@ -225,7 +229,7 @@ def _read_by_all(beside: Sequence[pl.LazyFrame]) -> frozenset[str] | None:
     return frozenset.intersection(*read) if read else None
 
 
-def _set_of(observations: pl.LazyFrame, kept: Collection[str]) -> str:
+def _hash_item_set(observations: pl.LazyFrame, kept: Collection[str]) -> str:
     """Fingerprint of the items that are compared; the same for every model of a run."""
     read = observations.select("item_id").unique().collect()["item_id"]
     return fingerprint("item set", sorted(set(read.to_list()) & set(kept)))
@@ -255,4 +259,4 @@ def _counts(
         )
 
 
-lens = Attention()
+lens = AttentionLens()

@@ -31,7 +31,7 @@ PICKS = 16
 _ONE_WORD = 0.5
 
 
-def clamped(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
+def clamp_ranks(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
     """Ranks as bytes, edge by edge; what is farther than a byte holds is never hit."""
     return np.ascontiguousarray(np.minimum(found.ranks, NEVER).astype(np.uint8).transpose(2, 3, 0, 1))
 
@@ -80,7 +80,7 @@ class NumberRuns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sets:
+class NumberSets:
     """The predictors that hit each edge where these are any numbers, such as keywords.
 
     Attributes:
@@ -96,11 +96,11 @@ class Sets:
     def __len__(self) -> int:
         return self.edges
 
-    def take(self, edges: Bool[np.ndarray, " edge"]) -> Sets:
+    def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberSets:
         """Some of the edges."""
         place = np.cumsum(edges) - 1
         kept = edges[self.edge]
-        return Sets(int(edges.sum()), place[self.edge[kept]], self.predictor[kept])
+        return NumberSets(int(edges.sum()), place[self.edge[kept]], self.predictor[kept])
 
     def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
         """Which edges a predictor hits."""
@@ -115,10 +115,10 @@ class Sets:
         return int(hits.argmax()) + least, int(hits.max())
 
 
-Hits = NumberRuns | Sets
+Hits = NumberRuns | NumberSets
 
 
-def greedy(hits: Hits, most: int, least: int, greatest: int) -> tuple[int, ...]:
+def select_greedy(hits: Hits, most: int, least: int, greatest: int) -> tuple[int, ...]:
     """Up to ``most`` predictors, each hitting the most edges that those before it miss.
 
     Args:
@@ -138,7 +138,7 @@ def greedy(hits: Hits, most: int, least: int, greatest: int) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-def ranks(hits: Hits, chosen: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
+def rank_predictors(hits: Hits, chosen: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
     """For each edge the place, from 1, of the first chosen predictor that hits it; else `NEVER`."""
     found = np.full(len(hits), NEVER, np.uint8)
     for place in range(len(chosen), 0, -1):
@@ -146,7 +146,7 @@ def ranks(hits: Hits, chosen: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
     return found
 
 
-def blind_ranks(
+def random_ranks(
     side: str, words: Words, edges: Edges, rules: RankRules, seed: int
 ) -> UInt8[np.ndarray, "edge metric order"]:
     """Rank of what each edge looks for when words are ordered by length, then at random.
@@ -166,7 +166,9 @@ def blind_ranks(
     # Of words as long as each other the first one: orders without ties.
     length = words.end - words.start + 1 - _ONE_WORD * place / max(len(place), 1)
     random = np.random.default_rng(seed).random((PICKS, len(place)))
-    lookups = WordLookups(place, place + 1, words.candidate, edges.ahead, edges.behind, rules)
+    lookups = WordLookups(
+        place, place + 1, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, rules
+    )
     causal = side == "decoder"
     asked = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
     orders = torch.from_numpy(np.concatenate([length[None], random]).astype(np.float32))
@@ -178,4 +180,4 @@ def blind_ranks(
         lambda columns: [orders[None, :, None].expand(-1, -1, columns.shape[1], -1)],
     )
     assert found is not None
-    return clamped(found)[:, :, 0]
+    return clamp_ranks(found)[:, :, 0]

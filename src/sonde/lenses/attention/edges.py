@@ -14,16 +14,16 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from sonde.alignment.align import inked
+from sonde.alignment.align import trim_spans
 from sonde.alignment.spans import Subwords
 from sonde.capture.requests import Lookups
 from sonde.corpora import Item
 from sonde.languages import has_facet
 from sonde.languages.engine.relations import Delimiters, Words
-from sonde.languages.engine.text import blank
+from sonde.languages.engine.text import whitespace_mask
 from sonde.lenses.attention.options import AttentionOptions
 from sonde.lenses.engine.lens import LensSettings
-from sonde.tasks.engine.relation_rows import given_relations, relation_words
+from sonde.tasks.engine.relation_rows import provided_relations, relation_words
 from sonde.tasks.syntax.syntax_relations import NO_SEMICOLONS
 
 FACET = "relations"
@@ -59,14 +59,14 @@ class Edges:
         return len(self.head)
 
     @property
-    def ahead(self) -> Lookups:
+    def bidirectional_lookups(self) -> Lookups:
         """What is looked up in attention that sees the whole text."""
         head, dependent = (self.head, self.head), (self.first, self.last)
         asked, wanted = (head, dependent) if self.from_head else (dependent, head)
         return Lookups(*asked, *wanted)
 
     @property
-    def behind(self) -> Lookups:
+    def causal_lookups(self) -> Lookups:
         """What is looked up where words see only those before them: the later is asked for the earlier."""
         later = self.first > self.head
         return Lookups(
@@ -77,11 +77,11 @@ class Edges:
         )
 
 
-def subwords_of(
+def find_word_subwords(
     words: Words, subwords: Subwords
 ) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
     """First subword of each word, and one past its last; these are equal where a word has none."""
-    left, right = inked(subwords.start, subwords.end, ~blank(subwords.text))
+    left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
     written = left < right
     left = np.where(written, left, subwords.start)
     right = np.where(written, right, subwords.end)
@@ -105,7 +105,7 @@ def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[W
         masked=AttentionOptions.read(settings.options).mask_delimiters,
     )
     # Relations that the source brings are counted in the words of the mode, whatever else is chosen.
-    quirks = frozenset[str]() if given_relations(item) else settings.quirks
+    quirks = frozenset[str]() if provided_relations(item) else settings.quirks
     words = _words(item, settings.mode, quirks, delimiters)
     head, first, last = (
         rows[name].cast(pl.Int64).to_numpy() for name in ("head_word", "dep_first", "dep_last")
@@ -114,7 +114,7 @@ def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[W
     return words, Edges(names, head, first, last, from_head=has_facet(item.language, FACET))
 
 
-def given_split(item: Item) -> str:
+def provided_split(item: Item) -> str:
     """The side of the split that the source of an item gives it; empty where it gives none."""
     splits = {given.split for given in item.given if given.task == TASK}
     return min(splits, default="")

@@ -11,18 +11,18 @@ from jaxtyping import Int
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
-from sonde.base.fingerprint import fingerprint, sample_place, unit_hash
+from sonde.base.fingerprint import display_rank, fingerprint, unit_hash
 from sonde.base.options import Option
 from sonde.capture.requests import Lookups, Prepared, WordRanks
-from sonde.corpora import Intake, Item, language_of_path, read_text
-from sonde.languages import LANGUAGES, TOKEN_KINDS, facet_of, has_facet
+from sonde.corpora import Item, SkipCounter, find_path_language, read_text
+from sonde.languages import LANGUAGES, TOKEN_KINDS, get_facet, has_facet
 from sonde.languages.engine.relations import Relations, Words
-from sonde.lenses.attention.edges import FACET, Edges, given_split, read_item
+from sonde.lenses.attention.edges import FACET, Edges, provided_split, read_item
 from sonde.lenses.attention.observe import TOO_LONG
 from sonde.lenses.attention.options import AttentionOptions
-from sonde.lenses.engine.lens import Captured, LensSettings
+from sonde.lenses.engine.lens import CapturedItem, LensSettings
 from sonde.results import Score, share_rows
-from sonde.results.schema import Columns, schema_of
+from sonde.results.schema import Columns, to_schema
 from sonde.tasks.syntax.syntax_relations import task
 
 SUFFIX = "-snippet"
@@ -56,25 +56,25 @@ def read_snippet(options: Mapping[str, Option]) -> Item | None:
     where = f"snippet {str(path)!r}"
     if not path.is_file():
         raise InputError(f"{where}: no such file")
-    intake = Intake()
+    intake = SkipCounter()
     text = read_text(path, str(path), intake)
     if text is None:
         raise InputError(f"{where}: {', '.join(intake.counts)}")
-    language = language_of_path(str(path))
+    language = find_path_language(str(path))
     if language is None or not has_facet(language, FACET):
         known = " or ".join(name for name in LANGUAGES.names() if has_facet(name, FACET))
         raise UsageError(f"{where}: no language with syntactic relations; give a file in {known}")
     # Blank lines at the end are no words to be drawn.
     text = text.rstrip() + "\n"
     # Empty words, which end a block or the text, are not drawn.
-    words = sum(word != "" for word in facet_of(language, FACET, Relations).words(text).surface)
+    words = sum(word != "" for word in get_facet(language, FACET, Relations).words(text).surface)
     if words > MOST_WORDS:
         raise InputError(f"{where}: {words} words, and a picture holds {MOST_WORDS}; give a single function")
     name = fingerprint("snippet", language, text) + SUFFIX
     return Item(name, text, language, "function", path.name, path.stem, cluster=name)
 
 
-def related(item: Item, settings: LensSettings) -> pl.DataFrame:
+def label_relations(item: Item, settings: LensSettings) -> pl.DataFrame:
     """The relations of a snippet, as the task labels them.
 
     Raises:
@@ -171,13 +171,13 @@ OBSERVATIONS_COLUMNS: Columns = {
 """Columns of the second stage's item table; in rows of heads what is about an edge is empty."""
 
 
-OBSERVATIONS = schema_of(OBSERVATIONS_COLUMNS)
+OBSERVATIONS = to_schema(OBSERVATIONS_COLUMNS)
 
 
 _HEADS_ONLY = ("words", "starts", "weights")
 
 
-def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
+def select_best_heads(scores: Sequence[Score]) -> Mapping[str, Option] | None:
     """The best head of each relation on each side, as a second stage needs it; None where there is none."""
     found: dict[str, Option] = {}
     items = all_of = 0.0
@@ -194,22 +194,22 @@ def heads_of(scores: Sequence[Score]) -> Mapping[str, Option] | None:
     return {**found, _SHARE: min(1.0, ITEMS / max(items, 1.0)), _DRAWN: min(1.0, DRAWN / max(all_of, 1.0))}
 
 
-def looked_at(item_id: str, settings: LensSettings) -> bool:
+def is_in_error_sample(item_id: str, settings: LensSettings) -> bool:
     """Whether an item is among those of which every miss is looked at."""
     share = float(settings.found.get(_SHARE, 1.0))
     return is_snippet(item_id) or unit_hash("attention errors", item_id) < share
 
 
-def is_read(item_id: str, settings: LensSettings) -> bool:
+def is_input(item_id: str, settings: LensSettings) -> bool:
     """Whether the second stage reads an item: for its misses, or to keep the attention between its words."""
-    return looked_at(item_id, settings) or _is_drawn(item_id, settings)
+    return is_in_error_sample(item_id, settings) or _is_in_attention_sample(item_id, settings)
 
 
-def _is_drawn(item_id: str, settings: LensSettings) -> bool:
-    return is_snippet(item_id) or sample_place(item_id) < float(settings.found.get(_DRAWN, 0.0))
+def _is_in_attention_sample(item_id: str, settings: LensSettings) -> bool:
+    return is_snippet(item_id) or display_rank(item_id) < float(settings.found.get(_DRAWN, 0.0))
 
 
-def drawn_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSettings) -> Heads:
+def sample_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSettings) -> Heads:
     """By side, the heads whose attention between all words of an item is kept; none of most items.
 
     Args:
@@ -219,10 +219,14 @@ def drawn_heads(item: Item, words: int, rows: pl.DataFrame, settings: LensSettin
         settings: What the first stage found among them.
     """
     few = is_snippet(item.item_id) or words <= MOST_WORDS
-    return heads_of_relations(rows, settings) if few and _is_drawn(item.item_id, settings) else {}
+    return (
+        heads_of_relations(rows, settings) if few and _is_in_attention_sample(item.item_id, settings) else {}
+    )
 
 
-def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+def observe_items(
+    observed: Sequence[CapturedItem], labels: pl.DataFrame, settings: LensSettings
+) -> pl.DataFrame:
     """One row an edge and side: what the best head of its relation ranks first."""
     by_item = labels.filter(pl.col("label").is_not_null()).partition_by("item_id", as_dict=True)
     rows: list[pl.DataFrame] = [pl.DataFrame(schema=dict(OBSERVATIONS))]
@@ -234,11 +238,11 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
                 rows.append(_rows([{"item_id": item.item_id, "situation": TOO_LONG}]))
             continue
         given = is_snippet(item.item_id)
-        mine = related(item, settings) if given else by_item[(item.item_id,)]
+        mine = label_relations(item, settings) if given else by_item[(item.item_id,)]
         words, edges = read_item(item, mine, settings)
-        if heads := drawn_heads(item, len(words), mine, settings):
+        if heads := sample_heads(item, len(words), mine, settings):
             rows += [_rows(head_rows(side, heads, found, words, item)) for side, found in sides.items()]
-        if not looked_at(item.item_id, settings):
+        if not is_in_error_sample(item.item_id, settings):
             continue
         kinds = _kinds(words, one.prepared)
         for side, found in sides.items():
@@ -249,12 +253,18 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
             places = np.array([str(head).split() for head in best if head is not None], np.int64)
             layer, head = places.T
             picked = found.picks[layer, head, np.flatnonzero(known)].astype(np.int64)
-            table = _table(words, edges, known, edges.behind if side == "decoder" else edges.ahead, picked)
+            table = _table(
+                words,
+                edges,
+                known,
+                edges.causal_lookups if side == "decoder" else edges.bidirectional_lookups,
+                picked,
+            )
             rows.append(
                 table.with_columns(
                     item_id=pl.lit(item.item_id),
                     language=pl.lit(item.language),
-                    split=pl.lit(given_split(item)),
+                    split=pl.lit(provided_split(item)),
                     side=pl.lit(side),
                     layer=pl.Series(layer),
                     head=pl.Series(head),
@@ -332,7 +342,7 @@ def _kinds(words: Words, prepared: Prepared) -> list[str]:
     return found
 
 
-def scores(
+def score_errors(
     observations: pl.LazyFrame, template: Score, test: Sequence[str], clusters: Mapping[str, str]
 ) -> list[Score]:
     """Of the misses of each relation's best head, the share of each kind of word and of each situation.

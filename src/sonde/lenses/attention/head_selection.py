@@ -9,10 +9,18 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
-from sonde.lenses.attention.baselines import FARTHEST, PICKS, Hits, NumberRuns, Sets, greedy, ranks
+from sonde.lenses.attention.baselines import (
+    FARTHEST,
+    PICKS,
+    Hits,
+    NumberRuns,
+    NumberSets,
+    rank_predictors,
+    select_greedy,
+)
 from sonde.lenses.attention.observe import unpack
 from sonde.lenses.attention.options import BASELINES, LENS, METRICS
-from sonde.lenses.engine.lens import LensSettings, Seam
+from sonde.lenses.engine.lens import LensSettings, QuirkHook
 
 TOP = 20
 """Hits are counted for every k up to here; the published code keeps as many."""
@@ -54,7 +62,7 @@ class RelationEdges:
     hits: Int[np.ndarray, "split metric k head"]
     offset_first: Int[np.ndarray, " edge"]
     offset_last: Int[np.ndarray, " edge"]
-    keywords: tuple[Sets, Sets, Sets]
+    keywords: tuple[NumberSets, NumberSets, NumberSets]
     blind: UInt8[np.ndarray, "edge metric order"]
 
     @property
@@ -62,7 +70,7 @@ class RelationEdges:
         """The row of each edge."""
         return np.repeat(np.arange(len(self.edges)), self.edges)
 
-    def added(self, values: Shaped[np.ndarray, "edge metric k"]) -> Float[np.ndarray, "row metric k"]:
+    def sum_by_row(self, values: Shaped[np.ndarray, "edge metric k"]) -> Float[np.ndarray, "row metric k"]:
         """Values of the scored edges, added up by scored row."""
         size = self.edges[self.test]
         return np.add.reduceat(values, np.cumsum(size) - size, axis=0, dtype=np.float64)
@@ -93,7 +101,7 @@ class _Parts:
         return np.concatenate(self.columns[name])
 
 
-def clusters_of(items: pl.DataFrame) -> dict[str, str]:
+def get_item_clusters(items: pl.DataFrame) -> dict[str, str]:
     """Cluster of each item, by its id; an item without one stands alone."""
     named = items.select("item_id", pl.col("cluster").replace("", None).fill_null(pl.col("item_id")))
     return dict(named.iter_rows())
@@ -104,7 +112,7 @@ def cluster_names(splits: Mapping[str, str], clusters: Mapping[str, str]) -> lis
     return sorted({clusters.get(item, item) for item in splits})
 
 
-def collect(
+def collect_hits(
     observations: pl.LazyFrame, splits: Mapping[str, str], clusters: Mapping[str, str]
 ) -> dict[Key, RelationEdges]:
     """Count the hits of every head, and gather what the baselines look at.
@@ -144,7 +152,7 @@ def collect(
     return {key: _relation(held, test, cluster) for key, held in sorted(parts.items())}
 
 
-def follow(
+def follow_heads(
     observations: pl.LazyFrame,
     splits: Mapping[str, str],
     chosen: Mapping[Key, Int[np.ndarray, "predictor metric k"]],
@@ -204,8 +212,8 @@ def _relation(
     parts: _Parts, test: Bool[np.ndarray, " item"], cluster: Int[np.ndarray, " item"]
 ) -> RelationEdges:
     item = parts.column("item")
-    ends = tuple(_one_each(parts.column(name)) for name in ("keyword_first", "keyword_last"))
-    anywhere = Sets(parts.edges, parts.column("keyword_edge"), parts.column("keyword_any"))
+    ends = tuple(_to_number_sets(parts.column(name)) for name in ("keyword_first", "keyword_last"))
+    anywhere = NumberSets(parts.edges, parts.column("keyword_edge"), parts.column("keyword_any"))
     return RelationEdges(
         layers=parts.layers,
         heads=parts.heads,
@@ -220,12 +228,12 @@ def _relation(
     )
 
 
-def _one_each(keyword: Int[np.ndarray, " edge"]) -> Sets:
+def _to_number_sets(keyword: Int[np.ndarray, " edge"]) -> NumberSets:
     (edge,) = np.nonzero(keyword >= 0)
-    return Sets(len(keyword), edge, keyword[edge])
+    return NumberSets(len(keyword), edge, keyword[edge])
 
 
-HEAD_CHOICE: Seam[HeadChoice, []] = Seam(LENS)
+HEAD_CHOICE: QuirkHook[HeadSelection, []] = QuirkHook(LENS)
 """How the best head of a relation is chosen."""
 
 
@@ -236,7 +244,7 @@ ByEdge = Bool[np.ndarray, "edge metric k"] | Float[np.ndarray, "edge metric k"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Predicted:
+class PredictorHits:
     """What one kind of predictor hits of one relation.
 
     Attributes:
@@ -254,7 +262,7 @@ class Predicted:
     name: tuple[tuple[str, ...], ...]
 
     @classmethod
-    def of(
+    def from_hits(
         cls,
         relation: RelationEdges,
         edges: ByEdge,
@@ -262,14 +270,14 @@ class Predicted:
         *,
         head: Int[np.ndarray, "metric k"] | None = None,
         name: tuple[tuple[str, ...], ...] | None = None,
-    ) -> Predicted:
+    ) -> PredictorHits:
         """From what is hit of each scored edge."""
-        hits = relation.added(edges)
+        hits = relation.sum_by_row(edges)
         return cls(
             edges, hits, fitted, _NO_HEAD if head is None else head, _UNNAMED if name is None else name
         )
 
-    def told_apart(self, other: Predicted) -> Float[np.ndarray, "edge metric k"]:
+    def compute_disagreement(self, other: PredictorHits) -> Float[np.ndarray, "edge metric k"]:
         """In which edges two predictors differ; where a hit is a share, the square of how far."""
         return np.subtract(self.edges, other.edges, dtype=np.float32) ** 2
 
@@ -288,7 +296,7 @@ def _on_validation(relation: RelationEdges) -> ByHead:
     return relation.hits[0]
 
 
-def _of_first_place(hits: ByHead) -> ByHead:
+def _weight_first_rank(hits: ByHead) -> ByHead:
     # One head a metric, so that its curve over k is that of a head; few edges leave ties, which later
     # ranks decide.
     return hits[:, :1] * (int(hits.max()) * TOP + 1) + hits.sum(axis=1, keepdims=True)
@@ -299,7 +307,7 @@ def _first_of_equals(hits: ByHead) -> Int[np.ndarray, "metric k"]:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadChoice:
+class HeadSelection:
     """How the best head of a relation is chosen.
 
     Attributes:
@@ -311,31 +319,31 @@ class HeadChoice:
 
     usable: Callable[[RelationEdges], bool] = _on_both_sides
     hits: Callable[[RelationEdges], ByHead] = _on_validation
-    worth: Callable[[ByHead], ByHead] = _of_first_place
+    worth: Callable[[ByHead], ByHead] = _weight_first_rank
     best: Callable[[ByHead], Int[np.ndarray, "metric k"]] = _first_of_equals
 
-    def of(self, hits: ByHead) -> Int[np.ndarray, "metric k"]:
+    def select(self, hits: ByHead) -> Int[np.ndarray, "metric k"]:
         """The best head for each metric and k."""
         return np.broadcast_to(self.best(self.worth(hits)), (len(METRICS), TOP)).copy()
 
 
-def heads(
+def select_heads(
     side: str,
     relations: Mapping[str, RelationEdges],
     observations: pl.LazyFrame,
     splits: Mapping[str, str],
-    choice: HeadChoice,
-) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
+    choice: HeadSelection,
+) -> tuple[dict[str, PredictorHits], dict[str, PredictorHits]]:
     """For each metric the best head of each relation of a side, and the one that is best for all together."""
     chosen_on = {name: choice.hits(relation) for name, relation in relations.items()}
     if not chosen_on:
         return {}, {}
-    together = choice.of(np.sum([*chosen_on.values()], axis=0))
-    chosen = {name: np.stack([choice.of(hits), together]) for name, hits in chosen_on.items()}
-    followed = follow(observations, splits, {(side, name): picked for name, picked in chosen.items()})
+    together = choice.select(np.sum([*chosen_on.values()], axis=0))
+    chosen = {name: np.stack([choice.select(hits), together]) for name, hits in chosen_on.items()}
+    followed = follow_heads(observations, splits, {(side, name): picked for name, picked in chosen.items()})
     best, one = (
         {
-            name: Predicted.of(
+            name: PredictorHits.from_hits(
                 relation,
                 followed[side, name][:, place],
                 np.take_along_axis(chosen_on[name], chosen[name][place][:, :, None], 2)[:, :, 0],
@@ -348,41 +356,45 @@ def heads(
     return best, one
 
 
-def longest(relation: RelationEdges) -> Predicted:
+def predict_longest(relation: RelationEdges) -> PredictorHits:
     """The longest words among the candidates."""
     return _blind(relation, lambda hits: hits[..., 0])
 
 
-def chance(relation: RelationEdges) -> Predicted:
+def predict_chance(relation: RelationEdges) -> PredictorHits:
     """Candidates picked at random: the mean over the orders."""
     return _blind(relation, lambda hits: hits[..., 1:].mean(-1, dtype=np.float32))
 
 
 def _blind(
     relation: RelationEdges, read: Callable[[Bool[np.ndarray, "edge metric order"]], np.ndarray]
-) -> Predicted:
+) -> PredictorHits:
     """What orders that see no attention hit, one k after the other: together they are many."""
     edges = np.stack([read(relation.blind <= k) for k in PLACES], axis=-1)
     scored = relation.test[relation.row]
-    return Predicted.of(relation, edges[scored], edges[~scored].sum(0, dtype=np.float64))
+    return PredictorHits.from_hits(relation, edges[scored], edges[~scored].sum(0, dtype=np.float64))
 
 
-def offsets(relation: RelationEdges, settings: LensSettings) -> Predicted:
+def predict_offsets(relation: RelationEdges, settings: LensSettings) -> PredictorHits:
     """Up to k fixed offsets; in programs a dependent stands after its head, in prose on either side."""
     least = -FARTHEST if (relation.offset_first < 0).any() else 1
     hits = [relation.offsets(metric) for metric in range(len(METRICS))]
-    return _fitted(relation, hits, (least, FARTHEST), settings, lambda offset: f"{offset:+d}")
+    return _fit_predictor(relation, hits, (least, FARTHEST), settings, lambda offset: f"{offset:+d}")
 
 
-def keywords(relation: RelationEdges, names: Sequence[str], settings: LensSettings) -> Predicted:
+def predict_keywords(relation: RelationEdges, names: Sequence[str], settings: LensSettings) -> PredictorHits:
     """Up to k keywords, each predicting its next occurrence."""
-    return _fitted(relation, relation.keywords, (0, len(names) - 1), settings, lambda place: names[place])
+    return _fit_predictor(
+        relation, relation.keywords, (0, len(names) - 1), settings, lambda place: names[place]
+    )
 
 
-def combined(one: Predicted, other: Predicted, names: tuple[str, str]) -> Predicted:
+def select_better_predictor(
+    one: PredictorHits, other: PredictorHits, names: tuple[str, str]
+) -> PredictorHits:
     """For each metric and k the better of two predictors, the first among equals."""
     first = one.fitted >= other.fitted
-    return Predicted(
+    return PredictorHits(
         edges=np.where(first, one.edges, other.edges),
         hits=np.where(first, one.hits, other.hits),
         fitted=np.where(first, one.fitted, other.fitted),
@@ -391,23 +403,23 @@ def combined(one: Predicted, other: Predicted, names: tuple[str, str]) -> Predic
     )
 
 
-def _fitted(
+def _fit_predictor(
     relation: RelationEdges,
     hits: Sequence[Hits],
     bounds: tuple[int, int],
     settings: LensSettings,
     named: Callable[[int], str],
-) -> Predicted:
+) -> PredictorHits:
     row = relation.row
     scored = relation.test[row]
-    fitting = BASELINES.as_asked(settings, ~scored, scored)
+    fitting = BASELINES.resolve(settings, ~scored, scored)
     found: list[Bool[np.ndarray, "edge k"]] = []
     fitted: list[Int[np.ndarray, " k"]] = []
     name: list[tuple[str, ...]] = []
     for one in hits:
-        chosen = greedy(one.take(fitting), TOP, *bounds)
-        place = ranks(one, chosen)
+        chosen = select_greedy(one.take(fitting), TOP, *bounds)
+        place = rank_predictors(one, chosen)
         found.append(place[scored][:, None] <= PLACES)
         fitted.append((place[fitting][:, None] <= PLACES).sum(0))
         name.append(tuple(",".join(map(named, chosen[:k])) for k in range(1, TOP + 1)))
-    return Predicted.of(relation, np.stack(found, axis=1), np.stack(fitted), name=tuple(name))
+    return PredictorHits.from_hits(relation, np.stack(found, axis=1), np.stack(fitted), name=tuple(name))

@@ -15,13 +15,13 @@ from jaxtyping import Int, UInt8
 
 from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import WordRanks
-from sonde.languages import facet_of, has_facet
+from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.relations import Relations, Words
-from sonde.lenses.attention.baselines import NEVER, blind_ranks, clamped
-from sonde.lenses.attention.edges import FACET, Edges, given_split, read_item
-from sonde.lenses.attention.options import METRICS, rules_of
-from sonde.lenses.engine.lens import Captured, LensSettings
-from sonde.results.schema import Columns, schema_of
+from sonde.lenses.attention.baselines import NEVER, clamp_ranks, random_ranks
+from sonde.lenses.attention.edges import FACET, Edges, provided_split, read_item
+from sonde.lenses.attention.options import METRICS, get_rank_rules
+from sonde.lenses.engine.lens import CapturedItem, LensSettings
+from sonde.results.schema import Columns, to_schema
 
 TOO_LONG = "longer than the context"
 
@@ -78,7 +78,7 @@ OBSERVATIONS_COLUMNS: Columns = {
 """Columns of the attention lens's item table, one row an item, relation and side."""
 
 
-OBSERVATIONS = schema_of(OBSERVATIONS_COLUMNS)
+OBSERVATIONS = to_schema(OBSERVATIONS_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +143,9 @@ def _neighbours(kind: Int[np.ndarray, " word"], *, backwards: bool) -> Int[np.nd
     return found
 
 
-def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+def observe_items(
+    observed: Sequence[CapturedItem], labels: pl.DataFrame, settings: LensSettings
+) -> pl.DataFrame:
     """The rows of some items; an item that the model could not take whole has one row that says so."""
     by_item = labels.partition_by("item_id", as_dict=True)
     rows: list[dict[str, object]] = []
@@ -155,7 +157,7 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
         start = {
             "item_id": item.item_id,
             "language": item.language,
-            "split": given_split(item),
+            "split": provided_split(item),
             "side": "",
             "relation": "",
         }
@@ -168,7 +170,7 @@ def observe_items(observed: Sequence[Captured], labels: pl.DataFrame, settings: 
         words, edges = read_item(item, named, settings)
         seed = derive_seed("attention chance", item.item_id)
         for side, found in sides.items():
-            blind = blind_ranks(side, words, edges, rules_of(settings), seed)
+            blind = random_ranks(side, words, edges, get_rank_rules(settings), seed)
             rows += [{**start, **row} for row in side_rows(side, found, blind, words, edges, item.language)]
     return pl.DataFrame(rows, schema=dict(OBSERVATIONS), orient="row")
 
@@ -183,14 +185,14 @@ def side_rows(
 ) -> Iterator[dict[str, object]]:
     """One row a relation of one item on one side of a model, without what names the item."""
     layers, heads = found.ranks.shape[:2]
-    ranks = clamped(found)
+    ranks = clamp_ranks(found)
     if not edges.from_head:
         # The root of a sentence is its own head: no head and no offset can say so, in any mode.
         root = (edges.first == edges.head) & (edges.last == edges.head)
         ranks[root] = NEVER
         blind = np.where(root[:, None, None], np.uint8(NEVER), blind)
     backwards = side == "decoder"
-    keywords = facet_of(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
+    keywords = get_facet(language, FACET, Relations).keywords if has_facet(language, FACET) else ()
     hits = keyword_hits(words, keywords, edges, backwards=backwards)
     first, last = _offsets(edges)
     names, of = np.unique(np.array(edges.relation, np.str_), return_inverse=True)

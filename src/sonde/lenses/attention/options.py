@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sonde.base.option_types import Share
 from sonde.base.options import Options, option
 from sonde.capture.requests import RankRules
-from sonde.lenses.engine.lens import LensSettings, Seam
+from sonde.lenses.engine.lens import LensSettings, QuirkHook
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,21 +29,21 @@ class AttentionOptions(Options):
 LENS = "attention"
 
 
-RANKS: Seam[RankRules, []] = Seam(LENS)
+RANKS: QuirkHook[RankRules, []] = QuirkHook(LENS)
 """How words are ranked."""
 
 
-BASELINES: Seam[Bool[np.ndarray, " edge"], [Bool[np.ndarray, " edge"]]] = Seam(LENS)
+BASELINES: QuirkHook[Bool[np.ndarray, " edge"], [Bool[np.ndarray, " edge"]]] = QuirkHook(LENS)
 """Edges that baselines are chosen on; told those that they are scored on."""
 
 
-AVERAGED: Seam[tuple[str, ...], [tuple[str, ...]]] = Seam(LENS)
+AVERAGED: QuirkHook[tuple[str, ...], [tuple[str, ...]]] = QuirkHook(LENS)
 """Relations that the average is over; told those that the paper's plots keep."""
 
 
-def rules_of(settings: LensSettings) -> RankRules:
+def get_rank_rules(settings: LensSettings) -> RankRules:
     """How words are ranked."""
-    return RANKS.as_asked(settings, RankRules(picks=settings.stage > 0))
+    return RANKS.resolve(settings, RankRules(picks=settings.stage > 0))
 
 
 METRICS = ("first_hit", "last_hit", "any_hit")

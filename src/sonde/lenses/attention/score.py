@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from sonde.lenses.attention.head_selection import TOP, Key, Predicted, RelationEdges, cluster_names
+from sonde.lenses.attention.head_selection import TOP, Key, PredictorHits, RelationEdges, cluster_names
 from sonde.lenses.attention.options import METRICS
 from sonde.results import Mean, Score, cells, mean_rows, means, statistic_rows
 from sonde.results.schema import Dimensions
-from sonde.stats.estimate import Statistic, added_up
+from sonde.stats.estimate import Statistic, sum_by_cluster
 
 NEAR = 10
 """Relations are near where the mean offset is below this, else far (section 2)."""
@@ -37,7 +37,7 @@ HEADS = "heads"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class StackPredictions:
     """Everything that was predicted on one side of a model.
 
     Attributes:
@@ -47,8 +47,8 @@ class Side:
     """
 
     relations: Mapping[str, RelationEdges]
-    predicted: Mapping[str, Mapping[str, Predicted]]
-    averaged: Sequence[str]
+    predicted: Mapping[str, Mapping[str, PredictorHits]]
+    averaged_relations: Sequence[str]
     _added: dict[tuple[str, str], pl.DataFrame] = dataclasses.field(default_factory=dict)
 
     def sums(self, predictor: str, over: str = "") -> pl.DataFrame:
@@ -60,7 +60,7 @@ class Side:
         """
         if (predictor, over) not in self._added:
             names = list(self.predicted[predictor])
-            found = [self._summed(name, predictor, over) for name in names]
+            found = [self._sum_hits(name, predictor, over) for name in names]
             parts = (_OWN, _OTHER, _APART) if over else (_OWN,)
             columns = ["edges", *(f"{part} {at}" for part in parts for at in range(len(_PLACES)))]
             self._added[predictor, over] = pl.from_numpy(
@@ -73,22 +73,22 @@ class Side:
             )
         return self._added[predictor, over]
 
-    def _summed(
+    def _sum_hits(
         self, name: str, predictor: str, over: str
     ) -> tuple[Int[np.ndarray, " cluster"], Float[np.ndarray, "cluster value"]]:
         """Of one relation, edges and hits by cluster."""
         relation, mine = self.relations[name], self.predicted[predictor][name]
-        values = [_scored(relation), mine.hits]
+        values = [_scored_rows(relation), mine.hits]
         if over:
             control = self.predicted[over][name]
             # By edge: in an item one predictor may hit as many as the other, and others.
-            values += [control.hits, relation.added(mine.told_apart(control))]
+            values += [control.hits, relation.sum_by_row(mine.compute_disagreement(control))]
         flat = [one.reshape(len(one), -1) for one in values]
-        return added_up(np.concatenate(flat, axis=1), relation.cluster[relation.test])
+        return sum_by_cluster(np.concatenate(flat, axis=1), relation.cluster[relation.test])
 
     def averaged_names(self, predictor: str) -> list[str]:
         """The relations that averages are over, as far as a predictor was fitted to them."""
-        return [name for name in self.averaged if name in self.predicted[predictor]]
+        return [name for name in self.averaged_relations if name in self.predicted[predictor]]
 
 
 _OWN, _OTHER, _APART = "own", "other", "apart"
@@ -105,7 +105,7 @@ def _shares(over: str = "") -> list[Mean]:
             f"{metric}_gain" if over else metric,
             pl.col(f"{_OWN} {at}"),
             per=pl.col("edges"),
-            less=pl.col(f"{_OTHER} {at}") if over else None,
+            baseline=pl.col(f"{_OTHER} {at}") if over else None,
             squares=pl.col(f"{_APART} {at}"),
             fields={"k": k, "compared_to": over or None},
         )
@@ -113,7 +113,7 @@ def _shares(over: str = "") -> list[Mean]:
     ]
 
 
-def by_side(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, RelationEdges]]:
+def group_by_stack(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, RelationEdges]]:
     """Relations of each side."""
     found: dict[str, dict[str, RelationEdges]] = {}
     for (side, name), relation in relations.items():
@@ -121,14 +121,14 @@ def by_side(relations: Mapping[Key, RelationEdges]) -> dict[str, dict[str, Relat
     return found
 
 
-def all_scores(side: Side, predictor: str, template: Score) -> Iterator[Score]:
+def all_scores(side: StackPredictions, predictor: str, template: Score) -> Iterator[Score]:
     """What one kind of predictor hits of each relation, on average and of all edges together."""
     yield from relation_scores(side, predictor, template)
     yield from averages(side, predictor, template)
-    yield from pooled(side, predictor, template)
+    yield from pooled_scores(side, predictor, template)
 
 
-def relation_scores(side: Side, predictor: str, template: Score, over: str = "") -> list[Score]:
+def relation_scores(side: StackPredictions, predictor: str, template: Score, over: str = "") -> list[Score]:
     """Hits of one kind of predictor on each relation, for each metric and k.
 
     Args:
@@ -140,25 +140,25 @@ def relation_scores(side: Side, predictor: str, template: Score, over: str = "")
     found = side.predicted[predictor]
     if not found:
         return []
-    rows = means(side.sums(predictor, over), _shares(over), _of(predictor, template), by="relation")
+    rows = means(side.sums(predictor, over), _shares(over), _with_control(predictor, template), by="relation")
     # Relation by relation; each relation's rows keep their order.
     held: dict[str, list[Score]] = {name: [] for name in found}
     for row in rows:
         name = dict(row.dimensions)["relation"]
         metric, k = METRICS.index(row.metric.removesuffix("_gain")), (row.k or 1) - 1
         chosen = None if over else found[name].name[metric][k] or None
-        place = _place(side.relations[name], int(found[name].head[metric, k]))
+        place = _head_fields(side.relations[name], int(found[name].head[metric, k]))
         held[name].append(dataclasses.replace(row, chosen=chosen, **place))
     return [row for some in held.values() for row in some]
 
 
-def gains(side: Side, over: str, template: Score) -> Iterator[Score]:
+def gains(side: StackPredictions, over: str, template: Score) -> Iterator[Score]:
     """How far the heads are ahead of a control on each relation, and on average."""
     yield from relation_scores(side, HEADS, template, over)
     yield from averages(side, HEADS, template, over=over)
 
 
-def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> Iterator[Score]:
+def averages(side: StackPredictions, predictor: str, template: Score, *, over: str = "") -> Iterator[Score]:
     """Unweighted mean over relations: all that are averaged, the near and the far ones among them.
 
     Args:
@@ -189,7 +189,7 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
         )
         weight, clusters = table[:, -1].sum(axis=1), rows["cluster"].unique().sort().to_numpy()
         about = dataclasses.replace(
-            _of(predictor, template).within(*part), n_relations=len(names), compared_to=over or None
+            _with_control(predictor, template).within(*part), n_relations=len(names), compared_to=over or None
         )
         for at, one in enumerate(_shares(over)):
             own = table[:, [*range(at, len(values), size), -1]].reshape(len(table), -1)
@@ -200,7 +200,7 @@ def averages(side: Side, predictor: str, template: Score, *, over: str = "") -> 
             )
 
 
-def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
+def pooled_scores(side: StackPredictions, predictor: str, template: Score) -> Iterator[Score]:
     """Share of all edges of the averaged relations that are hit, each edge with equal weight.
 
     Of the heads also how far they are ahead of each control.
@@ -208,7 +208,7 @@ def pooled(side: Side, predictor: str, template: Score) -> Iterator[Score]:
     names = side.averaged_names(predictor)
     if not names:
         return
-    about = dataclasses.replace(_of(predictor, template).within(EDGES), n_relations=len(names))
+    about = dataclasses.replace(_with_control(predictor, template).within(EDGES), n_relations=len(names))
     controls = [other for other in side.predicted if predictor == HEADS and other != HEADS]
     for over in ("", *controls):
         rows = side.sums(predictor, over).filter(pl.col("relation").is_in(names))
@@ -242,7 +242,7 @@ def offset_scores(relations: Mapping[str, RelationEdges], template: Score) -> It
             )
 
 
-def head_map(side: Side, template: Score) -> Iterator[Score]:
+def head_map(side: StackPredictions, template: Score) -> Iterator[Score]:
     """Each head with the relation that it follows best on validation, and how often it does so on test."""
     names = list(side.predicted[HEADS])
     if not names:
@@ -259,13 +259,13 @@ def head_map(side: Side, template: Score) -> Iterator[Score]:
             metric="first_hit",
             k=1,
             value=float(scored[place, head]),
-            n=int(_scored(relation).sum()),
+            n=int(_scored_rows(relation).sum()),
             n_clusters=len(np.unique(relation.cluster[relation.test])),
-            **_place(relation, head),
+            **_head_fields(relation, head),
         )
 
 
-def head_relations(side: Side, template: Score) -> Iterator[Score]:
+def head_relations(side: StackPredictions, template: Score) -> Iterator[Score]:
     """Of every head and relation the share of test edges found at once, by which nothing is chosen."""
     for name in side.predicted[HEADS]:
         relation = side.relations[name]
@@ -274,11 +274,11 @@ def head_relations(side: Side, template: Score) -> Iterator[Score]:
             template.within((BY_HEAD, name)),
             metric="first_hit",
             k=1,
-            n=int(_scored(relation).sum()),
+            n=int(_scored_rows(relation).sum()),
             n_clusters=len(np.unique(relation.cluster[relation.test])),
         )
         for head, share in enumerate(shares.tolist()):
-            yield dataclasses.replace(about, value=share, **_place(relation, head))
+            yield dataclasses.replace(about, value=share, **_head_fields(relation, head))
 
 
 def _of_heads(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric k head"]:
@@ -287,15 +287,15 @@ def _of_heads(relation: RelationEdges, split: int) -> Float[np.ndarray, "metric 
         return relation.hits[split] / np.float64(edges)
 
 
-def _scored(relation: RelationEdges) -> Int[np.ndarray, " row"]:
+def _scored_rows(relation: RelationEdges) -> Int[np.ndarray, " row"]:
     return relation.edges[relation.test]
 
 
-def _place(relation: RelationEdges, head: int) -> dict[str, int]:
+def _head_fields(relation: RelationEdges, head: int) -> dict[str, int]:
     return {"layer": head // relation.heads, "head": head % relation.heads} if head >= 0 else {}
 
 
-def _of(predictor: str, template: Score) -> Score:
+def _with_control(predictor: str, template: Score) -> Score:
     return dataclasses.replace(template, control=None if predictor == HEADS else predictor)
 
 

@@ -15,12 +15,18 @@ import polars as pl
 from sonde.base.options import Option
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
-from sonde.lenses.causal.interventions import ROWS_SCHEMA, Fits, Rows, read_fits, split_items
+from sonde.lenses.causal.interventions import (
+    ROWS_SCHEMA,
+    FittedInterventions,
+    RowBuilder,
+    read_fits,
+    split_items,
+)
 from sonde.lenses.causal.method import LAST_STAGES, METHODS_BY_NAME, CausalMethod, LaterStage
 from sonde.lenses.causal.options import LENS, CausalOptions, read_options
-from sonde.lenses.engine.lens import Captured, LensDefaults, LensSettings, Scoring
+from sonde.lenses.engine.lens import CapturedItem, LensDefaults, LensSettings, ScoringContext
 from sonde.models import Capabilities
-from sonde.results.pairing import Compared
+from sonde.results.pairing import ComparableMetric
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")
@@ -29,22 +35,22 @@ TASKS = ("idn", "block_depth", "cpx", "syntax_relations")
 """Two properties of tokens, one of functions, and the relations whose heads are ablated."""
 
 
-class Causal(LensDefaults):
+class CausalLens(LensDefaults):
     """The lens of interventions."""
 
     name = LENS
     version = "5"
     typed_options = CausalOptions
     tasks = TASKS
-    takes = frozenset({"item", "span", "relation"})
-    read_again = 2**31 - 1
+    targets = frozenset({"item", "span", "relation"})
+    max_later_inputs = 2**31 - 1
     # Of a series: a change that costs more is not a better one.
-    compared = (
-        Compared(metric="bits", method="erase", without=("construct",)),
-        Compared(metric="bits", method="ablate", without=("construct",)),
+    comparable_metrics = (
+        ComparableMetric(metric="bits", method="erase", without=("construct",)),
+        ComparableMetric(metric="bits", method="ablate", without=("construct",)),
     )
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Models that cannot be asked for a subword are refused."""
         if capabilities.kind in ("decoder", "encoder", "encoder-decoder") and not capabilities.lacks:
             return None
@@ -54,12 +60,12 @@ class Causal(LensDefaults):
             "sonde/mini-decoder"
         )
 
-    def about_inputs(
+    def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
         """What is planned: how many functions are read, how often, and with what changed."""
         options = read_options(settings)
-        parts = [method.planned(labels, settings) for method in _methods(settings)]
+        parts = [method.describe_plan(labels, settings) for method in _methods(settings)]
         said = "; ".join(filter(None, parts))
         measured = min(options.items, len(inputs))
         return (
@@ -67,23 +73,23 @@ class Causal(LensDefaults):
             f"change: {said}"
         )
 
-    def passes(
+    def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """What each method reads, first of functions as they are, then with its changes."""
         methods = _methods(settings)
         if not settings.stage:
-            return tuple(one for method in methods for one in method.first_passes(prepared, labels, settings))
+            return tuple(one for method in methods for one in method.fit_requests(prepared, labels, settings))
         fits = read_fits(settings)
         return tuple(
             one
-            for method in _later(settings)
-            for one in method.second_passes(fits, prepared, labels, settings)
+            for method in _later_stages(settings)
+            for one in method.effect_requests(fits, prepared, labels, settings)
         )
 
     def observe(
         self,
-        observed: Sequence[Captured],
+        observed: Sequence[CapturedItem],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -91,32 +97,34 @@ class Causal(LensDefaults):
         """States in the first stage; effects, and states behind changes, in later ones. See docs/files.md."""
         if not observed:
             return pl.DataFrame(schema=dict(ROWS_SCHEMA))
-        rows = Rows()
+        rows = RowBuilder()
         if settings.stage:
-            for method in _later(settings):
-                method.second_rows(read_fits(settings), observed, labels, settings, rows)
+            for method in _later_stages(settings):
+                method.add_effect_rows(read_fits(settings), observed, labels, settings, rows)
         else:
             for method in _methods(settings):
-                method.first_rows(observed, labels, settings, rows)
+                method.add_fit_rows(observed, labels, settings, rows)
         return rows.frame()
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """In the first stage what is fitted is handed on; in later ones every effect with its controls."""
         if scoring.settings.stage:
             fits = read_fits(scoring.settings)
-            return [score for method in _later(scoring.settings) for score in method.score(fits, scoring)]
+            return [
+                score for method in _later_stages(scoring.settings) for score in method.score(fits, scoring)
+            ]
         splits, measured = split_items(scoring)
         held = tuple(fit for method in _methods(scoring.settings) for fit in method.fit(scoring, splits))
-        scoring.handed.append(Fits(held, splits, measured).frame())
+        scoring.stage_result.append(FittedInterventions(held, splits, measured).frame())
         return []
 
-    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+    def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """A second stage reads with what the first one fitted, a third where a property is to be tested."""
         if not settings.stage:
             return {}
-        from sonde.lenses.causal.erase import layers_tested
+        from sonde.lenses.causal.erase import select_test_layers
 
-        return {} if settings.stage == 1 and layers_tested(scores) else None
+        return {} if settings.stage == 1 and select_test_layers(scores) else None
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """What the model uses, and what it merely holds."""
@@ -129,11 +137,11 @@ def _methods(settings: LensSettings) -> list[CausalMethod]:
     return [METHODS_BY_NAME[name] for name in read_options(settings).methods]
 
 
-def _later(settings: LensSettings) -> list[LaterStage]:
+def _later_stages(settings: LensSettings) -> list[LaterStage]:
     """What asks in a stage after the first."""
     if settings.stage == 1:
         return [*_methods(settings)]
     return [LAST_STAGES[name] for name in read_options(settings).methods if name in LAST_STAGES]
 
 
-lens = Causal()
+lens = CausalLens()

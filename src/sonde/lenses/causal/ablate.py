@@ -34,17 +34,22 @@ from sonde.lenses.causal.effects import (
     SURPRISAL,
     EffectMetrics,
     add_effects,
-    asked_of,
-    asking,
-    controls_of,
-    draws_of,
-    effects_of,
-    excess_of,
+    compute_effects,
+    effect_means,
+    excess_over_control,
+    list_controls,
+    list_draws,
+    surprisal_requests,
 )
-from sonde.lenses.causal.interventions import Fits, FittedChange, Rows, states_of
+from sonde.lenses.causal.interventions import (
+    FittedIntervention,
+    FittedInterventions,
+    RowBuilder,
+    unpack_states,
+)
 from sonde.lenses.causal.options import read_options
-from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
-from sonde.lenses.engine.observations import subwords_of
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
+from sonde.lenses.engine.observations import find_overlapping_subwords
 from sonde.results import left_out, mean_differences, means
 from sonde.results.scores import Score
 
@@ -80,7 +85,7 @@ _GENERIC = "children:"
 """Relations of every node with what is in it: no head is looked for that follows them."""
 
 
-def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """How many relations' heads are ablated, and what each is held against."""
     if TASK not in labels:
         return ""
@@ -90,7 +95,7 @@ def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     )
 
 
-def edges_of(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
+def collect_edges(labels: Mapping[str, pl.DataFrame]) -> dict[str, list[tuple[str, int, int]]]:
     """For each function its edges: the relation, and where head and dependent begin."""
     found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
     if TASK in labels:
@@ -104,12 +109,14 @@ def _tokens(one: Prepared) -> list[tuple[int, int]]:
     return list(zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True))
 
 
-def lookups_of(one: Prepared, edges: Sequence[tuple[str, int, int]]) -> tuple[WordLookups, list[str]] | None:
+def build_lookups(
+    one: Prepared, edges: Sequence[tuple[str, int, int]]
+) -> tuple[WordLookups, list[str]] | None:
     """The code tokens of a function, and its edges between them that have two ends."""
     tokens = _tokens(one)
     if not tokens or not edges:
         return None
-    first, stop = subwords_of(tokens, one.alignment.subwords)
+    first, stop = find_overlapping_subwords(tokens, one.alignment.subwords)
     ends = one.tokens.end
     known: list[tuple[str, int, int]] = []
     for label, start, other in edges:
@@ -136,43 +143,48 @@ def _kind(one: Prepared, at: int) -> str:
     return one.alignment.kind[at] or LAYOUT
 
 
-def _read_at(one: Prepared) -> list[int]:
+def _select_read_positions(one: Prepared) -> list[int]:
     """Subwords of a function at which heads are read."""
     size, item = len(one.alignment.subwords), one.item.item_id
     return sorted(sorted(range(size), key=lambda at: unit_hash("head", item, at))[:PLACES])
 
 
-def first_passes(
+def fit_requests(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
     """Attention along the edges of relations, and what heads give at some subwords."""
     if TASK not in labels:
         return []
-    edges = edges_of(labels)
-    asked = {one.item.item_id: lookups_of(one, edges.get(one.item.item_id, ())) for one in prepared}
+    edges = collect_edges(labels)
+    asked = {one.item.item_id: build_lookups(one, edges.get(one.item.item_id, ())) for one in prepared}
     lookups = {item: held[0] for item, held in asked.items() if held is not None}
-    spans = {one.item.item_id: tuple((at, at + 1) for at in _read_at(one)) for one in prepared}
+    spans = {one.item.item_id: tuple((at, at + 1) for at in _select_read_positions(one)) for one in prepared}
     return [Pass(Plain(), (WordAttention(lookups), HeadOutputs(spans)))]
 
 
-def first_rows(
-    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], settings: LensSettings, rows: Rows
+def add_fit_rows(
+    observed: Sequence[CapturedItem],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
+    rows: RowBuilder,
 ) -> None:
     """Add how often each head hits each relation, and what heads give."""
     if TASK not in labels:
         return
-    edges = edges_of(labels)
+    edges = collect_edges(labels)
     for one in observed:
         item = one.prepared.item.item_id
         capture = next((held for held in one.captures if held.heads is not None), None)
         if capture is None or capture.heads is None:
             continue
-        for at, given in zip(_read_at(one.prepared), capture.heads.transpose(1, 0, 2, 3), strict=True):
+        for at, given in zip(
+            _select_read_positions(one.prepared), capture.heads.transpose(1, 0, 2, 3), strict=True
+        ):
             rows.add_states(
                 given.reshape(len(given), -1), item_id=item, what="head", kind=_kind(one.prepared, at),
                 start=at, end=at + 1, n=given.shape[1],
             )  # fmt: skip
-        asked = lookups_of(one.prepared, edges.get(item, ()))
+        asked = build_lookups(one.prepared, edges.get(item, ()))
         words = capture.words.get("encoder") or capture.words.get("decoder")
         if asked is None or words is None:
             continue
@@ -185,7 +197,7 @@ def first_rows(
             )
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
+def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
     """The best head of each relation, other heads like it, and what is put in their place."""
     settings, draws = scoring.settings, read_options(scoring.settings).draws
     apart = pl.Series([item for item, side in splits.items() if side != "test"], dtype=pl.String).implode()
@@ -198,10 +210,10 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     places = given.select("item_id", "start").iter_rows()
     given = given[np.argsort([unit_hash("kept", item, at) for item, at in places])]
     count = int(given["n"][0])
-    states = states_of(given)
+    states = unpack_states(given)
     outputs = states.reshape(*states.shape[:2], count, -1)
     norms = np.linalg.norm(outputs, axis=3).mean(1)
-    chosen = _chosen(edges)
+    chosen = _select_heads(edges)
     kinds = given["kind"].to_list()
     for relation, (layer, head) in chosen.items():
         yield _fit(relation, HEADS, layer, (head,), outputs, kinds)
@@ -230,7 +242,7 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
             yield _fit(ALL, f"{RANDOM} {number}", layer, drawn, outputs, kinds, together=True)
 
 
-def _chosen(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
+def _select_heads(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
     """For the relations with the most edges, the head that hits the most of them."""
     sizes = (
         edges.group_by("subject", maintain_order=True).agg(pl.col("n").sum()).filter(pl.col("n") >= FEWEST)
@@ -238,7 +250,7 @@ def _chosen(edges: pl.DataFrame) -> dict[str, tuple[int, int]]:
     most = sizes.sort(["n", "subject"], descending=[True, False])["subject"].to_list()[:RELATIONS]
     found: dict[str, tuple[int, int]] = {}
     for relation in most:
-        hits = states_of(edges.filter(pl.col("subject") == relation)).sum(1)
+        hits = unpack_states(edges.filter(pl.col("subject") == relation)).sum(1)
         layer, head = np.unravel_index(int(hits.argmax()), hits.shape)
         found[relation] = int(layer), int(head)
     return found
@@ -253,7 +265,7 @@ def _fit(
     kinds: Sequence[str],
     *,
     together: bool = False,
-) -> FittedChange:
+) -> FittedIntervention:
     """Heads with what may be put in their place: some vectors of each kind of place, and the mean."""
     given = outputs[layer][:, list(heads)].reshape(len(kinds), -1)
     taken: Counter[str] = Counter()
@@ -264,7 +276,9 @@ def _fit(
             kept.append(at)
     values = np.concatenate([given[kept], given.mean(0, keepdims=True)])
     marks = (*(kinds[at] for at in kept), MEAN)
-    return FittedChange(NAME, relation, kind, layer, heads, values=values, marks=marks, together=together)
+    return FittedIntervention(
+        NAME, relation, kind, layer, heads, values=values, marks=marks, together=together
+    )
 
 
 def _index(one: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:
@@ -279,32 +293,35 @@ def _index(one: Prepared, marks: Sequence[str]) -> Int[np.ndarray, " subword"]:
     return found
 
 
-def second_passes(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+def effect_requests(
+    fits: FittedInterventions,
+    prepared: Sequence[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
 ) -> list[Pass]:
     """Surprisal of the measured functions with each set of heads replaced."""
     measured = [one for one in prepared if one.item.item_id in fits.measured]
     index: dict[tuple[str, ...], dict[str, Int[np.ndarray, " subword"]]] = {}
     changes: defaultdict[str, list[Change]] = defaultdict(list)
-    for one in fits.of(NAME):
+    for one in fits.for_method(NAME):
         if one.marks not in index:
             index[one.marks] = {held.item.item_id: _index(held, one.marks) for held in measured}
         assert one.values is not None
         put = Put(one.values.astype(np.float32), index[one.marks])
         changes[one.name].append(Change(one.layer, put, "heads", one.heads))
-    return asking(prepared, {name: tuple(held) for name, held in changes.items()}, fits.measured)
+    return surprisal_requests(prepared, {name: tuple(held) for name, held in changes.items()}, fits.measured)
 
 
-def second_rows(
-    fits: Fits,
-    observed: Sequence[Captured],
+def add_effect_rows(
+    fits: FittedInterventions,
+    observed: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
-    rows: Rows,
+    rows: RowBuilder,
 ) -> None:
     """Add what changed at the dependents of each relation, and elsewhere."""
-    edges = edges_of(labels)
-    once = list({one.name: one for one in fits.of(NAME)}.values())
+    edges = collect_edges(labels)
+    once = list({one.name: one for one in fits.for_method(NAME)}.values())
     relations = list(dict.fromkeys(one.subject for one in once if not one.together))
     for one in observed:
         item = one.prepared.item.item_id
@@ -331,7 +348,7 @@ def _dependents(
     found: dict[str, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
     if not tokens:
         return found
-    first, stop = subwords_of(tokens, one.alignment.subwords)
+    first, stop = find_overlapping_subwords(tokens, one.alignment.subwords)
     for label, _, start in edges:
         at = int(np.searchsorted(one.tokens.end, start, side="right"))
         if at < len(tokens):
@@ -340,7 +357,7 @@ def _dependents(
     return found
 
 
-def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of every relation; see `sonde.lenses.causal.ablate`."""
     return score_ablations(fits, scoring)
 
@@ -349,17 +366,17 @@ FEWEST_DEPENDENTS = 30
 """Subwords of dependents below which nothing is said of a relation."""
 
 
-def score_ablations(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score_ablations(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of every relation, on test alone: validation took part in choosing heads."""
     template = dataclasses.replace(scoring.template, task=TASK, split="test", method=NAME)
     if TASK not in scoring.labels:
         return
-    heads = {one.subject: one for one in fits.of(NAME) if one.kind == HEADS}
+    heads = {one.subject: one for one in fits.for_method(NAME) if one.kind == HEADS}
     if not heads:
         yield left_out(template, "no relation has enough edges that a head could be chosen for it")
         return
     for of in (SURPRISAL, ANSWERS):
-        effects = effects_of(scoring, NAME, fits.splits, of).filter(pl.col("split") == "test")
+        effects = compute_effects(scoring, NAME, fits.splits, of).filter(pl.col("split") == "test")
         for relation, chosen in heads.items():
             rows = effects.filter(pl.col("subject") == relation)
             if not rows.is_empty():
@@ -367,30 +384,30 @@ def score_ablations(fits: Fits, scoring: Scoring) -> Iterator[Score]:
 
 
 def _of_relation(
-    rows: pl.DataFrame, relation: str, chosen: FittedChange, template: Score, of: EffectMetrics
+    rows: pl.DataFrame, relation: str, chosen: FittedIntervention, template: Score, of: EffectMetrics
 ) -> Iterator[Score]:
     counted = pl.col("n")
     if chosen.together:
         # The groups of dependents overlap; what is no dependent of "all of them" is everything.
         whole = rows.filter(pl.col("group") == ELSEWHERE)
         yield from means(
-            whole, asked_of(whole, HEADS, of), template, minimum=FEWEST_DEPENDENTS, counted=counted
+            whole, effect_means(whole, HEADS, of), template, minimum=FEWEST_DEPENDENTS, size=counted
         )
         return
     (head,) = chosen.heads
     own = dataclasses.replace(template, layer=chosen.layer, head=head)
     # The others of a layer are what they are, and no draws: only sets of heads are drawn at random.
-    rows = rows.drop(draws_of(rows, RANDOM))
+    rows = rows.drop(list_draws(rows, RANDOM))
     where = pl.when(pl.col("group") == relation).then(pl.lit("here")).otherwise(pl.lit(ELSEWHERE))
     mine = rows.filter(pl.col("group").is_in([relation, ELSEWHERE])).with_columns(where=where)
-    asked = asked_of(rows, HEADS, of)
-    yield from means(mine, asked, own, by="where", minimum=FEWEST_DEPENDENTS, counted=counted)
+    asked = effect_means(rows, HEADS, of)
+    yield from means(mine, asked, own, by="where", minimum=FEWEST_DEPENDENTS, size=counted)
     if of is not SURPRISAL:
         return
     others = rows.filter(~pl.col("group").is_in([relation, ELSEWHERE]))
     yield from means(
-        others, asked[:1], own, by={"at": pl.col("group")}, minimum=FEWEST_DEPENDENTS, counted=counted
+        others, asked[:1], own, by={"at": pl.col("group")}, minimum=FEWEST_DEPENDENTS, size=counted
     )
-    if RANDOM in controls_of(rows, HEADS) and mine["where"].n_unique() == 2:
-        apart = [excess_of(rows, HEADS, RANDOM, APART)]
+    if RANDOM in list_controls(rows, HEADS) and mine["where"].n_unique() == 2:
+        apart = [excess_over_control(rows, HEADS, RANDOM, APART)]
         yield from mean_differences(mine, apart, own, ("where", "here", ELSEWHERE))

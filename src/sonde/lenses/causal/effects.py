@@ -14,9 +14,9 @@ from sonde.base.fingerprint import unit_hash
 from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, ItemCapture, Masked, Pass, Plain, Prepared, Request, TokenScores
 from sonde.languages import LANGUAGES
-from sonde.lenses.causal.interventions import CONTROL, FittedChange, Rows
-from sonde.lenses.engine.lens import Scoring
-from sonde.lenses.engine.observations import subwords_of
+from sonde.lenses.causal.interventions import CONTROL, FittedIntervention, RowBuilder
+from sonde.lenses.engine.lens import ScoringContext
+from sonde.lenses.engine.observations import find_overlapping_subwords
 from sonde.results import Mean, Score, means
 from sonde.results.schema import SELECTION
 
@@ -62,8 +62,8 @@ ANSWERS = EffectMetrics("top1_lost", "top1_excess", "right_after", "right_before
 _KEYS = ("subject", "layer", "item_id", "cluster", "split", "group", "n", "before")
 
 
-def effects_of(
-    scoring: Scoring, method: str, splits: Mapping[str, str], of: EffectMetrics = SURPRISAL
+def compute_effects(
+    scoring: ScoringContext, method: str, splits: Mapping[str, str], of: EffectMetrics = SURPRISAL
 ) -> pl.DataFrame:
     """What each change did to each function and group of subwords.
 
@@ -96,24 +96,24 @@ def effects_of(
     return kinds.pivot("kind", index=list(_KEYS), values="delta").sort(_KEYS)
 
 
-def controls_of(effects: pl.DataFrame, own: str) -> list[str]:
+def list_controls(effects: pl.DataFrame, own: str) -> list[str]:
     """The controls that a subject's changes have beside them."""
-    held = [name for name in effects.columns if name not in (*_KEYS, own) and not _draw_of(name)]
+    held = [name for name in effects.columns if name not in (*_KEYS, own) and not _parse_draw(name)]
     return [name for name in held if effects[name].is_not_null().any()]
 
 
-def draws_of(effects: pl.DataFrame, control: str) -> list[str]:
+def list_draws(effects: pl.DataFrame, control: str) -> list[str]:
     """The columns of a control's draws that a subject's changes have beside them."""
-    held = [name for name in effects.columns if _draw_of(name) == control]
+    held = [name for name in effects.columns if _parse_draw(name) == control]
     return [name for name in held if effects[name].is_not_null().any()]
 
 
-def _draw_of(column: str) -> str:
+def _parse_draw(column: str) -> str:
     """Of which control a column is a draw; empty for others."""
     return column.partition(" ")[0] if column.rpartition(" ")[2].isdigit() else ""
 
 
-def change(
+def mean_change(
     metric: str, value: pl.Expr, control: str | None, draws: Sequence[pl.Expr] = (), factor: float = 1.0
 ) -> Mean:
     """A mean over subwords."""
@@ -121,15 +121,15 @@ def change(
     return Mean(metric, value, "real", per=pl.col("n"), draws=draws, factor=factor, fields=fields)
 
 
-def excess_of(
+def excess_over_control(
     effects: pl.DataFrame, own: str, control: str, metric: str = EXCESS, of: EffectMetrics = SURPRISAL
 ) -> Mean:
     """By how much an effect exceeds that of a control, whose draws are others with every seed."""
-    draws = [pl.col(own) - pl.col(name) for name in draws_of(effects, control)]
-    return change(metric, pl.col(own) - pl.col(control), control, draws, of.factor)
+    draws = [pl.col(own) - pl.col(name) for name in list_draws(effects, control)]
+    return mean_change(metric, pl.col(own) - pl.col(control), control, draws, of.factor)
 
 
-def asked_of(
+def effect_means(
     effects: pl.DataFrame, own: str, of: EffectMetrics = SURPRISAL, among: Sequence[str] | None = None
 ) -> list[Mean]:
     """The effect, those of the controls, and by how much it exceeds each of them.
@@ -140,32 +140,32 @@ def asked_of(
         of: What of the answers is meant.
         among: Its controls; None takes every other kind.
     """
-    held = controls_of(effects, own)
+    held = list_controls(effects, own)
     controls = held if among is None else [name for name in among if name in held]
-    drawn = {name: [pl.col(one) for one in draws_of(effects, name)] for name in controls}
+    drawn = {name: [pl.col(one) for one in list_draws(effects, name)] for name in controls}
     return [
-        change(of.own, pl.col(own), None, factor=of.factor),
-        *(change(of.own, pl.col(name), name, drawn[name], of.factor) for name in controls),
-        *(excess_of(effects, own, name, of.excess, of) for name in controls),
+        mean_change(of.own, pl.col(own), None, factor=of.factor),
+        *(mean_change(of.own, pl.col(name), name, drawn[name], of.factor) for name in controls),
+        *(excess_over_control(effects, own, name, of.excess, of) for name in controls),
     ]
 
 
-def unchanged(effects: pl.DataFrame, template: Score) -> list[Score]:
+def baseline_scores(effects: pl.DataFrame, template: Score) -> list[Score]:
     """Surprisal of a subject's subwords with nothing changed, of each split."""
     # Every layer was changed in the same functions, which are the same before.
     once = effects.filter(pl.col("layer") == pl.col("layer").min())
-    asked = [change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
+    asked = [mean_change(BEFORE, pl.col("before"), None, factor=SURPRISAL.factor)]
     return list(means(once, asked, template, columns=("split",)))
 
 
-def by_layer(
+def layer_scores(
     effects: pl.DataFrame, own: str, template: Score, of: EffectMetrics = SURPRISAL, among: Sequence[str] = ()
 ) -> list[Score]:
     """Every number of one subject by layer, on validation and on test."""
-    return list(means(effects, asked_of(effects, own, of, among), template, columns=("split", "layer")))
+    return list(means(effects, effect_means(effects, own, of, among), template, columns=("split", "layer")))
 
 
-def chosen_layer(scores: Sequence[Score], noticeable: float) -> int | None:
+def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
     """The layer that speaks for a property, chosen on validation.
 
     Where a change exceeds the dearest of its controls by what is noticeable, it is the layer at which it does
@@ -188,7 +188,7 @@ def chosen_layer(scores: Sequence[Score], noticeable: float) -> int | None:
     return max(noticed or cost, key=lambda layer: (noticed or cost)[layer])
 
 
-def at_best(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:
+def best_layer_scores(scores: Sequence[Score], layer: int | None) -> Iterator[Score]:
     """The numbers of the chosen layer on test, said to be of it."""
     for score in scores:
         if score.split == "test" and score.layer == layer:
@@ -217,7 +217,7 @@ def hidden_tokens(one: Prepared) -> list[tuple[int, ...]]:
     places = list(zip(tokens.start.tolist(), tokens.end.tolist(), strict=True))
     if not places:
         return []
-    first, stop = subwords_of(places, one.alignment.subwords)
+    first, stop = find_overlapping_subwords(places, one.alignment.subwords)
     order = sorted(range(len(places)), key=lambda at: unit_hash("hidden", one.item.item_id, at))
     found: list[tuple[int, ...]] = []
     taken: set[int] = set()
@@ -229,7 +229,7 @@ def hidden_tokens(one: Prepared) -> list[tuple[int, ...]]:
     return found[: max(1, round(HIDDEN * len(places)))]
 
 
-def asking(
+def surprisal_requests(
     prepared: Sequence[Prepared],
     changes: Mapping[str, tuple[Change, ...]],
     items: frozenset[str],
@@ -257,7 +257,7 @@ def asking(
     return found
 
 
-def scores_of(
+def merge_scores(
     captures: Sequence[ItemCapture], subwords: int
 ) -> tuple[Float[np.ndarray, " subword"], Bool[np.ndarray, " subword"]]:
     """What the captures say of each subword that one of them has scored.
@@ -273,7 +273,7 @@ def scores_of(
     return nats, right
 
 
-def constructs_of(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
+def assign_constructs(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]]:
     """What each subword belongs to: keywords are by themselves, others by the innermost construct around.
 
     Returns:
@@ -306,9 +306,9 @@ def constructs_of(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subword"]
 
 
 def add_effects(
-    rows: Rows,
+    rows: RowBuilder,
     item: str,
-    fits: Sequence[FittedChange],
+    fits: Sequence[FittedIntervention],
     captures: Mapping[str, Sequence[ItemCapture]],
     groups: tuple[Sequence[str], Sequence[Int[np.ndarray, " subword"]]],
 ) -> None:
@@ -323,11 +323,11 @@ def add_effects(
     """
     names, arrays = groups
     size = len(arrays[0]) if arrays else 0
-    before, hit = scores_of(captures.get("", ()), size)
+    before, hit = merge_scores(captures.get("", ()), size)
     for one in fits:
         if one.name not in captures:
             continue
-        after, hits = scores_of(captures[one.name], size)
+        after, hits = merge_scores(captures[one.name], size)
         for group in arrays:
             told = np.isfinite(before) & np.isfinite(after) & (group >= 0)
             count = np.bincount(group[told], minlength=len(names))

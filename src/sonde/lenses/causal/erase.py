@@ -28,13 +28,13 @@ from sonde.lenses.causal.effects import (
     ANSWERS,
     SURPRISAL,
     add_effects,
-    asking,
-    at_best,
-    by_layer,
-    chosen_layer,
-    constructs_of,
-    effects_of,
-    unchanged,
+    assign_constructs,
+    baseline_scores,
+    best_layer_scores,
+    compute_effects,
+    layer_scores,
+    select_layer,
+    surprisal_requests,
 )
 from sonde.lenses.causal.erase_maps import (
     CONTROL_TASK,
@@ -44,41 +44,47 @@ from sonde.lenses.causal.erase_maps import (
     SCREENING_DRAWS,
     SUBSPACE_DRAWS,
     controls,
-    drawn,
-    screening,
+    fit_screening_maps,
+    fit_selected_maps,
 )
-from sonde.lenses.causal.interventions import Fits, FittedChange, Rows, split_items, states_of
+from sonde.lenses.causal.interventions import (
+    FittedIntervention,
+    FittedInterventions,
+    RowBuilder,
+    split_items,
+    unpack_states,
+)
 from sonde.lenses.causal.properties import (
     SAMPLED,
     Place,
     PropertyExamples,
-    examples_of,
-    is_whole,
-    numbered,
-    sampled,
-    subjects,
-    tokens_of,
-    why_not_fitted,
+    collect_labelled_tokens,
+    erased_properties,
+    is_function_property,
+    join_states,
+    number_classes,
+    sample_spans,
+    unfitted_reason,
 )
-from sonde.lenses.causal.verdicts import NOTICEABLE, surely_above
-from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
-from sonde.lenses.engine.observations import subwords_of
+from sonde.lenses.causal.verdicts import NOTICEABLE, is_surely_positive
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
+from sonde.lenses.engine.observations import find_overlapping_subwords
 from sonde.results import left_out, mean_rows, trained_rows
 from sonde.results.schema import SELECTION
 from sonde.results.scores import Score
-from sonde.stats.verdict import ENOUGH_SEEDS
-from sonde.training.probes.controls import control_labels
-from sonde.training.probes.splits import Parts, grouped_folds
+from sonde.stats.verdict import MIN_SEEDS
+from sonde.training.probes.controls import sample_control_labels
+from sonde.training.probes.splits import Splits, make_grouped_folds
 
 PLACES = 64
 """Subwords of a function, and property, whose states say how wide directions are where it is erased."""
 
 
-def spans_of(prepared: Prepared, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
+def find_subword_spans(prepared: Prepared, places: Sequence[Place]) -> dict[Place, tuple[int, int]]:
     """The subwords of some places, those excepted that have none."""
     if not places:
         return {}
-    first, stop = subwords_of(places, prepared.alignment.subwords)
+    first, stop = find_overlapping_subwords(places, prepared.alignment.subwords)
     held = zip(places, first.tolist(), stop.tolist(), strict=True)
     return {place: (begin, end) for place, begin, end in held if end > begin}
 
@@ -89,18 +95,18 @@ def _subwords(prepared: Prepared) -> list[int]:
     return sorted(sorted(range(size), key=lambda at: unit_hash("subword", item, at))[:SAMPLED])
 
 
-def looked_at(
+def select_tokens(
     prepared: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]
 ) -> dict[Place, tuple[int, int]]:
     """The tokens of a function whose states are looked at, with their subwords."""
     item = prepared.item.item_id
-    places = {place for held in tokens.values() for place in sampled(item, held.get(item, ()))}
-    return spans_of(prepared, sorted(places))
+    places = {place for held in tokens.values() for place in sample_spans(item, held.get(item, ()))}
+    return find_subword_spans(prepared, sorted(places))
 
 
-def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """How many properties are erased, and what each is held against."""
-    count = len(subjects(labels))
+    count = len(erased_properties(labels))
     if not count:
         return ""
     return (
@@ -110,41 +116,44 @@ def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     )
 
 
-def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of every property by layer; see `sonde.lenses.causal.erase`."""
     return score_erasures(fits, scoring)
 
 
-def first_passes(
+def fit_requests(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
     """States of every layer: of functions, of their tokens and of some of their subwords."""
-    tokens = tokens_of(labels)
+    tokens = collect_labelled_tokens(labels)
     spans = {one.item.item_id: tuple(_first_spans(one, tokens)) for one in prepared}
     return [Pass(Plain(), (HiddenStates(pooling=("mean", "spans"), spans=spans),))]
 
 
 def _first_spans(prepared: Prepared, tokens: Mapping[str, Mapping[str, tuple[Place, ...]]]) -> list[Place]:
-    spans = looked_at(prepared, tokens).values()
+    spans = select_tokens(prepared, tokens).values()
     parts = [(at, at + 1) for span in spans for at in range(*span)]
     single = [(at, at + 1) for at in _subwords(prepared)]
     return list(dict.fromkeys((*spans, *parts, *single)))
 
 
-def first_rows(
-    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], settings: LensSettings, rows: Rows
+def add_fit_rows(
+    observed: Sequence[CapturedItem],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
+    rows: RowBuilder,
 ) -> None:
     """Add the rows of these states."""
-    tokens = tokens_of(labels)
+    tokens = collect_labelled_tokens(labels)
     for one in observed:
         _add_plain(rows, one, tokens, {})
 
 
 def _add_plain(
-    rows: Rows,
-    one: Captured,
+    rows: RowBuilder,
+    one: CapturedItem,
     tokens: Mapping[str, Mapping[str, tuple[Place, ...]]],
-    places: Mapping[str, AppliedPlaces],
+    places: Mapping[str, AppliedPositions],
 ) -> None:
     """Add states with nothing changed: of a function, its tokens, some subwords, and where it is erased."""
     item, size = one.prepared.item.item_id, len(one.prepared.alignment.subwords)
@@ -152,10 +161,10 @@ def _add_plain(
     if capture is None:
         return
     # What is asked of one input in several passes is answered at once.
-    spans = dict.fromkeys((*_first_spans(one.prepared, tokens), *_spans_of_places(places)))
+    spans = dict.fromkeys((*_first_spans(one.prepared, tokens), *_to_spans(places)))
     states = dict(zip(spans, capture.states["spans"].transpose(1, 0, 2), strict=True))
     rows.add_states(capture.states["mean"], item_id=item, what="mean", first=0)
-    for (start, end), span in looked_at(one.prepared, tokens).items():
+    for (start, end), span in select_tokens(one.prepared, tokens).items():
         about = {"item_id": item, "start": start, "end": end, "first": 0}
         rows.add_states(states[span], what="token", **about)
         for at in range(*span) if span[1] - span[0] > 1 else ():
@@ -168,142 +177,153 @@ def _add_plain(
         )
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
+def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
     """The maps of every property and layer, from the training split alone, and a few draws of controls."""
-    return screening(scoring, splits, split_items(scoring)[1])
+    return fit_screening_maps(scoring, splits, split_items(scoring)[1])
 
 
-def changes_of(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+def build_interventions(
+    fits: FittedInterventions, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> dict[str, tuple[Change, ...]]:
     """The change of each map: of a property of tokens at all of its tokens, else at every subword."""
     positions: dict[str, dict[str, tuple[int, ...]] | None] = {}
-    for task in subjects(labels):
+    for task in erased_properties(labels):
         positions[task] = None
-        if not is_whole(task):
-            places = tokens_of({task: labels[task]})[task]
+        if not is_function_property(task):
+            places = collect_labelled_tokens({task: labels[task]})[task]
             positions[task] = {
                 one.item.item_id: tuple(sorted({at for span in found.values() for at in range(*span)}))
                 for one in prepared
-                if (found := spans_of(one, places.get(one.item.item_id, ())))
+                if (found := find_subword_spans(one, places.get(one.item.item_id, ())))
             }
     return {
         one.name: (Change(one.layer, one.affine, positions=positions[one.subject]),)
-        for one in fits.of(NAME)
+        for one in fits.for_method(NAME)
         if one.subject in positions
     }
 
 
-def second_passes(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+def effect_requests(
+    fits: FittedInterventions,
+    prepared: Sequence[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
 ) -> list[Pass]:
     """The first pass again; surprisal of measured functions with every property erased, and states behind.
 
     Draws of controls choose a layer, so that they are read on validation alone; states behind an erasure are
     read of functions that no map was fitted to.
     """
-    changes = changes_of(fits, prepared, labels)
+    changes = build_interventions(fits, prepared, labels)
     erased = {
-        one.name: changes[one.name] for one in fits.of(NAME) if one.kind == LEACE and one.name in changes
+        one.name: changes[one.name]
+        for one in fits.for_method(NAME)
+        if one.kind == LEACE and one.name in changes
     }
     drawn = {name: held for name, held in changes.items() if name not in erased}
     valid = frozenset(item for item in fits.measured if fits.splits[item] == "valid")
-    found = first_passes(prepared, labels, settings)
-    found.append(places_read(fits, prepared, changes))
-    found += asking(prepared, erased, fits.measured)
-    found += [one for one in asking(prepared, drawn, valid) if isinstance(one.variant, Changed)]
-    behind = states_behind(fits, prepared, labels)
+    found = fit_requests(prepared, labels, settings)
+    found.append(request_unmodified_states(fits, prepared, changes))
+    found += surprisal_requests(prepared, erased, fits.measured)
+    found += [one for one in surprisal_requests(prepared, drawn, valid) if isinstance(one.variant, Changed)]
+    behind = request_downstream_states(fits, prepared, labels)
     found += [
-        Pass(Changed(Plain(), held, name), (behind,), items=fits.unfitted) for name, held in erased.items()
+        Pass(Changed(Plain(), held, name), (behind,), items=fits.held_out_functions)
+        for name, held in erased.items()
     ]
     return found
 
 
-class AppliedPlaces(NamedTuple):
+class AppliedPositions(NamedTuple):
     """Subwords of a function at which a property is erased: how many there are, and those that are read."""
 
     total: int
     read: tuple[int, ...]
 
 
-def applied_places(
-    one: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: Fits
-) -> dict[str, AppliedPlaces]:
+def find_applied_positions(
+    one: Prepared, changes: Mapping[str, tuple[Change, ...]], fits: FittedInterventions
+) -> dict[str, AppliedPositions]:
     """For each property the places of a function at which it is erased; those without any are left out."""
     item, size = one.item.item_id, len(one.alignment.subwords)
-    found: dict[str, AppliedPlaces] = {}
-    for made in fits.of(NAME):
+    found: dict[str, AppliedPositions] = {}
+    for made in fits.for_method(NAME):
         if made.kind == LEACE and made.name in changes and made.subject not in found:
             (change,) = changes[made.name]
             every = range(size) if change.positions is None else change.positions.get(item, ())
             drawn = sorted(every, key=lambda at: unit_hash("place", item, at))[:PLACES]
             if drawn:
-                found[made.subject] = AppliedPlaces(len(every), tuple(sorted(drawn)))
+                found[made.subject] = AppliedPositions(len(every), tuple(sorted(drawn)))
     return found
 
 
-def _spans_of_places(places: Mapping[str, AppliedPlaces]) -> tuple[tuple[int, int], ...]:
+def _to_spans(places: Mapping[str, AppliedPositions]) -> tuple[tuple[int, int], ...]:
     return tuple((at, at + 1) for at in sorted({at for own in places.values() for at in own.read}))
 
 
-def places_read(
-    fits: Fits,
+def request_unmodified_states(
+    fits: FittedInterventions,
     prepared: Sequence[Prepared],
     changes: Mapping[str, tuple[Change, ...]],
     layers: tuple[int, ...] | None = None,
 ) -> Pass:
     """States of measured functions, with nothing changed, where properties are erased."""
     spans = {
-        one.item.item_id: _spans_of_places(applied_places(one, changes, fits))
+        one.item.item_id: _to_spans(find_applied_positions(one, changes, fits))
         for one in prepared
         if one.item.item_id in fits.measured
     }
     return Pass(Plain(), (HiddenStates(layers=layers, pooling=("spans",), spans=spans),), items=fits.measured)
 
 
-def place_states(
-    places: Mapping[str, AppliedPlaces], captures: Sequence[ItemCapture]
+def collect_unmodified_states(
+    places: Mapping[str, AppliedPositions], captures: Sequence[ItemCapture]
 ) -> dict[str, Float[np.ndarray, "layer place d_model"]]:
     """For each property the states that `places_read` asks for."""
     capture = next((one for one in captures if list(one.states) == ["spans"]), None)
     if capture is None:
         return {}
-    order = {start: at for at, (start, _) in enumerate(_spans_of_places(places))}
+    order = {start: at for at, (start, _) in enumerate(_to_spans(places))}
     return {task: capture.states["spans"][:, [order[at] for at in own.read]] for task, own in places.items()}
 
 
-def states_behind(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+def request_downstream_states(
+    fits: FittedInterventions, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> HiddenStates:
     """States of functions that no map was fitted to, and of their tokens."""
-    tokens = tokens_of(labels)
+    tokens = collect_labelled_tokens(labels)
     spans = {
-        one.item.item_id: tuple(looked_at(one, tokens).values())
+        one.item.item_id: tuple(select_tokens(one, tokens).values())
         for one in prepared
-        if one.item.item_id in fits.unfitted
+        if one.item.item_id in fits.held_out_functions
     }
     return HiddenStates(pooling=("mean", "spans"), spans=spans)
 
 
-def second_rows(
-    fits: Fits,
-    observed: Sequence[Captured],
+def add_effect_rows(
+    fits: FittedInterventions,
+    observed: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
-    rows: Rows,
+    rows: RowBuilder,
 ) -> None:
     """Add states as they are, what changed, and states behind erasures."""
-    changes, tokens = changes_of(fits, [one.prepared for one in observed], labels), tokens_of(labels)
+    changes, tokens = (
+        build_interventions(fits, [one.prepared for one in observed], labels),
+        collect_labelled_tokens(labels),
+    )
     for one in observed:
         held, measured = by_change(one), one.prepared.item.item_id in fits.measured
-        _add_plain(rows, one, tokens, applied_places(one.prepared, changes, fits) if measured else {})
-        add_behind(rows, one.prepared, held, [made for made in fits.of(NAME) if made.kind == LEACE], labels)
+        _add_plain(rows, one, tokens, find_applied_positions(one.prepared, changes, fits) if measured else {})
+        add_downstream_states(
+            rows, one.prepared, held, [made for made in fits.for_method(NAME) if made.kind == LEACE], labels
+        )
         if measured:
-            names, group = constructs_of(one.prepared)
-            add_effects(rows, one.prepared.item.item_id, fits.of(NAME), held, (names, [group]))
+            names, group = assign_constructs(one.prepared)
+            add_effects(rows, one.prepared.item.item_id, fits.for_method(NAME), held, (names, [group]))
 
 
-def by_change(observed: Captured) -> dict[str, list[ItemCapture]]:
+def by_change(observed: CapturedItem) -> dict[str, list[ItemCapture]]:
     """The captures of a function by the name of the change."""
     held: dict[str, list[ItemCapture]] = {}
     for capture in observed.captures:
@@ -311,16 +331,16 @@ def by_change(observed: Captured) -> dict[str, list[ItemCapture]]:
     return held
 
 
-def add_behind(
-    rows: Rows,
+def add_downstream_states(
+    rows: RowBuilder,
     prepared: Prepared,
     captures: Mapping[str, Sequence[ItemCapture]],
-    fits: Sequence[FittedChange],
+    fits: Sequence[FittedIntervention],
     labels: Mapping[str, pl.DataFrame],
 ) -> None:
     """Add states behind changes, where they were read."""
     item = prepared.item.item_id
-    places = looked_at(prepared, tokens_of(labels))
+    places = select_tokens(prepared, collect_labelled_tokens(labels))
     for made in fits:
         capture = next((one for one in captures.get(made.name, ()) if "mean" in one.states), None)
         if capture is None:
@@ -353,7 +373,7 @@ _Test = tuple[Int[np.ndarray, " test"], np.ndarray, Int[np.ndarray, "layer test"
 """Classes of the tested examples, their clusters, and what the probe of each layer says."""
 
 
-def probed(
+def score_probes(
     rows: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int | None
 ) -> Iterator[Score]:
     """What probes find with nothing erased, beside the commonest class and, of tokens, a class per word.
@@ -364,17 +384,17 @@ def probed(
         template: What the scores share.
         layer: Where the property is erased; None for nowhere.
     """
-    from sonde.training.probes.linear import probe_unchecked
+    from sonde.training.probes.linear import probe_without_checks
 
     task = examples.task
-    plain = examples_of(task, examples.frame, rows.filter(pl.col("method").is_null()))
-    parts, labels = Parts.of(plain["split"].to_list()), numbered(plain, examples.classes)
+    plain = join_states(task, examples.frame, rows.filter(pl.col("method").is_null()))
+    parts, labels = Splits.from_names(plain["split"].to_list()), number_classes(plain, examples.classes)
     if any(not len(part) for part in (parts.train, parts.valid, parts.test)):
         yield left_out(template, f"{task}: a part of the functions has no example, so that nothing is probed")
         return
-    states, clusters = states_of(plain), plain["cluster"].to_numpy()[parts.test]
+    states, clusters = unpack_states(plain), plain["cluster"].to_numpy()[parts.test]
     count, gold = len(examples.classes), labels[parts.test]
-    (found,) = probe_unchecked(states, labels[None], count, parts)
+    (found,) = probe_without_checks(states, labels[None], count, parts)
     layers = range(len(states))
     accuracy = dataclasses.replace(template, metric="accuracy")
     yield from mean_rows(accuracy, found.predicted == gold, clusters, [{"layer": at} for at in layers])
@@ -384,30 +404,32 @@ def probed(
     for at, dimension in ((found.best, BEST), (layer, AT_ERASED)):
         if at is not None:
             own = dataclasses.replace(gain, layer=at).within(dimension)
-            yield from trained_rows(own, found.predicted[at] == gold, clusters, less=common)
-    if layer is None or is_whole(task):
+            yield from trained_rows(own, found.predicted[at] == gold, clusters, baseline=common)
+    if layer is None or is_function_property(task):
         return
     words = dataclasses.replace(examples, frame=plain).words
-    seeds = [derive_seed("control task", template.seed, number) % 2**63 for number in range(ENOUGH_SEEDS)]
-    drawn = np.stack([control_labels(words, labels, seed) for seed in seeds])
-    learned = probe_unchecked(states[layer][None], drawn, count, parts)
+    seeds = [derive_seed("control task", template.seed, number) % 2**63 for number in range(MIN_SEEDS)]
+    drawn = np.stack([sample_control_labels(words, labels, seed) for seed in seeds])
+    learned = probe_without_checks(states[layer][None], drawn, count, parts)
     right = np.stack([one.predicted[0] == own[parts.test] for one, own in zip(learned, drawn, strict=True)])
-    own = dataclasses.replace(template, control=CONTROL_TASK, layer=layer, seeds=ENOUGH_SEEDS)
+    own = dataclasses.replace(template, control=CONTROL_TASK, layer=layer, seeds=MIN_SEEDS)
     yield from trained_rows(dataclasses.replace(own, metric="accuracy").within(AT_ERASED), right, clusters)
     yield from trained_rows(
         dataclasses.replace(own, metric="gain").within(AT_ERASED), found.predicted[layer] == gold, clusters,
-        less=right,
+        baseline=right,
     )  # fmt: skip
 
 
-def left_behind(rows: pl.DataFrame, examples: PropertyExamples, template: Score) -> Iterator[Score]:
+def score_downstream_probes(
+    rows: pl.DataFrame, examples: PropertyExamples, template: Score
+) -> Iterator[Score]:
     """What new probes find behind an erasure, at its layer and at later ones, and with nothing erased.
 
     They are trained and tested, fold by fold, on functions that the map was not fitted to: on the others a
     probe is at the commonest class by construction, and what is left would not be seen.
     """
     accuracy = dataclasses.replace(template, metric="accuracy")
-    plain = cross_fitted(rows.filter(pl.col("method").is_null()), examples, template.seed)
+    plain = cross_fit_probes(rows.filter(pl.col("method").is_null()), examples, template.seed)
     if plain is None:
         yield left_out(
             template,
@@ -422,14 +444,14 @@ def left_behind(rows: pl.DataFrame, examples: PropertyExamples, template: Score)
     yield from mean_rows(dataclasses.replace(nothing, control=MAJORITY), common[None], clusters)
     mine = rows.filter((pl.col("subject") == template.task) & (pl.col("kind") == LEACE))
     for layer in sorted(set(mine["layer"].to_list())):
-        found = cross_fitted(mine.filter(pl.col("layer") == layer), examples, template.seed)
+        found = cross_fit_probes(mine.filter(pl.col("layer") == layer), examples, template.seed)
         if found is not None:
             gold, clusters, after = found
             fields = [{"layer": layer + later} for later in range(len(after))]
             yield from mean_rows(accuracy.within((ERASED, str(layer))), after == gold, clusters, fields)
 
 
-def cross_fitted(rows: pl.DataFrame, examples: PropertyExamples, seed: int) -> _Test | None:
+def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) -> _Test | None:
     """Probes of every layer, fold by fold over whole clusters, in functions that no map was fitted to.
 
     Args:
@@ -440,67 +462,67 @@ def cross_fitted(rows: pl.DataFrame, examples: PropertyExamples, seed: int) -> _
     Returns:
         None where clusters are too few, or a fold would not learn two classes.
     """
-    from sonde.training.probes.linear import probe_unchecked
+    from sonde.training.probes.linear import probe_without_checks
 
     unseen = examples.frame.filter(pl.col("split") != "train")
-    held = examples_of(examples.task, unseen, rows)
+    held = join_states(examples.task, unseen, rows)
     if held.is_empty():
         return None
-    labels, clusters = numbered(held, examples.classes), held["cluster"].to_numpy()
+    labels, clusters = number_classes(held, examples.classes), held["cluster"].to_numpy()
     groups = np.unique(clusters.astype(str), return_inverse=True)[1]
     try:
-        folds = grouped_folds(labels, groups, FOLDS, seed)
+        folds = make_grouped_folds(labels, groups, FOLDS, seed)
     except InputError:
         return None
     if any(len(np.unique(labels[fold.train])) < 2 for fold in folds):
         return None
-    states = states_of(held)
+    states = unpack_states(held)
     predicted = np.zeros((len(states), len(labels)), dtype=np.int64)
     for fold in folds:
-        (found,) = probe_unchecked(states, labels[None], len(examples.classes), fold)
+        (found,) = probe_without_checks(states, labels[None], len(examples.classes), fold)
         predicted[:, fold.test] = found.predicted
     return labels, clusters, predicted
 
 
-def score_erasures(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score_erasures(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of every property by layer; what is tested at one layer is handed on."""
-    effects, answers = (effects_of(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
-    tried = {one.subject for one in fits.of(NAME)}
+    effects, answers = (compute_effects(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
+    tried = {one.subject for one in fits.for_method(NAME)}
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
     texts = dict(scoring.texts.collect().iter_rows())
     found: list[Score] = []
-    for task in subjects(scoring.labels):
+    for task in erased_properties(scoring.labels):
         template = dataclasses.replace(scoring.template, task=task, split="test", method=NAME)
-        examples = PropertyExamples.of(task, scoring, fits.splits, texts)
+        examples = PropertyExamples.from_labels(task, scoring, fits.splits, texts)
         if task not in tried:
             plain = rows.filter(pl.col("method").is_null())
-            found.append(left_out(template, why_not_fitted(examples.only("train", plain), plain)))
+            found.append(left_out(template, unfitted_reason(examples.select("train", plain), plain)))
             continue
         mine = pl.col("subject") == task
         if effects.filter(mine).is_empty():
             found.append(left_out(template, "no function of validation or test was read with a change"))
             continue
         costs = [
-            *unchanged(effects.filter(mine), template),
-            *by_layer(effects.filter(mine), LEACE, template, among=controls(task)),
+            *baseline_scores(effects.filter(mine), template),
+            *layer_scores(effects.filter(mine), LEACE, template, among=controls(task)),
         ]
-        lost = by_layer(answers.filter(mine), LEACE, template, ANSWERS)
-        layer = chosen_layer(costs, NOTICEABLE)
-        found += [*costs, *lost, *at_best(costs, layer), *at_best(lost, layer)]
-        found += probed(rows, examples, template, layer)
-        found += left_behind(rows, examples, template)
+        lost = layer_scores(answers.filter(mine), LEACE, template, ANSWERS)
+        layer = select_layer(costs, NOTICEABLE)
+        found += [*costs, *lost, *best_layer_scores(costs, layer), *best_layer_scores(lost, layer)]
+        found += score_probes(rows, examples, template, layer)
+        found += score_downstream_probes(rows, examples, template)
     yield from found
-    if layers := layers_tested(found):
+    if layers := select_test_layers(found):
         followed = [
             dataclasses.replace(one, values=None, marks=())
-            for one in fits.of(ABLATE)
+            for one in fits.for_method(ABLATE)
             if one.kind == HEADS and not one.together
         ]
-        held = (*drawn(scoring, fits.splits, fits.measured, layers), *followed)
-        scoring.handed.append(Fits(held, fits.splits, fits.measured).frame())
+        held = (*fit_selected_maps(scoring, fits.splits, fits.measured, layers), *followed)
+        scoring.stage_result.append(FittedInterventions(held, fits.splits, fits.measured).frame())
 
 
-def layers_tested(scores: Iterable[Score]) -> dict[str, int]:
+def select_test_layers(scores: Iterable[Score]) -> dict[str, int]:
     """The layer of each property at which a probe surely finds it, so that controls can decide."""
     gains: dict[str, dict[str | None, Score]] = {}
     for one in scores:
@@ -508,8 +530,8 @@ def layers_tested(scores: Iterable[Score]) -> dict[str, int]:
             gains.setdefault(str(one.task), {})[one.control] = one
     found: dict[str, int] = {}
     for task, held in gains.items():
-        needed = [MAJORITY] if is_whole(task) else [MAJORITY, CONTROL_TASK]
-        if all(name in held and surely_above(_row(held[name])) for name in needed):
+        needed = [MAJORITY] if is_function_property(task) else [MAJORITY, CONTROL_TASK]
+        if all(name in held and is_surely_positive(_row(held[name])) for name in needed):
             found[task] = int(held[MAJORITY].layer or 0)
     return found
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from sonde.capture.requests import Changed, ItemCapture, Pass, Plain, Prepared, WordAttention
-from sonde.lenses.causal.ablate import HEADS, edges_of, lookups_of
+from sonde.lenses.causal.ablate import HEADS, build_lookups, collect_edges
 from sonde.lenses.causal.ablate import NAME as ABLATE
 from sonde.lenses.causal.effects import (
     ANSWERS,
@@ -18,24 +18,24 @@ from sonde.lenses.causal.effects import (
     SURPRISAL,
     EffectMetrics,
     add_effects,
-    asked_of,
-    asking,
-    constructs_of,
-    effects_of,
-    excess_of,
+    assign_constructs,
+    compute_effects,
+    effect_means,
+    excess_over_control,
+    surprisal_requests,
 )
 from sonde.lenses.causal.erase import (
     ERASED,
     ERASED_PROPERTY,
-    AppliedPlaces,
-    add_behind,
-    applied_places,
+    AppliedPositions,
+    add_downstream_states,
+    build_interventions,
     by_change,
-    changes_of,
-    cross_fitted,
-    place_states,
-    places_read,
-    states_behind,
+    collect_unmodified_states,
+    cross_fit_probes,
+    find_applied_positions,
+    request_downstream_states,
+    request_unmodified_states,
 )
 from sonde.lenses.causal.erase_maps import (
     LEACE,
@@ -46,13 +46,13 @@ from sonde.lenses.causal.erase_maps import (
     UNIFORM,
     WIDE,
     controls,
-    draw,
+    format_draw,
 )
-from sonde.lenses.causal.interventions import CONTROL, Fits, FittedChange, Rows
-from sonde.lenses.causal.properties import PropertyExamples, subjects
-from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.lenses.causal.interventions import CONTROL, FittedIntervention, FittedInterventions, RowBuilder
+from sonde.lenses.causal.properties import PropertyExamples, erased_properties
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.results import Mean, Score, mean_differences, mean_rows, means, trained_rows
-from sonde.training.erasure import Eraser, overlap_of
+from sonde.training.erasure import Eraser, subspace_overlap
 
 HIT = "hit"
 """What rows of it are."""
@@ -70,40 +70,40 @@ FEWEST_EDGES = 30
 """Edges of a relation below which nothing is said of it."""
 
 
-def followed(fits: Fits) -> dict[str, tuple[int, int]]:
+def find_following_heads(fits: FittedInterventions) -> dict[str, tuple[int, int]]:
     """The layer and head that follow each relation."""
     return {
         one.subject: (one.layer, one.heads[0])
-        for one in fits.of(ABLATE)
+        for one in fits.for_method(ABLATE)
         if one.kind == HEADS and not one.together
     }
 
 
 def request(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
+    fits: FittedInterventions, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame]
 ) -> WordAttention | None:
     """The attention along the edges of relations that heads follow; None where there is nothing to ask."""
-    heads, edges = followed(fits), edges_of(labels)
+    heads, edges = find_following_heads(fits), collect_edges(labels)
     found = {
         one.item.item_id: held[0]
         for one in prepared
-        if one.item.item_id in fits.measured and (held := lookups_of(one, edges.get(one.item.item_id, ())))
+        if one.item.item_id in fits.measured and (held := build_lookups(one, edges.get(one.item.item_id, ())))
     }
     return WordAttention(found) if heads and found else None
 
 
-def lies_before(change: FittedChange, fits: Fits) -> bool:
+def precedes_head(change: FittedIntervention, fits: FittedInterventions) -> bool:
     """Whether a head that follows a relation reads states behind a change."""
-    return any(layer >= change.layer for layer, _ in followed(fits).values())
+    return any(layer >= change.layer for layer, _ in find_following_heads(fits).values())
 
 
 def add_hits(
-    rows: Rows,
+    rows: RowBuilder,
     item: str,
     relations: Sequence[str],
     captures: Sequence[ItemCapture],
     heads: Mapping[str, tuple[int, int]],
-    change: FittedChange | None,
+    change: FittedIntervention | None,
 ) -> None:
     """Add how many edges of each relation its head hits.
 
@@ -132,7 +132,7 @@ def add_hits(
 
 
 def score_downstream_heads(
-    scoring: Scoring, task: str, own: str, splits: Mapping[str, str], template: Score
+    scoring: ScoringContext, task: str, own: str, splits: Mapping[str, str], template: Score
 ) -> Iterator[Score]:
     """What is lost of the edges of all relations by layer, and of each relation at each layer, on test.
 
@@ -158,16 +158,16 @@ def score_downstream_heads(
     keys = ["item_id", "cluster", "group", "layer", "n"]
     both = changed.pivot("kind", index=keys, values="hits").join(plain, on=["item_id", "group"])
     controls = [name for name in both.columns if name not in (*keys, "before", own)]
-    asked = [_lost(own, None), *(_lost(name, name) for name in controls)]
+    asked = [_mean_loss(own, None), *(_mean_loss(name, name) for name in controls)]
     asked += [_mean(EXCESS, pl.col(name) - pl.col(own), name) for name in controls]
     yield from means(both, asked, template, columns=("layer",))
     yield from means(
         both, asked, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
-        counted=pl.col("n"),
+        size=pl.col("n"),
     )  # fmt: skip
 
 
-def _lost(kind: str, control: str | None) -> Mean:
+def _mean_loss(kind: str, control: str | None) -> Mean:
     return _mean(LOST, pl.col("before") - pl.col(kind), control)
 
 
@@ -188,7 +188,7 @@ MOVED = "moved"
 """What rows of squared changes are."""
 
 
-READ = (LEACE, draw(WIDE))
+READ = (LEACE, format_draw(WIDE))
 """Kinds behind which states and heads are read."""
 
 
@@ -196,73 +196,87 @@ FEWEST = 30
 """Subwords of a construct, on validation and on test, below which nothing is said of it."""
 
 
-def second_passes(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+def effect_requests(
+    fits: FittedInterventions,
+    prepared: Sequence[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
 ) -> list[Pass]:
     """Surprisal of measured functions with every draw, and what is left behind an erasure."""
-    changes = changes_of(fits, prepared, labels)
+    changes = build_interventions(fits, prepared, labels)
     sides = {
         side: frozenset(item for item in fits.measured if fits.splits[item] == side)
         for side in ("valid", "test")
     }
-    found = asking(prepared, changes, sides["test"])
+    found = surprisal_requests(prepared, changes, sides["test"])
     # Where an erasure costs the most is chosen on validation.
-    where = {one.name: changes[one.name] for one in fits.of(NAME) if one.name in changes and _locates(one)}
-    found += asking(prepared, where, sides["valid"])
-    found.append(places_read(fits, prepared, changes, tuple(sorted({one.layer for one in fits.of(NAME)}))))
+    where = {
+        one.name: changes[one.name] for one in fits.for_method(NAME) if one.name in changes and _locates(one)
+    }
+    found += surprisal_requests(prepared, where, sides["valid"])
+    found.append(
+        request_unmodified_states(
+            fits, prepared, changes, tuple(sorted({one.layer for one in fits.for_method(NAME)}))
+        )
+    )
     attention = request(fits, prepared, labels)
     if attention is not None:
         found.append(Pass(Plain(), (attention,), items=fits.measured))
-    behind = states_behind(fits, prepared, labels)
-    for one in fits.of(NAME):
+    behind = request_downstream_states(fits, prepared, labels)
+    for one in fits.for_method(NAME):
         if one.kind in READ and one.name in changes:
             held = Changed(Plain(), changes[one.name], one.name)
-            if attention is not None and lies_before(one, fits):
+            if attention is not None and precedes_head(one, fits):
                 found.append(Pass(held, (attention,), items=fits.measured))
-            found.append(Pass(held, (behind,), items=fits.unfitted))
+            found.append(Pass(held, (behind,), items=fits.held_out_functions))
     return found
 
 
-def _locates(one: FittedChange) -> bool:
+def _locates(one: FittedIntervention) -> bool:
     """Whether a change has a part in choosing the construct where a property costs the most."""
     return one.control in (LEACE, WIDE)
 
 
-def second_rows(
-    fits: Fits,
-    observed: Sequence[Captured],
+def add_effect_rows(
+    fits: FittedInterventions,
+    observed: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
-    rows: Rows,
+    rows: RowBuilder,
 ) -> None:
     """Add what changed, how far states moved, and states and heads behind changes."""
-    edges, heads = edges_of(labels), followed(fits)
-    changes = changes_of(fits, [one.prepared for one in observed], labels)
-    read = [one for one in fits.of(NAME) if one.kind in READ]
+    edges, heads = collect_edges(labels), find_following_heads(fits)
+    changes = build_interventions(fits, [one.prepared for one in observed], labels)
+    read = [one for one in fits.for_method(NAME) if one.kind in READ]
     for one in observed:
         item, held = one.prepared.item.item_id, by_change(one)
-        add_behind(rows, one.prepared, held, read, labels)
+        add_downstream_states(rows, one.prepared, held, read, labels)
         if item not in fits.measured:
             continue
-        asked = lookups_of(one.prepared, edges.get(item, ())) if heads else None
+        asked = build_lookups(one.prepared, edges.get(item, ())) if heads else None
         for made in (None, *read) if asked else ():
             captures = held.get("" if made is None else made.name, [])
             add_hits(rows, item, asked[1] if asked else (), captures, heads, made)
-        names, group = constructs_of(one.prepared)
-        add_effects(rows, item, fits.of(NAME), held, (names, [group]))
-        _add_moved(rows, item, applied_places(one.prepared, changes, fits), held.get("", ()), fits)
+        names, group = assign_constructs(one.prepared)
+        add_effects(rows, item, fits.for_method(NAME), held, (names, [group]))
+        _add_displacements(
+            rows, item, find_applied_positions(one.prepared, changes, fits), held.get("", ()), fits
+        )
 
 
-def _add_moved(
-    rows: Rows,
+def _add_displacements(
+    rows: RowBuilder,
     item: str,
-    places: Mapping[str, AppliedPlaces],
+    places: Mapping[str, AppliedPositions],
     captures: Sequence[ItemCapture],
-    fits: Fits,
+    fits: FittedInterventions,
 ) -> None:
     """Add by how much maps move the states of a function where they are applied."""
-    states, layers = place_states(places, captures), sorted({one.layer for one in fits.of(NAME)})
-    for made in fits.of(NAME):
+    states, layers = (
+        collect_unmodified_states(places, captures),
+        sorted({one.layer for one in fits.for_method(NAME)}),
+    )
+    for made in fits.for_method(NAME):
         if made.subject not in states or made.control not in (LEACE, UNIFORM, WIDE):
             continue
         assert made.eraser is not None
@@ -274,15 +288,16 @@ def _add_moved(
         )  # fmt: skip
 
 
-def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of the properties that are held against all draws of their controls."""
-    effects, answers = (effects_of(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
+    effects, answers = (compute_effects(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
     rows = scoring.observations.filter(pl.col("what").is_in(["mean", "token"])).collect()
     texts = dict(scoring.texts.collect().iter_rows())
     examples = {
-        task: PropertyExamples.of(task, scoring, fits.splits, texts) for task in subjects(scoring.labels)
+        task: PropertyExamples.from_labels(task, scoring, fits.splits, texts)
+        for task in erased_properties(scoring.labels)
     }
-    for made in (one for one in fits.of(NAME) if one.kind == LEACE):
+    for made in (one for one in fits.for_method(NAME) if one.kind == LEACE):
         task, layer = made.subject, made.layer
         template = dataclasses.replace(
             scoring.template, task=task, split="test", method=NAME, layer=layer, dimensions=(BEST,)
@@ -290,8 +305,8 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
         mine = effects.filter(pl.col("subject") == task)
         if mine.is_empty():
             continue
-        yield from _beyond(mine, template, SURPRISAL)
-        yield from _beyond(answers.filter(pl.col("subject") == task), template, ANSWERS)
+        yield from _score_excess(mine, template, SURPRISAL)
+        yield from _score_excess(answers.filter(pl.col("subject") == task), template, ANSWERS)
         yield from _with_surface(mine, template)
         plain = dataclasses.replace(template, dimensions=())
         yield from _constructs(mine, plain)
@@ -303,14 +318,14 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
                 own = dataclasses.replace(plain, task=other).within(
                     (ERASED, str(layer)), (ERASED_PROPERTY, task)
                 )
-                yield from _others(behind, held, own, layer)
+                yield from _score_other_property(behind, held, own, layer)
 
 
-def _beyond(effects: pl.DataFrame, template: Score, of: EffectMetrics) -> Iterator[Score]:
+def _score_excess(effects: pl.DataFrame, template: Score, of: EffectMetrics) -> Iterator[Score]:
     """What each control costs on test, and by how much the property exceeds it."""
     test = effects.filter(pl.col("split") == "test")
     # What the property costs alone is known of every layer, this one among them.
-    _, *asked = asked_of(test, LEACE, of, controls(template.task))
+    _, *asked = effect_means(test, LEACE, of, controls(template.task))
     yield from means(test, asked, template)
 
 
@@ -320,33 +335,35 @@ def _with_surface(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     if SURFACE in test.columns and test[SURFACE].is_not_null().any():
         asked = [
             dataclasses.replace(one, fields={"control": PERMUTED if one.fields["control"] else None})
-            for one in asked_of(test, SURFACE, among=(PERMUTED_SURFACE,))
+            for one in effect_means(test, SURFACE, among=(PERMUTED_SURFACE,))
         ]
         yield from means(test, asked, template.within((WITH, SURFACE)))
 
 
 def _constructs(effects: pl.DataFrame, template: Score) -> Iterator[Score]:
     """By construct on test; and how much further it is where the effect is largest on validation."""
-    excess = [excess_of(effects, LEACE, WIDE)]
+    excess = [excess_over_control(effects, LEACE, WIDE)]
     sides = {side: effects.filter(pl.col("split") == side) for side in ("valid", "test")}
     if WIDE not in effects.columns:
         return
     by = {"construct": pl.col("group")}
     counted = pl.col("n")
     test = sides["test"]
-    asked = asked_of(test, LEACE, among=(WIDE,))
-    yield from means(test, asked, template, by=by, minimum=FEWEST, counted=counted)
-    valid = list(means(sides["valid"], excess, template, by=by, minimum=FEWEST, counted=counted))
+    asked = effect_means(test, LEACE, among=(WIDE,))
+    yield from means(test, asked, template, by=by, minimum=FEWEST, size=counted)
+    valid = list(means(sides["valid"], excess, template, by=by, minimum=FEWEST, size=counted))
     if not valid:
         return
     largest = dict(max(valid, key=lambda score: score.value).dimensions)["construct"]
     where = pl.when(pl.col("group") == largest).then(pl.lit("here")).otherwise(pl.lit("elsewhere"))
-    apart = [excess_of(effects, LEACE, WIDE, APART)]
+    apart = [excess_over_control(effects, LEACE, WIDE, APART)]
     of = template.within(BEST, ("construct", largest))
     yield from mean_differences(test.with_columns(where=where), apart, of, ("where", "here", "elsewhere"))
 
 
-def _subspaces(fits: Fits, scoring: Scoring, task: str, template: Score) -> Iterator[Score]:
+def _subspaces(
+    fits: FittedInterventions, scoring: ScoringContext, task: str, template: Score
+) -> Iterator[Score]:
     """How alike the draws of subspaces are, and how far they move states compared with the property's map."""
     moved = (
         scoring.observations.filter((pl.col("what") == MOVED) & (pl.col("subject") == task))
@@ -358,14 +375,16 @@ def _subspaces(fits: Fits, scoring: Scoring, task: str, template: Score) -> Iter
     )  # fmt: skip
     for kind in (UNIFORM, WIDE):
         held = [
-            _widened(one.eraser)
-            for one in fits.of(NAME)
+            _to_float64(one.eraser)
+            for one in fits.for_method(NAME)
             if one.subject == task and one.control == kind and one.eraser is not None
         ]
         if not held:
             continue
         own = dataclasses.replace(template, control=kind)
-        yield dataclasses.replace(own, metric=OVERLAP, value=overlap_of(held), n=len(held), n_clusters=0)
+        yield dataclasses.replace(
+            own, metric=OVERLAP, value=subspace_overlap(held), n=len(held), n_clusters=0
+        )
         if kind in moved.columns:
             fields = {"control": kind}
             ratio = Mean(REALISED, pl.col(kind), "nonnegative", per=pl.col(LEACE), fields=fields)
@@ -374,13 +393,17 @@ def _subspaces(fits: Fits, scoring: Scoring, task: str, template: Score) -> Iter
                 yield dataclasses.replace(one, n=moved.height, contributions=None)
 
 
-def _widened(one: Eraser) -> Eraser:
+def _to_float64(one: Eraser) -> Eraser:
     return Eraser(one.down.astype(np.float64), one.up.astype(np.float64), one.centre)
 
 
-def _others(behind: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int) -> Iterator[Score]:
+def _score_other_property(
+    behind: pl.DataFrame, examples: PropertyExamples, template: Score, layer: int
+) -> Iterator[Score]:
     """What new probes find of another property behind an erasure, less than behind a subspace as wide."""
-    found = [cross_fitted(behind.filter(pl.col("kind") == kind), examples, template.seed) for kind in READ]
+    found = [
+        cross_fit_probes(behind.filter(pl.col("kind") == kind), examples, template.seed) for kind in READ
+    ]
     if any(one is None for one in found):
         return
     (gold, clusters, own), (_, _, beside) = (one for one in found if one is not None)
@@ -390,4 +413,4 @@ def _others(behind: pl.DataFrame, examples: PropertyExamples, template: Score, l
     yield from mean_rows(dataclasses.replace(accuracy, control=WIDE), beside == gold, clusters, fields)
     for later, (mine, theirs) in enumerate(zip(own, beside, strict=True)):
         gain = dataclasses.replace(template, metric="gain", control=WIDE, layer=layer + later)
-        yield from trained_rows(gain, mine == gold, clusters, less=theirs == gold)
+        yield from trained_rows(gain, mine == gold, clusters, baseline=theirs == gold)

@@ -16,20 +16,26 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses.causal.interventions import FittedChange, states_of
-from sonde.lenses.causal.properties import PropertyExamples, examples_of, is_whole, subjects, why_not_fitted
-from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.causal.interventions import FittedIntervention, unpack_states
+from sonde.lenses.causal.properties import (
+    PropertyExamples,
+    erased_properties,
+    is_function_property,
+    join_states,
+    unfitted_reason,
+)
+from sonde.lenses.engine.lens import ScoringContext
 from sonde.training.erasure import (
-    Cloud,
     Eraser,
     Matrix,
-    as_wide,
+    StateDistribution,
+    compute_second_moment,
+    encode_one_hot,
+    equal_change_subspaces,
     leace,
-    one_hot,
-    second_moment,
     uniform_subspaces,
 )
-from sonde.training.probes.controls import control_labels
+from sonde.training.probes.controls import sample_control_labels
 
 Labels = Int[np.ndarray, " example"]
 
@@ -65,13 +71,13 @@ def permuted_within_strata(
     names, owner = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)
     pairs = np.unique(np.stack([owner, labels]), axis=1)
     if pairs.shape[1] > len(names):
-        return labels[_exchanged(lengths, rng)]
+        return labels[_permute_units(lengths, rng)]
     mean = np.bincount(owner, lengths) / np.bincount(owner)
     # One label a cluster: in the order of clusters, which is that of the pairs.
-    return pairs[1][_exchanged(mean, rng)][owner]
+    return pairs[1][_permute_units(mean, rng)][owner]
 
 
-def _exchanged(lengths: Float[np.ndarray, " unit"], rng: np.random.Generator) -> Int[np.ndarray, " unit"]:
+def _permute_units(lengths: Float[np.ndarray, " unit"], rng: np.random.Generator) -> Int[np.ndarray, " unit"]:
     """For each unit the one whose label it gets."""
     rank = np.argsort(np.argsort(lengths, kind="stable"), kind="stable")
     stratum = rank * STRATA // len(lengths)
@@ -110,7 +116,7 @@ def from_donors(
     return np.array(found, dtype=np.int64)
 
 
-def surface_of(
+def surface_features(
     texts: Sequence[str], labels: Labels, clusters: Sequence[str], seed: int
 ) -> Float[np.ndarray, "example feature"]:
     """What the surface says of functions: their length, and the class that their words foretell.
@@ -124,20 +130,20 @@ def surface_of(
         clusters: Of each function.
         seed: Deals folds.
     """
-    from sonde.tasks.engine.surface import bag_words, by_words
-    from sonde.training.probes.splits import grouped_folds
+    from sonde.tasks.engine.surface import bag_words, predict_by_words
+    from sonde.training.probes.splits import make_grouped_folds
 
     length = np.log1p(np.array([[len(text), text.count("\n")] for text in texts], dtype=np.float64))
     owner = np.unique(np.asarray(clusters, dtype=str), return_inverse=True)[1]
     bags, names = [bag_words(text) for text in texts], labels.astype(str)
     foretold = labels.copy()
-    for fold in grouped_folds(labels, owner, FOLDS, seed):
+    for fold in make_grouped_folds(labels, owner, FOLDS, seed):
         parts = fold.train, fold.valid, fold.test
         if len(np.unique(labels[fold.train])) > 1:
-            foretold[fold.test] = np.array(by_words(bags, names, parts, LEAST), dtype=np.int64)
+            foretold[fold.test] = np.array(predict_by_words(bags, names, parts, LEAST), dtype=np.int64)
         else:
             foretold[fold.test] = labels[fold.train][0]
-    return np.concatenate([length, length**2, one_hot(foretold)], axis=1)
+    return np.concatenate([length, length**2, encode_one_hot(foretold)], axis=1)
 
 
 NAME = "erase"
@@ -162,14 +168,14 @@ SCREENING_DRAWS = 2
 """Draws at every layer, on validation alone, by which one layer is chosen."""
 
 
-def draw(kind: str, number: int = 0) -> str:
+def format_draw(kind: str, number: int = 0) -> str:
     """What a draw of a control is called."""
     return f"{kind} {number}"
 
 
 def label_controls(task: str) -> tuple[str, ...]:
     """The kinds of labels that a property is held against."""
-    return (PERMUTED,) if is_whole(task) else (DONORS, CONTROL_TASK)
+    return (PERMUTED,) if is_function_property(task) else (DONORS, CONTROL_TASK)
 
 
 def controls(task: str) -> tuple[str, ...]:
@@ -178,7 +184,7 @@ def controls(task: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=False, eq=False)
-class Units:
+class FitUnits:
     """What the maps of one property are fitted to.
 
     Attributes:
@@ -203,20 +209,22 @@ class Units:
     applied_weights: Float[np.ndarray, " place"]
 
     @cached_property
-    def clouds(self) -> list[Cloud]:
+    def clouds(self) -> list[StateDistribution]:
         """Where the states of each layer lie."""
-        return [Cloud.of(states, self.spread_weights) for states in self.spread]
+        return [StateDistribution.from_states(states, self.spread_weights) for states in self.spread]
 
-    def erased(self, layer: int, told: np.ndarray) -> Eraser:
+    def fit_eraser(self, layer: int, told: np.ndarray) -> Eraser:
         """The map that erases classes or numbers, one an example."""
         return leace(self.states[layer], told[self.owner], weights=self.weights, cloud=self.clouds[layer])
 
     def moment(self, layer: int, centre: Float[np.ndarray, " d_model"]) -> Matrix:
         """How states spread around the centre of a map where it is applied."""
-        return second_moment(self.applied[layer], centre, self.applied_weights)
+        return compute_second_moment(self.applied[layer], centre, self.applied_weights)
 
 
-def units_of(task: str, examples: PropertyExamples, rows: pl.DataFrame, measured: frozenset[str]) -> Units:
+def build_fit_units(
+    task: str, examples: PropertyExamples, rows: pl.DataFrame, measured: frozenset[str]
+) -> FitUnits:
     """What the maps of a property are fitted to.
 
     Args:
@@ -227,17 +235,17 @@ def units_of(task: str, examples: PropertyExamples, rows: pl.DataFrame, measured
     """
     where = rows.filter((pl.col("what") == "place") & (pl.col("subject") == task))
     mine = pl.col("item_id").is_in(pl.Series(sorted(measured), dtype=pl.String).implode())
-    if is_whole(task):
-        means = examples_of(task, examples.frame, rows)
+    if is_function_property(task):
+        means = join_states(task, examples.frame, rows)
         own = pl.Series(examples.frame["item_id"].unique(), dtype=pl.String).implode()
         subwords = rows.filter(pl.col("what") == "subword").sort("item_id", "start")
         spread = subwords.filter(pl.col("item_id").is_in(own))
         applied = where if where.height else subwords.filter(mine)
         size = means.height
-        return Units(
-            examples, states_of(means), np.arange(size), np.ones(size),
-            states_of(spread), 1.0 / _counted(spread), states_of(applied),
-            applied["n"].to_numpy() / _counted(applied),
+        return FitUnits(
+            examples, unpack_states(means), np.arange(size), np.ones(size),
+            unpack_states(spread), 1.0 / _count_by_function(spread), unpack_states(applied),
+            applied["n"].to_numpy() / _count_by_function(applied),
         )  # fmt: skip
     keys = ["item_id", "start", "end"]
     parts = rows.filter(pl.col("what") == "part").select(*keys, "states", "scale")
@@ -247,36 +255,36 @@ def units_of(task: str, examples: PropertyExamples, rows: pl.DataFrame, measured
     units = every.join(numbers, on=keys).sort("_example", maintain_order=True)
     owner = units["_example"].to_numpy().astype(np.int64)
     weights = 1.0 / np.bincount(owner)[owner]
-    states = states_of(units)
+    states = unpack_states(units)
     if where.height:
-        stands_for = where["n"].to_numpy() / _counted(where)
+        stands_for = where["n"].to_numpy() / _count_by_function(where)
     else:
         where = every.join(examples.places, on=keys).filter(mine).sort(keys, maintain_order=True)
         read = where.select(pl.struct("start", "end").n_unique().over("item_id")).to_series()
         stands_for = (where["labelled"] / read).to_numpy()
-    return Units(
-        examples, states, owner, weights, states, weights, states_of(where),
+    return FitUnits(
+        examples, states, owner, weights, states, weights, unpack_states(where),
         stands_for,
     )  # fmt: skip
 
 
-def _counted(rows: pl.DataFrame) -> Float[np.ndarray, " row"]:
+def _count_by_function(rows: pl.DataFrame) -> Float[np.ndarray, " row"]:
     """Of each row how many its function has."""
     return rows.select(pl.len().over("item_id")).to_series().to_numpy().astype(np.float64)
 
 
-def screening(
-    scoring: Scoring, splits: Mapping[str, str], measured: frozenset[str]
-) -> Iterator[FittedChange]:
+def fit_screening_maps(
+    scoring: ScoringContext, splits: Mapping[str, str], measured: frozenset[str]
+) -> Iterator[FittedIntervention]:
     """The map of every property and layer, and a few draws of its controls."""
-    for task, units in _fitted(scoring, splits, measured, subjects(scoring.labels)):
+    for task, units in _iterate_units(scoring, splits, measured, erased_properties(scoring.labels)):
         for layer in range(len(units.states)):
-            yield from _at(task, layer, units, scoring, SCREENING_DRAWS, SCREENING_DRAWS)
+            yield from _fit_layer(task, layer, units, scoring, SCREENING_DRAWS, SCREENING_DRAWS)
 
 
-def drawn(
-    scoring: Scoring, splits: Mapping[str, str], measured: frozenset[str], layers: Mapping[str, int]
-) -> Iterator[FittedChange]:
+def fit_selected_maps(
+    scoring: ScoringContext, splits: Mapping[str, str], measured: frozenset[str], layers: Mapping[str, int]
+) -> Iterator[FittedIntervention]:
     """The map of each property at the layer chosen for it, and all draws of its controls.
 
     Args:
@@ -285,59 +293,63 @@ def drawn(
         measured: Functions that effects are measured on.
         layers: The layer of each property that is held against its controls.
     """
-    for task, units in _fitted(scoring, splits, measured, list(layers)):
+    for task, units in _iterate_units(scoring, splits, measured, list(layers)):
         layer, one = layers[task], units.examples
-        yield from _at(task, layer, units, scoring, LABEL_DRAWS, SUBSPACE_DRAWS)
-        if not is_whole(task):
+        yield from _fit_layer(task, layer, units, scoring, LABEL_DRAWS, SUBSPACE_DRAWS)
+        if not is_function_property(task):
             continue
-        surface = surface_of(one.texts, one.labels, one.clusters, scoring.settings.seed)
+        surface = surface_features(one.texts, one.labels, one.clusters, scoring.settings.seed)
 
         def together(labels: Int[np.ndarray, " example"]) -> np.ndarray:
-            return np.concatenate([one_hot(labels), surface], axis=1)  # noqa: B023
+            return np.concatenate([encode_one_hot(labels), surface], axis=1)  # noqa: B023
 
-        yield FittedChange(NAME, task, SURFACE, layer, eraser=units.erased(layer, together(one.labels)))
+        yield FittedIntervention(
+            NAME, task, SURFACE, layer, eraser=units.fit_eraser(layer, together(one.labels))
+        )
         for number in range(LABEL_DRAWS):
             labels = _meaningless(PERMUTED, task, one, scoring.settings.seed, number)
-            held = units.erased(layer, together(labels))
-            yield FittedChange(NAME, task, draw(PERMUTED_SURFACE, number), layer, eraser=held)
+            held = units.fit_eraser(layer, together(labels))
+            yield FittedIntervention(NAME, task, format_draw(PERMUTED_SURFACE, number), layer, eraser=held)
 
 
-def _fitted(
-    scoring: Scoring, splits: Mapping[str, str], measured: frozenset[str], tasks: Sequence[str]
-) -> Iterator[tuple[str, Units]]:
+def _iterate_units(
+    scoring: ScoringContext, splits: Mapping[str, str], measured: frozenset[str], tasks: Sequence[str]
+) -> Iterator[tuple[str, FitUnits]]:
     """The properties of which there is enough, with what their maps are fitted to."""
     rows = scoring.observations.filter(
         pl.col("what").is_in(["mean", "token", "part", "subword", "place"]) & pl.col("method").is_null()
     ).collect()
     texts = dict(scoring.texts.collect().iter_rows())
     for task in tasks:
-        examples = PropertyExamples.of(task, scoring, splits, texts)
-        train = examples.only("train", rows)
-        if not why_not_fitted(train, rows):
-            yield task, units_of(task, train, rows, measured)
+        examples = PropertyExamples.from_labels(task, scoring, splits, texts)
+        train = examples.select("train", rows)
+        if not unfitted_reason(train, rows):
+            yield task, build_fit_units(task, train, rows, measured)
 
 
-def _at(
-    task: str, layer: int, units: Units, scoring: Scoring, label_draws: int, subspace_draws: int
-) -> Iterator[FittedChange]:
+def _fit_layer(
+    task: str, layer: int, units: FitUnits, scoring: ScoringContext, label_draws: int, subspace_draws: int
+) -> Iterator[FittedIntervention]:
     """The map of one property at one layer, and draws of its controls."""
     seed = scoring.settings.seed
-    erased = units.erased(layer, units.examples.labels)
-    yield FittedChange(NAME, task, LEACE, layer, eraser=erased)
+    erased = units.fit_eraser(layer, units.examples.labels)
+    yield FittedIntervention(NAME, task, LEACE, layer, eraser=erased)
     for kind in label_controls(task):
         for number in range(label_draws):
             labels = _meaningless(kind, task, units.examples, seed, number)
-            yield FittedChange(NAME, task, draw(kind, number), layer, eraser=units.erased(layer, labels))
+            yield FittedIntervention(
+                NAME, task, format_draw(kind, number), layer, eraser=units.fit_eraser(layer, labels)
+            )
     if not erased.rank:
         return
     seeds = {
         kind: [derive_seed(kind, seed, task, layer, number) % 2**63 for number in range(subspace_draws)]
         for kind in (UNIFORM, WIDE)
     }
-    wide = as_wide(erased, units.moment(layer, erased.centre), seeds[WIDE])
+    wide = equal_change_subspaces(erased, units.moment(layer, erased.centre), seeds[WIDE])
     for kind, held in ((UNIFORM, uniform_subspaces(erased, seeds[UNIFORM])), (WIDE, wide)):
         for number, other in enumerate(held):
-            yield FittedChange(NAME, task, draw(kind, number), layer, eraser=other)
+            yield FittedIntervention(NAME, task, format_draw(kind, number), layer, eraser=other)
 
 
 def _meaningless(
@@ -346,7 +358,7 @@ def _meaningless(
     """Labels of a kind that say nothing of the property, the same at every layer."""
     drawn = derive_seed(kind, seed, task, number) % 2**63
     if kind == CONTROL_TASK:
-        return control_labels(examples.words, examples.labels, drawn)
+        return sample_control_labels(examples.words, examples.labels, drawn)
     rng = np.random.default_rng(drawn)
     if kind == DONORS:
         return from_donors(examples.starts, examples.sequences, rng)

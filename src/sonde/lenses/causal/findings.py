@@ -12,41 +12,41 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from sonde.lenses.causal.verdicts import (
+    ABSENT,
     BETWEEN,
     CONTROLS,
-    HELD,
-    NEITHER,
+    ENCODED,
+    INCONCLUSIVE,
     NOTICEABLE,
-    OPEN,
     UNTOLD,
     USED,
     WIDE,
     Row,
-    adjusted,
-    concluded,
-    largest_p,
-    p_of,
-    weakest,
+    adjust_p_values,
+    decide_outcome,
+    largest_p_value,
+    p_value,
+    weakest_control,
 )
-from sonde.results.extremes import list_layers, split_at
-from sonde.results.schema import REASON, dimension, dimensions_are, dimensions_named
+from sonde.results.extremes import list_layers, split_by_threshold
+from sonde.results.schema import REASON, dimension_value, has_dimension_names, has_dimensions
 from sonde.results.scores import LEFT_OUT
 from sonde.results.text_format import (
     NO_DIFFERENCE,
     TOO_LITTLE,
-    digits_of,
-    figures,
-    in_brackets,
+    auto_digits,
+    bracket,
+    caveat,
+    describe_detectable,
+    describe_null_result,
+    format_score,
     join_names,
-    nothing_found,
     number,
-    standing,
     with_interval,
-    would_be_found,
 )
 from sonde.stats.intervals import LEVEL
-from sonde.stats.power import detectable_apart, detectable_of, level_asked
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.power import detectable_from_score, detectable_gap, discovery_level
+from sonde.stats.verdict import no_verdict_reason
 
 ERASE, ABLATE = "erase", "ablate"
 
@@ -62,14 +62,14 @@ NAMES = {
 """Properties in words; others are called as their task is."""
 
 
-_BEST, _AT_ERASED = dimensions_are({"selection": "best"}), dimensions_are({"selection": "erased"})
+_BEST, _AT_ERASED = has_dimensions({"selection": "best"}), has_dimensions({"selection": "erased"})
 
 
-_PLAIN = dimensions_are({})
+_PLAIN = has_dimensions({})
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class ErasedProperty:
     """One property of one model, at the layer where validation says that it speaks for it.
 
     Attributes:
@@ -105,7 +105,7 @@ class Erased:
     realised: Mapping[str, Row]
     apart: Row | None
     p_adjusted: float | None = None
-    kind: str = OPEN
+    kind: str = INCONCLUSIVE
     why: str = ""
 
     @property
@@ -116,24 +116,24 @@ class Erased:
     @property
     def construct(self) -> str:
         """Where it surely costs further than elsewhere; empty where nothing is said of a construct."""
-        if self.apart is None or why_no_verdict(self.apart) or p_of(self.apart) > 1 - LEVEL:
+        if self.apart is None or no_verdict_reason(self.apart) or p_value(self.apart) > 1 - LEVEL:
             return ""
         held = {one["name"]: one["value"] for one in self.apart["dimensions"]}
         return str(held.get("construct", ""))
 
     @property
-    def least(self) -> float:
+    def minimum_bits(self) -> float:
         """Bits that count as use."""
         return NOTICEABLE * self.before["value"]
 
 
-def erased_of(scores: pl.DataFrame) -> list[tuple[str, str, list[Erased]]]:
+def collect_erasures(scores: pl.DataFrame) -> list[tuple[str, str, list[ErasedProperty]]]:
     """The properties of each model and language, those that cost the most first."""
     family = adjusted_p(scores)
-    held: dict[tuple[str, str], list[Erased]] = {}
-    for (model, language), one in _measured(scores):
+    held: dict[tuple[str, str], list[ErasedProperty]] = {}
+    for (model, language), one in _iterate_properties(scores):
         p_adjusted = family.get((model, language, one.task))
-        kind, why = concluded(
+        kind, why = decide_outcome(
             before=one.before, bits=one.bits, excess=one.excess, gains=one.gains, p_adjusted=p_adjusted
         )
         held.setdefault((model, language), []).append(replace(one, p_adjusted=p_adjusted, kind=kind, why=why))
@@ -151,32 +151,32 @@ def adjusted_p(scores: pl.DataFrame) -> dict[tuple[str, ...], float]:
         of relations and the relation, "its head costs as much as others at the dependents".
     """
     found: dict[tuple[str, ...], float] = {}
-    for (model, language), one in _measured(scores):
-        if (p := largest_p(one.excess)) is not None:
+    for (model, language), one in _iterate_properties(scores):
+        if (p := largest_p_value(one.excess)) is not None:
             found[model, language, one.task] = p
     for row in _relations(scores).iter_rows(named=True):
-        found[row["model"], row["language"], row["task"], row["relation"]] = p_of(_upright(row))
-    return dict(zip(found, adjusted(list(found.values())), strict=True))
+        found[row["model"], row["language"], row["task"], row["relation"]] = p_value(_upright(row))
+    return dict(zip(found, adjust_p_values(list(found.values())), strict=True))
 
 
-def _measured(scores: pl.DataFrame) -> Iterator[tuple[tuple[str, str], Erased]]:
+def _iterate_properties(scores: pl.DataFrame) -> Iterator[tuple[tuple[str, str], ErasedProperty]]:
     rows = scores.filter((pl.col("method") == ERASE) & (pl.col("split") == "test"))
     keys = ["model", "language", "task"]
     for (model, language, _), own in rows.partition_by(keys, as_dict=True, maintain_order=True).items():
-        if (one := _erased(own)) is not None:
+        if (one := _read_property(own)) is not None:
             yield (str(model), str(language)), one
 
 
-def _erased(rows: pl.DataFrame) -> Erased | None:
+def _read_property(rows: pl.DataFrame) -> ErasedProperty | None:
     bits = _first(rows, _BEST, metric="bits", control=None)
     before = _first(rows, _PLAIN, metric="bits_before", control=None)
     if bits is None or before is None:
         return None
     here = rows.filter(pl.col("layer") == bits["layer"])
     surface = _first(
-        here, dimensions_are({"selection": "best", "with": "surface"}), metric="excess", control="permuted"
+        here, has_dimensions({"selection": "best", "with": "surface"}), metric="excess", control="permuted"
     )
-    return Erased(
+    return ErasedProperty(
         task=str(rows["task"][0]),
         layer=int(bits["layer"]),
         before=before,
@@ -204,42 +204,42 @@ def _by_control(rows: pl.DataFrame, metric: str) -> dict[str, Row]:
     return {row["control"]: row for row in held.iter_rows(named=True)}
 
 
-def rebuilt_of(scores: pl.DataFrame) -> pl.DataFrame:
+def select_reprobing_scores(scores: pl.DataFrame) -> pl.DataFrame:
     """What new probes find behind an erasure: accuracies with ``erased``, its layer, -1 for nothing."""
     rows = scores.filter((pl.col("method") == ERASE) & (pl.col("metric") == "accuracy"))
-    rows = rows.filter(dimensions_named("erased"))
-    return rows.with_columns(erased=dimension("erased").cast(pl.Int32, strict=False).fill_null(-1))
+    rows = rows.filter(has_dimension_names("erased"))
+    return rows.with_columns(erased=dimension_value("erased").cast(pl.Int32, strict=False).fill_null(-1))
 
 
-def ablated_of(scores: pl.DataFrame) -> pl.DataFrame:
+def select_ablation_scores(scores: pl.DataFrame) -> pl.DataFrame:
     """Effects of ablated heads: the rows of each relation with ``relation, where``."""
     rows = scores.filter((pl.col("method") == ABLATE) & (pl.col("split") == "test"))
-    return rows.with_columns(relation=dimension("relation"), where=dimension("where")).filter(
-        pl.col("relation").is_not_null(), dimension("at").is_null()
+    return rows.with_columns(relation=dimension_value("relation"), where=dimension_value("where")).filter(
+        pl.col("relation").is_not_null(), dimension_value("at").is_null()
     )
 
 
 def _relations(scores: pl.DataFrame) -> pl.DataFrame:
     """What heads cost at the dependents of their relation beyond other heads."""
     excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
-    return ablated_of(scores).filter(excess & (pl.col("where") == "here"))
+    return select_ablation_scores(scores).filter(excess & (pl.col("where") == "here"))
 
 
-def tests_beside(scores: pl.DataFrame) -> float:
+def count_shared_tests(scores: pl.DataFrame) -> float:
     """Return for how many tests the level is shared out at which one more finding would be made."""
     p_values = list(adjusted_p(scores).values())
     found = sum(p <= 1 - LEVEL for p in p_values)
-    return (1 - LEVEL) / level_asked(len(p_values), found)
+    return (1 - LEVEL) / discovery_level(len(p_values), found)
 
 
-def compared_with_others(scores: pl.DataFrame) -> list[tuple[Row, str]]:
+def compare_with_other_heads(scores: pl.DataFrame) -> list[tuple[Row, str]]:
     """Of each relation what its head costs beyond other heads: `MORE`, `LESS`, `ALIKE`, or why nothing."""
     family = adjusted_p(scores)
     found: list[tuple[Row, str]] = []
     for row in _relations(scores).sort("value", descending=True).iter_rows(named=True):
         p = family[row["model"], row["language"], row["task"], row["relation"]]
         kind = ALIKE if p > 1 - LEVEL else MORE if row["value"] > 0 else LESS
-        found.append((row, why_no_verdict(row) or kind))
+        found.append((row, no_verdict_reason(row) or kind))
     return found
 
 
@@ -250,7 +250,7 @@ def _upright(row: Row) -> Row:
     return {**row, "value": -row["value"], "ci_low": -row["ci_high"], "ci_high": -row["ci_low"]}
 
 
-def lead(model: str, found: Sequence[Erased]) -> str:
+def lead_sentences(model: str, found: Sequence[ErasedProperty]) -> str:
     """What a model uses, what lies between and what it merely holds, with the numbers and their controls."""
     told: list[str] = []
     for kind, (verb, sentence) in _SAID.items():
@@ -260,24 +260,26 @@ def lead(model: str, found: Sequence[Erased]) -> str:
             told.append(f"{'It' if told else model} {verb} {names}: {said}.")
     rest = [one for one in found if one.kind not in _SAID]
     if told:
-        return " ".join([*told, *(f"{said[:1].upper()}{said[1:]}." for said in map(untold, rest))])
-    if all(one.kind == OPEN for one in rest):
+        return " ".join(
+            [*told, *(f"{said[:1].upper()}{said[1:]}." for said in map(describe_open_outcome, rest))]
+        )
+    if all(one.kind == INCONCLUSIVE for one in rest):
         shown = "; ".join(f"{one.name} ({one.why}), of which {_estimates(one)}" for one in rest)
         return f"{TOO_LITTLE[:1].upper()}{TOO_LITTLE[1:]} on whether {model} uses what it knows: {shown}."
-    return f"{model} is not seen to use what it knows: {'; '.join(map(untold, rest))}."
+    return f"{model} is not seen to use what it knows: {'; '.join(map(describe_open_outcome, rest))}."
 
 
-def untold(one: Erased) -> str:
+def describe_open_outcome(one: ErasedProperty) -> str:
     """Say of a property that is neither used nor held nor between which of the other outcomes it is."""
-    if one.kind == OPEN:
+    if one.kind == INCONCLUSIVE:
         return f"{TOO_LITTLE} on {one.name} ({one.why}), of which {_estimates(one)}"
     if one.kind == UNTOLD:
         return f"{NO_DIFFERENCE} for {one.name} that would count as use: {one.why}"
-    if one.kind == NEITHER:
+    if one.kind == ABSENT:
         name, row = next((name, row) for name, row in one.gains.items() if row["ci_low"] <= 0)
         beaten = "the commonest class" if name == "majority" else CONTROLS[name]
-        found = nothing_found(row, 100, 1, " points")
-        gain = figures(row, 100, 1, sign="+")
+        found = describe_null_result(row, 100, 1, " points")
+        gain = format_score(row, 100, 1, sign="+")
         if row["ci_high"] < 0:
             behind = f"a probe of layer {one.layer} is right less often than {beaten}"
             return f"{one.name}: {behind}, {gain} points"
@@ -285,32 +287,34 @@ def untold(one: Erased) -> str:
     return f"{one.name}: no verdict, {one.why}"
 
 
-def _estimates(one: Erased) -> str:
+def _estimates(one: ErasedProperty) -> str:
     """What was estimated of a property, whatever it allows: its cost, and what a probe finds of it."""
     told = f"erasing it at layer {one.layer} costs {cost(one)}"
     gain = one.gains.get("majority")
-    return told if gain is None else f"{told}, and a probe gains {figures(gain, 100, 1, sign='+')} points"
+    return (
+        told if gain is None else f"{told}, and a probe gains {format_score(gain, 100, 1, sign='+')} points"
+    )
 
 
-def cost(one: Erased) -> str:
+def cost(one: ErasedProperty) -> str:
     """What erasing a property costs, in bits and as a share of the surprisal."""
     part = 100 * one.bits["value"] / one.before["value"] if one.before["value"] else math.nan
     return f"{bits(one.bits)} bits per subword, {number(part, 1)} % of surprisal"
 
 
-def _used(one: Erased) -> str:
+def _describe_use(one: ErasedProperty) -> str:
     beside = join_names(
         [f"{CONTROLS[name]} {bits(row)}" for name, row in one.controls.items() if name in CONTROLS]
     )
-    least = weakest(one.excess)
+    least = weakest_control(one.excess)
     return (
         f"erasing {one.name} at layer {one.layer} costs {cost(one)}; {beside}. The difference is least "
         f"certain for {CONTROLS[least]}: {bits(one.excess[least], sign='+')}"
     )
 
 
-def _between(one: Erased) -> str:
-    name = weakest(one.excess)
+def _describe_partial_use(one: ErasedProperty) -> str:
+    name = weakest_control(one.excess)
     row, beside = one.excess[name], one.controls.get(name)
     told = "" if beside is None else f", {bits(beside)}"
     apart = f"(difference {bits(row, sign='+')})"
@@ -319,23 +323,23 @@ def _between(one: Erased) -> str:
     elif one.p_adjusted is not None and one.p_adjusted <= 1 - LEVEL:
         said = f"more than its controls, yet not by {100 * NOTICEABLE:.0f} % of surprisal"
     else:
-        would = would_be_found(detectable_of(row), digits=3, unit=" bits")
-        said = f"{NO_DIFFERENCE} from {CONTROLS[name]}{told} {apart}{in_brackets(would)}"
+        would = describe_detectable(detectable_from_score(row), digits=3, unit=" bits")
+        said = f"{NO_DIFFERENCE} from {CONTROLS[name]}{told} {apart}{bracket(would)}"
     return f"erasing {one.name} at layer {one.layer} costs {cost(one)}, {said}"
 
 
-def _held(one: Erased) -> str:
+def _describe_encoding(one: ErasedProperty) -> str:
     return (
         f"a probe of layer {one.layer} is right on {share(one.accuracy)} % of {one.name} (the commonest "
         f"class {share(one.majority)} %), yet erasing it there costs {bits(one.bits)} bits per subword, "
-        f"surely less than {100 * NOTICEABLE:.0f} % of surprisal ({one.least:.3f})"
+        f"surely less than {100 * NOTICEABLE:.0f} % of surprisal ({one.minimum_bits:.3f})"
     )
 
 
 _SAID = {
-    USED: ("uses", _used),
-    BETWEEN: ("neither surely uses nor merely holds", _between),
-    HELD: ("merely holds", _held),
+    USED: ("uses", _describe_use),
+    BETWEEN: ("neither surely uses nor merely holds", _describe_partial_use),
+    ENCODED: ("merely holds", _describe_encoding),
 }
 
 
@@ -343,7 +347,7 @@ def bits(row: Row | None, sign: str = "") -> str:
     """A number of bits with its interval, in as many decimals as tell it from zero."""
     if row is None:
         return "?"
-    return figures(row, 1, max(3, digits_of(row)), sign)
+    return format_score(row, 1, max(3, auto_digits(row)), sign)
 
 
 def share(row: Row | None) -> str:
@@ -366,7 +370,7 @@ def sentences(scores: pl.DataFrame) -> Iterator[str]:
 
 
 def _overall(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    return rows.filter((pl.col("metric") == metric) & dimensions_named())
+    return rows.filter((pl.col("metric") == metric) & has_dimension_names())
 
 
 def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
@@ -391,18 +395,18 @@ def layers_sentence(subject: str, rows: pl.DataFrame) -> str:
         said += f", {with_interval(bits[depth - 1])} one layer before"
     for row in _overall(rows, "bits").filter(pl.col("control") == "unigram").iter_rows(named=True):
         said += f"; by frequency alone {with_interval(row)}"
-        if why_no_verdict(row):
+        if no_verdict_reason(row):
             continue
-        judged = {layer: one for layer, one in bits.items() if not why_no_verdict(one)}
+        judged = {layer: one for layer, one in bits.items() if not no_verdict_reason(one)}
         beaten = [layer for layer, one in judged.items() if one["ci_high"] < row["ci_low"]]
         if beaten:
             said += f", surely above that of {list_layers(beaten)}"
         elif judged and all(one["ci_low"] > row["ci_high"] for one in judged.values()):
             said += ", surely below that of every layer"
         elif judged:
-            reach = would_be_found(max(detectable_apart(one, row) for one in judged.values()), digits=2)
-            said += f", {NO_DIFFERENCE} by which it is above that of any layer{in_brackets(reach)}"
-    return f"{said}{standing(first[0])}."
+            reach = describe_detectable(max(detectable_gap(one, row) for one in judged.values()), digits=2)
+            said += f", {NO_DIFFERENCE} by which it is above that of any layer{bracket(reach)}"
+    return f"{said}{caveat(first[0])}."
 
 
 def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
@@ -420,7 +424,7 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     moves = (
         f"{subject}: exchanging two variables moves the answer by {with_interval(told)} logits over {over}"
     )
-    if why := why_no_verdict(told):
+    if why := no_verdict_reason(told):
         return (
             f"{subject}: {TOO_LITTLE} on whether exchanging two variables moves the answer ({why}): "
             f"{with_interval(told)} logits over {over}."
@@ -428,12 +432,14 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     if told["ci_high"] < 0:
         return f"{moves}, away from where it should, so that the maps say nothing."
     if told["ci_low"] <= 0:
-        return f"{moves}, {nothing_found(told, digits=2, unit=' logits')}, so that the maps say nothing."
+        return (
+            f"{moves}, {describe_null_result(told, digits=2, unit=' logits')}, so that the maps say nothing."
+        )
     measured = rows.filter((pl.col("metric") == "recovered") & (pl.col("method") == PATCH))
     at = {
         cell: {
             row["layer"]: row
-            for row in measured.filter(dimensions_are({"direction": "denoising", "cell": cell})).iter_rows(
+            for row in measured.filter(has_dimensions({"direction": "denoising", "cell": cell})).iter_rows(
                 named=True
             )
         }
@@ -442,7 +448,7 @@ def patching_sentence(subject: str, rows: pl.DataFrame) -> str:
     said = moves
     # Of several layers each is named at a level that holds for all of them together.
     kept, moved = (
-        [row["layer"] for row in split_at(at[cell].values(), 0.5)[0] if not why_no_verdict(row)]
+        [row["layer"] for row in split_by_threshold(at[cell].values(), 0.5)[0] if not no_verdict_reason(row)]
         for cell in ("names", "place")
     )
     if kept:
@@ -466,27 +472,27 @@ SAID = {MORE: "costs more than", LESS: "costs less than"}
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     """What the model uses, what it merely holds and what lies between; then a line a relation and layer."""
-    for model, language, found in erased_of(scores):
-        yield lead(f"{model} ({language})", found)
+    for model, language, found in collect_erasures(scores):
+        yield lead_sentences(f"{model} ({language})", found)
         for one in found:
             if one.construct:
                 yield (
                     f"{one.name} ({language}), {model}: erased at layer {one.layer}, in {one.construct} "
                     f"{bits(one.apart, sign='+')} bits per subword further than elsewhere"
                 )
-    tests = tests_beside(scores)
-    for row, kind in compared_with_others(scores):
+    tests = count_shared_tests(scores)
+    for row, kind in compare_with_other_heads(scores):
         who = f"{row['relation']} ({row['language']}), {row['model']}"
         head, others = f"its head {row['layer']}.{row['head']} ablated", "other heads of the layer"
         if kind in SAID:
             said = f"{head} {SAID[kind]} {others} at its dependents"
         elif kind == ALIKE:
-            found = nothing_found(row, digits=3, unit=" bits", among=tests)
+            found = describe_null_result(row, digits=3, unit=" bits", n_comparisons=tests)
             said = f"{found} between {head} and {others} at its dependents"
         else:
             said = f"{TOO_LITTLE} on {head} beside {others} at its dependents ({kind})"
         yield f"{who}: {said}: {bits(row, sign='+')} bits"
     yield from sentences(scores)
-    left = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
+    left = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension_value(REASON))
     for row in left.iter_rows(named=True):
         yield f"left out, {row['model']}: {row['reason']}"

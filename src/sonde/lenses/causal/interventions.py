@@ -19,9 +19,9 @@ from sonde.base.fingerprint import unit_hash
 from sonde.capture.interventions import Affine
 from sonde.corpora import Item, split
 from sonde.lenses.causal.options import read_options
-from sonde.lenses.engine.lens import HANDED_KEY, LensSettings, Scoring
+from sonde.lenses.engine.lens import STAGE_RESULT_KEY, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import pack, unpack
-from sonde.results.schema import Columns, scan_files, schema_of
+from sonde.results.schema import Columns, scan_files, to_schema
 from sonde.training.erasure import Eraser
 
 FRACTIONS = (0.5, 0.15, 0.35)
@@ -59,7 +59,7 @@ FITS_COLUMNS: Columns = {
 """Columns of what a stage hands on."""
 
 
-FITS_SCHEMA = schema_of(FITS_COLUMNS)
+FITS_SCHEMA = to_schema(FITS_COLUMNS)
 
 
 CONTROL = pl.col("kind").str.split(" ").list.first()
@@ -67,7 +67,7 @@ CONTROL = pl.col("kind").str.split(" ").list.first()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FittedChange:
+class FittedIntervention:
     """One change that is tried.
 
     Attributes:
@@ -130,7 +130,7 @@ class FittedChange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fits:
+class FittedInterventions:
     """All that the first stage found.
 
     Attributes:
@@ -139,16 +139,16 @@ class Fits:
         measured: Functions that effects are measured on.
     """
 
-    held: tuple[FittedChange, ...]
+    held: tuple[FittedIntervention, ...]
     splits: Mapping[str, str]
     measured: frozenset[str]
 
     @property
-    def unfitted(self) -> frozenset[str]:
+    def held_out_functions(self) -> frozenset[str]:
         """Functions that no map was fitted to."""
         return frozenset(item for item, side in self.splits.items() if side != "train")
 
-    def of(self, method: str) -> list[FittedChange]:
+    def for_method(self, method: str) -> list[FittedIntervention]:
         """The changes of one method."""
         return [one for one in self.held if one.method == method]
 
@@ -162,7 +162,7 @@ class Fits:
         return pl.DataFrame(rows, schema=FITS_SCHEMA, orient="row")
 
 
-def split_items(scoring: Scoring) -> tuple[dict[str, str], frozenset[str]]:
+def split_items(scoring: ScoringContext) -> tuple[dict[str, str], frozenset[str]]:
     """Which functions are for what, whole clusters at a time; and those that effects are measured on."""
     items = [
         Item(item, "", language, "", cluster=cluster)
@@ -170,34 +170,34 @@ def split_items(scoring: Scoring) -> tuple[dict[str, str], frozenset[str]]:
     ]
     seen = set(scoring.items.filter("seen")["item_id"].to_list())
     splits = split([one for one in items if one.item_id not in seen], FRACTIONS, scoring.settings.seed)
-    able = sorted((item for item, side in splits.items() if side != "train"), key=_place)
+    able = sorted((item for item, side in splits.items() if side != "train"), key=_hash_position)
     return splits, frozenset(able[: read_options(scoring.settings).items])
 
 
-def _place(item: str) -> float:
+def _hash_position(item: str) -> float:
     return unit_hash("causal", item)
 
 
-def read_fits(settings: LensSettings) -> Fits:
+def read_fits(settings: LensSettings) -> FittedInterventions:
     """What the stage before handed on."""
-    path = settings.handed
+    path = settings.stage_result
     assert path is not None, "the first stage hands a table on"
-    return _read(path, str(settings.found[HANDED_KEY]))
+    return _read(path, str(settings.found[STAGE_RESULT_KEY]))
 
 
 @functools.lru_cache(maxsize=2)
-def _read(path: Path, _: str) -> Fits:
+def _read(path: Path, _: str) -> FittedInterventions:
     table = scan_files(path).collect()
     sides = table.filter(pl.col("method") == SPLIT)
     fits = [_fit(row) for row in table.filter(pl.col("method") != SPLIT).iter_rows(named=True)]
-    return Fits(
+    return FittedInterventions(
         tuple(fits),
         dict(sides.select("subject", "kind").iter_rows()),
         frozenset(sides.filter(pl.col("rank") == MEASURED)["subject"].to_list()),
     )
 
 
-def _fit(row: Mapping[str, object]) -> FittedChange:
+def _fit(row: Mapping[str, object]) -> FittedIntervention:
     arrays = {
         name: np.frombuffer(held, dtype=np.float32)
         for name in ("down", "up", "centre", "values")
@@ -212,7 +212,7 @@ def _fit(row: Mapping[str, object]) -> FittedChange:
         )
     values = arrays["values"].reshape(rank, -1) if "values" in arrays else None
     heads, marks = row["heads"], row["marks"]
-    return FittedChange(
+    return FittedIntervention(
         method=str(row["method"]),
         subject=str(row["subject"]),
         kind=str(row["kind"]),
@@ -274,11 +274,11 @@ ROWS_COLUMNS: Columns = {
 """Columns of both stages' item tables; what does not apply is null."""
 
 
-ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
+ROWS_SCHEMA = to_schema(ROWS_COLUMNS)
 
 
 @dataclass(slots=True)
-class Rows:
+class RowBuilder:
     """Rows that are put together."""
 
     plain: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
@@ -315,12 +315,12 @@ class Rows:
         return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
 
 
-def states_of(rows: pl.DataFrame) -> Float[np.ndarray, "layer row width"]:
+def unpack_states(rows: pl.DataFrame) -> Float[np.ndarray, "layer row width"]:
     """The states of rows that hold the same layers."""
     return unpack(rows["states"].to_list(), np.array(rows["scale"].to_list(), dtype=np.float32))
 
 
-def only(observations: pl.LazyFrame, what: Sequence[str], **columns: str) -> pl.DataFrame:
+def select_rows(observations: pl.LazyFrame, what: Sequence[str], **columns: str) -> pl.DataFrame:
     """Rows by what they are."""
     asked: Mapping[str, str] = columns
     kept = [pl.col(name) == value for name, value in asked.items()]

@@ -18,10 +18,15 @@ from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.requests import LayerScores, Pass, Prepared
-from sonde.lenses.causal.effects import BITS, asking, constructs_of, hidden_tokens
-from sonde.lenses.causal.interventions import Fits, FittedChange, Rows, states_of
+from sonde.lenses.causal.effects import BITS, assign_constructs, hidden_tokens, surprisal_requests
+from sonde.lenses.causal.interventions import (
+    FittedIntervention,
+    FittedInterventions,
+    RowBuilder,
+    unpack_states,
+)
 from sonde.lenses.causal.options import read_options
-from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.results import Mean, Score, left_out, means
 
 NAME = "logit_lens"
@@ -46,32 +51,38 @@ FEWEST = 30
 _FACTOR = float(1 / np.log(2))
 
 
-def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """That layers are read through the head, and whether maps are trained for it."""
     tuned = " and, behind a map trained for each," if read_options(settings).tuned else ""
     return f"up to {SUBWORDS} subwords of each are read off every layer through{tuned} the model's head"
 
 
-def first_passes(
+def fit_requests(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
     """Nothing: nothing is fitted."""
     return []
 
 
-def first_rows(
-    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], settings: LensSettings, rows: Rows
+def add_fit_rows(
+    observed: Sequence[CapturedItem],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
+    rows: RowBuilder,
 ) -> None:
     """Nothing."""
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
+def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
     """Nothing."""
     return iter(())
 
 
-def second_passes(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+def effect_requests(
+    fits: FittedInterventions,
+    prepared: Sequence[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
 ) -> list[Pass]:
     """Some subwords of the measured functions, read off every layer; of masked models the hidden ones."""
     tuned = read_options(settings).tuned
@@ -79,34 +90,34 @@ def second_passes(
     train = {item for item, side in fits.splits.items() if side == "train"} if tuned else set[str]()
     read = fits.measured | train
     held = [one for one in prepared if one.item.item_id in read]
-    every = {one.item.item_id: sampled(one, range(len(one.alignment.subwords))) for one in held}
-    hidden = {one.item.item_id: sampled(one, itertools.chain(*hidden_tokens(one))) for one in held}
+    every = {one.item.item_id: sample_positions(one, range(len(one.alignment.subwords))) for one in held}
+    hidden = {one.item.item_id: sample_positions(one, itertools.chain(*hidden_tokens(one))) for one in held}
     return [
         dataclasses.replace(
             one, requests=(LayerScores(every if "decoder" in one.kinds else hidden, states=tuned),)
         )
-        for one in asking(held, {}, read)
+        for one in surprisal_requests(held, {}, read)
     ]
 
 
-def sampled(one: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
+def sample_positions(one: Prepared, positions: Iterable[int]) -> tuple[int, ...]:
     """The subwords of a function that are read off every layer, of those that can be asked for."""
     order = sorted(positions, key=lambda at: unit_hash("depth", one.item.item_id, at))
     return tuple(sorted(order[:SUBWORDS]))
 
 
-def second_rows(
-    fits: Fits,
-    observed: Sequence[Captured],
+def add_effect_rows(
+    fits: FittedInterventions,
+    observed: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
-    rows: Rows,
+    rows: RowBuilder,
 ) -> None:
     """Add what each layer says, by construct."""
     for one in observed:
         item, ids = one.prepared.item.item_id, one.prepared.alignment.subwords.ids
         held = [seen.layers for seen in one.captures if seen.layers is not None and not seen.change]
-        names, group = constructs_of(one.prepared) if held else ([], np.zeros(0, np.int64))
+        names, group = assign_constructs(one.prepared) if held else ([], np.zeros(0, np.int64))
         for layers in held:
             mine, gold = group[layers.position], ids[layers.position]
             if item in fits.measured:
@@ -126,7 +137,7 @@ def stays_on_top(rank: Int[np.ndarray, "layer position"]) -> Bool[np.ndarray, "l
 
 
 def _add_layers(
-    rows: Rows,
+    rows: RowBuilder,
     item: str,
     method: str,
     told: tuple[Float[np.ndarray, "layer position"], Int[np.ndarray, "layer position"]],
@@ -150,7 +161,7 @@ def _add_layers(
 
 
 def _add_words(
-    rows: Rows,
+    rows: RowBuilder,
     item: str,
     ids: Int[np.ndarray, " position"],
     names: Sequence[str],
@@ -162,7 +173,7 @@ def _add_words(
         rows.add(item_id=item, what=WORD, method=NAME, group=names[at], start=subword, n=count)
 
 
-def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Surprisal, top-1 accuracy and the share that stays right by layer, over all and by construct."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter((pl.col("what") == LAYER) & (pl.col("method") == NAME)).collect()
@@ -172,16 +183,16 @@ def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
     yield from _of_method(rows, scoring, template)
     yield from _unigram(scoring, template)
     if read_options(scoring.settings).tuned:
-        yield from _tuned(fits, scoring, dataclasses.replace(template, method=TUNED))
+        yield from _score_tuned_lens(fits, scoring, dataclasses.replace(template, method=TUNED))
 
 
-def _of_method(rows: pl.DataFrame, scoring: Scoring, template: Score) -> Iterator[Score]:
+def _of_method(rows: pl.DataFrame, scoring: ScoringContext, template: Score) -> Iterator[Score]:
     rows = rows.join(scoring.items.select("item_id", "cluster"), on="item_id")
     yield from _by_layer(rows, template)
     yield from _first_layers(rows, template)
 
 
-def _tuned(fits: Fits, scoring: Scoring, template: Score) -> Iterator[Score]:
+def _score_tuned_lens(fits: FittedInterventions, scoring: ScoringContext, template: Score) -> Iterator[Score]:
     """The same through maps that are trained on the training split."""
     held = scoring.observations.filter(pl.col("what") == STATE).collect()
     measured = pl.col("item_id").is_in(sorted(fits.measured))
@@ -191,18 +202,18 @@ def _tuned(fits: Fits, scoring: Scoring, template: Score) -> Iterator[Score]:
         yield left_out(template, "no function of the training split to train the maps of layers on")
         return
     from sonde.models import load_model
-    from sonde.training.tuned_lens import LayerHead, score_translated, train_translators
+    from sonde.training.tuned_lens import LayerHead, score_with_translators, train_translators
 
     head = LayerHead(load_model(scoring.model))
     # In an order of its own, so that the steps of a training see functions of all kinds.
     order = sorted(range(train.height), key=lambda at: unit_hash("tuned", train["item_id"][at], at))
-    translators = train_translators(head, states_of(train[order]))
+    translators = train_translators(head, unpack_states(train[order]))
     gold = told["start"].cast(pl.Int64).to_numpy(writable=True)
-    nats, rank = score_translated(head, translators, states_of(told), gold)
+    nats, rank = score_with_translators(head, translators, unpack_states(told), gold)
     names = told["group"].unique().sort().to_list()
     group = told["group"].replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
     items = told["item_id"].to_numpy()
-    rows = Rows()
+    rows = RowBuilder()
     for item in dict.fromkeys(items.tolist()):
         mine = items == item
         _add_layers(rows, item, TUNED, (nats[:, mine], rank[:, mine]), names, group[mine])
@@ -218,7 +229,7 @@ def _by_layer(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     yield from means(rows, asked, template, columns=("layer",))
     yield from means(
         rows, asked, template, by={"construct": pl.col("group")}, columns=("layer",), minimum=FEWEST,
-        counted=pl.col("n"),
+        size=pl.col("n"),
     )  # fmt: skip
 
 
@@ -238,11 +249,11 @@ def _first_layers(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
     some = first.filter(pl.col("settled") > 0)
     yield from means(some, asked, template)
     yield from means(
-        some, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, counted=pl.col("settled")
+        some, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, size=pl.col("settled")
     )
 
 
-def _unigram(scoring: Scoring, template: Score) -> Iterator[Score]:
+def _unigram(scoring: ScoringContext, template: Score) -> Iterator[Score]:
     """Surprisal of the same subwords by how frequent they were in training, where that is known; add-one."""
     if scoring.frequencies is None:
         return
@@ -256,5 +267,5 @@ def _unigram(scoring: Scoring, template: Score) -> Iterator[Score]:
     asked = [Mean(BITS, nats, "nonnegative", per=pl.col("n"), factor=_FACTOR, fields={"control": UNIGRAM})]
     yield from means(words, asked, template)
     yield from means(
-        words, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, counted=pl.col("n")
+        words, asked, template, by={"construct": pl.col("group")}, minimum=FEWEST, size=pl.col("n")
     )

@@ -9,8 +9,8 @@ import polars as pl
 
 from sonde.capture.requests import Pass, Prepared
 from sonde.lenses.causal import ablate, erase, erase_controls, logit_lens, patch
-from sonde.lenses.causal.interventions import Fits, FittedChange, Rows
-from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.lenses.causal.interventions import FittedIntervention, FittedInterventions, RowBuilder
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.results.scores import Score
 
 Labels = Mapping[str, pl.DataFrame]
@@ -20,21 +20,25 @@ class LaterStage(Protocol):
     """What is asked with changes that an earlier stage fitted."""
 
     @staticmethod
-    def second_passes(
-        fits: Fits, prepared: Sequence[Prepared], labels: Labels, settings: LensSettings
+    def effect_requests(
+        fits: FittedInterventions, prepared: Sequence[Prepared], labels: Labels, settings: LensSettings
     ) -> list[Pass]:
         """What is wanted of functions with these changes."""
         ...
 
     @staticmethod
-    def second_rows(
-        fits: Fits, observed: Sequence[Captured], labels: Labels, settings: LensSettings, rows: Rows
+    def add_effect_rows(
+        fits: FittedInterventions,
+        observed: Sequence[CapturedItem],
+        labels: Labels,
+        settings: LensSettings,
+        rows: RowBuilder,
     ) -> None:
         """Add the rows of that."""
         ...
 
     @staticmethod
-    def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+    def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
         """Every number of the stage."""
         ...
 
@@ -43,22 +47,24 @@ class CausalMethod(LaterStage, Protocol):
     """One way to ask what a model uses."""
 
     @staticmethod
-    def planned(labels: Labels, settings: LensSettings) -> str:
+    def describe_plan(labels: Labels, settings: LensSettings) -> str:
         """What is going to be changed, in a few words; empty for nothing."""
         ...
 
     @staticmethod
-    def first_passes(prepared: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
+    def fit_requests(prepared: Sequence[Prepared], labels: Labels, settings: LensSettings) -> list[Pass]:
         """What is wanted of functions as they are."""
         ...
 
     @staticmethod
-    def first_rows(observed: Sequence[Captured], labels: Labels, settings: LensSettings, rows: Rows) -> None:
+    def add_fit_rows(
+        observed: Sequence[CapturedItem], labels: Labels, settings: LensSettings, rows: RowBuilder
+    ) -> None:
         """Add the rows of that."""
         ...
 
     @staticmethod
-    def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterable[FittedChange]:
+    def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterable[FittedIntervention]:
         """What is tried: changes and their controls, from the training split alone."""
         ...
 

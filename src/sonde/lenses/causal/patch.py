@@ -21,13 +21,13 @@ from sonde.capture.interventions import DIRECTIONS, PatchCell, PatchedItem, Patc
 from sonde.capture.requests import Pass, Plain, Prepared
 from sonde.corpora import Item
 from sonde.languages import has_facet
-from sonde.lenses.causal.interventions import Fits, FittedChange, Rows
+from sonde.lenses.causal.interventions import FittedIntervention, FittedInterventions, RowBuilder
 from sonde.lenses.causal.options import read_options
-from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.results import Mean, left_out, means, spearman_rows
 from sonde.results.scores import Score
-from sonde.tasks.engine.bugs import Choice
-from sonde.tasks.engine.pairs import VariableExchange, exchanges
+from sonde.tasks.engine.bugs import RandomChoice
+from sonde.tasks.engine.pairs import VariableExchange, iterate_exchanges
 
 NAME = "patch"
 
@@ -56,7 +56,7 @@ TRIED = 5
 """Exchanges of a function that are cut into subwords; the first that is cut alike is read."""
 
 
-def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
+def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     """How many cells are patched in each pair of functions."""
     options = read_options(settings)
     return (
@@ -65,11 +65,11 @@ def planned(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> str:
     )
 
 
-def pairs_of(item: Item, seed: int) -> tuple[TextPair, ...]:
+def make_text_pairs(item: Item, seed: int) -> tuple[TextPair, ...]:
     """Exchanges of a function, in the order in which they are tried; none in a language without variables."""
     if not (has_facet(item.language, "misuse") and has_facet(item.language, "flow")):
         return ()
-    found = exchanges(item.text, item.language, Choice("patch", seed, item.item_id))
+    found = iterate_exchanges(item.text, item.language, RandomChoice("patch", seed, item.item_id))
     return tuple(_pair(one) for one in itertools.islice(found, TRIED))
 
 
@@ -79,10 +79,10 @@ def _pair(one: VariableExchange) -> TextPair:
         "uses": tuple((place.start, place.end) for place in one.uses),
         "definition": ((one.definition.start, one.definition.end),),
     }
-    return TextPair(one.corrupt, one.misused(), (one.place.start, one.place.end), roles)
+    return TextPair(one.corrupt, one.make_misuse(), (one.place.start, one.place.end), roles)
 
 
-def first_passes(
+def fit_requests(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
     """What gradients say of every cell."""
@@ -90,14 +90,17 @@ def first_passes(
 
 
 def _passes(prepared: Sequence[Prepared], settings: LensSettings, patched: Sequence[PatchCell]) -> list[Pass]:
-    pairs = {one.item.item_id: pairs_of(one.item, settings.seed) for one in prepared}
+    pairs = {one.item.item_id: make_text_pairs(one.item, settings.seed) for one in prepared}
     drawn = read_options(settings).drawn_cells if settings.stage else 0
     asked = Patches(pairs, CELLS, tuple(patched), drawn, settings.seed)
     return [Pass(Plain(), (asked,), ("decoder", "encoder"), frozenset(pairs))]
 
 
-def first_rows(
-    observed: Sequence[Captured], labels: Mapping[str, pl.DataFrame], settings: LensSettings, rows: Rows
+def add_fit_rows(
+    observed: Sequence[CapturedItem],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
+    rows: RowBuilder,
 ) -> None:
     """Add a row a pair, and one a cell."""
     for one in observed:
@@ -106,14 +109,14 @@ def first_rows(
                 _add(rows, one.prepared.item, capture.patches, settings.seed)
 
 
-def _add(rows: Rows, function: Item, found: PatchedItem, seed: int) -> None:
+def _add(rows: RowBuilder, function: Item, found: PatchedItem, seed: int) -> None:
     pair, item = found.pair, function.item_id
     about = {"item_id": item, "what": PAIR, "method": NAME, "n": found.tried, "hits": found.aligned}
     if pair is None:
         rows.add(**about)
         return
     start, end = pair.place
-    swapped = next(one.swapped for one in pairs_of(function, seed) if one.place == pair.place)
+    swapped = next(one.swapped for one in make_text_pairs(function, seed) if one.place == pair.place)
     other = swapped[start : end + len(swapped) - len(function.text)]
     rows.add(**about, before=pair.clean, after=pair.corrupt, start=start, end=end, group=other)
     for at, direction in enumerate(DIRECTIONS):
@@ -129,7 +132,7 @@ def _add(rows: Rows, function: Item, found: PatchedItem, seed: int) -> None:
             )  # fmt: skip
 
 
-def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
+def fit(scoring: ScoringContext, splits: Mapping[str, str]) -> Iterator[FittedIntervention]:
     """The cells with the largest attributed effect on the training split, behind all but the last layer."""
     train = [item for item, side in splits.items() if side == "train"]
     rows = scoring.observations.filter((pl.col("what") == CELL) & pl.col("item_id").is_in(train))
@@ -142,30 +145,33 @@ def fit(scoring: Scoring, splits: Mapping[str, str]) -> Iterator[FittedChange]:
     chosen = inner.sort("guess", "kind", "layer", "subject", descending=[True, False, False, False])
     most = read_options(scoring.settings).patched_cells
     for kind, layer, subject in chosen.head(most).select("kind", "layer", "subject").iter_rows():
-        yield FittedChange(NAME, subject, kind, layer)
+        yield FittedIntervention(NAME, subject, kind, layer)
 
 
-def second_passes(
-    fits: Fits, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
+def effect_requests(
+    fits: FittedInterventions,
+    prepared: Sequence[Prepared],
+    labels: Mapping[str, pl.DataFrame],
+    settings: LensSettings,
 ) -> list[Pass]:
     """The chosen cells of the measured functions, and some drawn at random."""
     measured = [one for one in prepared if one.item.item_id in fits.measured]
-    cells = [PatchCell(one.kind, one.layer, one.subject) for one in fits.of(NAME)]
+    cells = [PatchCell(one.kind, one.layer, one.subject) for one in fits.for_method(NAME)]
     return _passes(measured, settings, cells)
 
 
-def second_rows(
-    fits: Fits,
-    observed: Sequence[Captured],
+def add_effect_rows(
+    fits: FittedInterventions,
+    observed: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     settings: LensSettings,
-    rows: Rows,
+    rows: RowBuilder,
 ) -> None:
     """Add a row a pair, and one a cell."""
-    first_rows(observed, labels, settings, rows)
+    add_fit_rows(observed, labels, settings, rows)
 
 
-def score(fits: Fits, scoring: Scoring) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number; see `sonde.lenses.causal.patch`."""
     return score_patches(scoring)
 
@@ -193,7 +199,7 @@ DIRECTION, CELL_NAME, TEXT = "direction", "cell", "text"
 _BY = {DIRECTION: pl.col("kind"), CELL_NAME: pl.col("subject")}
 
 
-def score_patches(scoring: Scoring) -> Iterator[Score]:
+def score_patches(scoring: ScoringContext) -> Iterator[Score]:
     """Every number of the pairs of measured functions."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter(pl.col("what").is_in([PAIR, CELL])).collect()
@@ -227,14 +233,14 @@ def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:
         return
     guess = Mean(RECOVERED, pl.col("guess"), "real", per=pl.col("target") - pl.col("before"))
     guessed = dataclasses.replace(template, method=ATTRIBUTION)
-    yield from _counted(cells, guess, guessed)
+    yield from _score_ratio(cells, guess, guessed)
     patched = cells.filter(pl.col("after").is_not_null())
     # A cell that was drawn in some pairs alone says nothing of all.
     whole = pl.len().over("kind", "subject", "layer") == cells["item_id"].n_unique()
     real = Mean(
         RECOVERED, pl.col("after") - pl.col("before"), "real", per=pl.col("target") - pl.col("before")
     )
-    yield from _counted(patched.filter(whole), real, template)
+    yield from _score_ratio(patched.filter(whole), real, template)
     drawn = patched.filter(pl.col("group") == DRAWN)
     if drawn.height:
         told = (drawn["after"] - drawn["before"]).to_numpy()
@@ -244,7 +250,7 @@ def _cells(cells: pl.DataFrame, template: Score) -> Iterator[Score]:
         )
 
 
-def _counted(rows: pl.DataFrame, asked: Mean, template: Score) -> Iterator[Score]:
+def _score_ratio(rows: pl.DataFrame, asked: Mean, template: Score) -> Iterator[Score]:
     """A ratio of sums by cell; what is counted are pairs, not what the sums are over."""
     pairs = rows["item_id"].n_unique()
     for one in means(rows, [asked], template, by=_BY, columns=("layer",)):

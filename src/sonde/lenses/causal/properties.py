@@ -12,8 +12,8 @@ import polars as pl
 from jaxtyping import Int
 
 from sonde.base.fingerprint import unit_hash
-from sonde.lenses.causal.interventions import states_of
-from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.causal.interventions import unpack_states
+from sonde.lenses.engine.lens import ScoringContext
 from sonde.stats.estimate import kish
 from sonde.tasks.engine.task import TASKS
 
@@ -33,28 +33,28 @@ chance ties to the classes, and whatever it costs says nothing about them."""
 Place = tuple[int, int]
 
 
-def subjects(labels: Mapping[str, pl.DataFrame]) -> list[str]:
+def erased_properties(labels: Mapping[str, pl.DataFrame]) -> list[str]:
     """The properties that are erased."""
     return [task for task in labels if TASKS.load(task).target in ("span", "item")]
 
 
-def is_whole(task: str) -> bool:
+def is_function_property(task: str) -> bool:
     """Whether a property is one of whole functions."""
     return TASKS.load(task).target == "item"
 
 
-def tokens_of(labels: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, tuple[Place, ...]]]:
+def collect_labelled_tokens(labels: Mapping[str, pl.DataFrame]) -> dict[str, dict[str, tuple[Place, ...]]]:
     """For each property of tokens, the labelled places of each function."""
     found: dict[str, dict[str, tuple[Place, ...]]] = {}
-    for task in subjects(labels):
-        if not is_whole(task):
+    for task in erased_properties(labels):
+        if not is_function_property(task):
             rows = labels[task].filter(pl.col("label").is_not_null()).sort("item_id", "start")
             held = rows.group_by("item_id", maintain_order=True).agg("start", "end")
             found[task] = {item: tuple(zip(start, end, strict=True)) for item, start, end in held.iter_rows()}
     return found
 
 
-def sampled(item: str, places: Sequence[Place]) -> list[Place]:
+def sample_spans(item: str, places: Sequence[Place]) -> list[Place]:
     """The places of a function whose states are looked at."""
     return sorted(sorted(places, key=lambda place: unit_hash("token", item, place[0]))[:SAMPLED])
 
@@ -79,8 +79,12 @@ class PropertyExamples:
     by_item: Mapping[str, str]
 
     @classmethod
-    def of(
-        cls, task: str, scoring: Scoring, splits: Mapping[str, str], texts: Mapping[str, str] | None = None
+    def from_labels(
+        cls,
+        task: str,
+        scoring: ScoringContext,
+        splits: Mapping[str, str],
+        texts: Mapping[str, str] | None = None,
     ) -> PropertyExamples:
         """All examples of a property; classes of too few functions of the training split are left out."""
         side = pl.DataFrame(
@@ -92,16 +96,16 @@ class PropertyExamples:
         train = rows.filter(pl.col("split") == "train")
         sizes = train.group_by("label").agg(pl.col("item_id").n_unique())
         kept = sizes.filter(pl.col("item_id") >= FEWEST)["label"].implode()
-        keys = keys_of(task)
+        keys = key_columns(task)
         found = rows.filter(pl.col("label").is_in(kept)).select(*keys, "label", "split", "cluster").sort(keys)
-        return cls(task, found, found, _places(task, labels), texts or {})
+        return cls(task, found, found, _sampled_spans(task, labels), texts or {})
 
-    def only(self, split: str, rows: pl.DataFrame) -> PropertyExamples:
+    def select(self, split: str, rows: pl.DataFrame) -> PropertyExamples:
         """Those of one split that stand for all of their functions' and whose states were read."""
-        keys = keys_of(self.task)
+        keys = key_columns(self.task)
         every = self.every.filter(pl.col("split") == split)
-        held = every.join(rows.filter(pl.col("what") == what_of(self.task)), on=keys, how="semi")
-        if not is_whole(self.task):
+        held = every.join(rows.filter(pl.col("what") == state_type(self.task)), on=keys, how="semi")
+        if not is_function_property(self.task):
             held = held.join(self.places, on=keys, how="semi")
         return PropertyExamples(self.task, held.sort(keys), every, self.places, self.by_item)
 
@@ -113,7 +117,7 @@ class PropertyExamples:
     @cached_property
     def labels(self) -> Int[np.ndarray, " example"]:
         """The number of the class of each example."""
-        return numbered(self.frame, self.classes)
+        return number_classes(self.frame, self.classes)
 
     @property
     def clusters(self) -> list[str]:
@@ -140,7 +144,7 @@ class PropertyExamples:
     def sequences(self) -> dict[str, list[tuple[int, int]]]:
         """For each function its labelled tokens in order, the first character and the class of each."""
         found: dict[str, list[tuple[int, int]]] = {}
-        numbers = numbered(self.every, self.classes).tolist()
+        numbers = number_classes(self.every, self.classes).tolist()
         for (item, start), number in zip(
             self.every.select("item_id", "start").iter_rows(), numbers, strict=True
         ):
@@ -154,41 +158,41 @@ class PropertyExamples:
         return kish(np.array(list(Counter(items["cluster"].to_list()).values()), dtype=np.float64))
 
 
-def _places(task: str, labels: pl.DataFrame) -> pl.DataFrame:
-    held = {} if is_whole(task) else tokens_of({task: labels})[task]
+def _sampled_spans(task: str, labels: pl.DataFrame) -> pl.DataFrame:
+    held = {} if is_function_property(task) else collect_labelled_tokens({task: labels})[task]
     rows = [
         (item, start, end, len(places))
         for item, places in held.items()
-        for start, end in sampled(item, places)
+        for start, end in sample_spans(item, places)
     ]
     kinds = {"item_id": pl.String, "start": pl.Int32, "end": pl.Int32, "labelled": pl.Int32}
     return pl.DataFrame(rows, schema=kinds, orient="row")
 
 
-def keys_of(task: str) -> list[str]:
+def key_columns(task: str) -> list[str]:
     """Columns that tell the examples of a property apart."""
-    return ["item_id"] if is_whole(task) else ["item_id", "start", "end"]
+    return ["item_id"] if is_function_property(task) else ["item_id", "start", "end"]
 
 
-def what_of(task: str) -> str:
+def state_type(task: str) -> str:
     """What rows of the states of a property's examples are."""
-    return "mean" if is_whole(task) else "token"
+    return "mean" if is_function_property(task) else "token"
 
 
-def examples_of(task: str, examples: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def join_states(task: str, examples: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """The examples that have states, beside them."""
-    keys = keys_of(task)
-    held = rows.filter(pl.col("what") == what_of(task)).select(*keys, "first", "states", "scale")
+    keys = key_columns(task)
+    held = rows.filter(pl.col("what") == state_type(task)).select(*keys, "first", "states", "scale")
     return examples.join(held, on=keys).sort(keys)
 
 
-def numbered(examples: pl.DataFrame, classes: Sequence[str]) -> Int[np.ndarray, " example"]:
+def number_classes(examples: pl.DataFrame, classes: Sequence[str]) -> Int[np.ndarray, " example"]:
     """The number of each example's class."""
     number = {label: at for at, label in enumerate(classes)}
     return np.array([number[label] for label in examples["label"].to_list()], dtype=np.int64)
 
 
-def why_not_fitted(train: PropertyExamples, rows: pl.DataFrame) -> str:
+def unfitted_reason(train: PropertyExamples, rows: pl.DataFrame) -> str:
     """Why no map is fitted for a property; empty where one is.
 
     Args:
@@ -203,9 +207,9 @@ def why_not_fitted(train: PropertyExamples, rows: pl.DataFrame) -> str:
             f"{task}: a map is fitted to {CLUSTERS} effective clusters at least, and the training split has "
             f"{clusters:.3g}; more functions of more repositories or modules would do (--limit)"
         )
-    dimensions = states_of(rows.filter(pl.col("what") == what_of(task)).head(1)).shape[-1]
+    dimensions = unpack_states(rows.filter(pl.col("what") == state_type(task)).head(1)).shape[-1]
     # Where states lie is fitted to tokens, and for a property of functions to some subwords of each.
-    places = train.frame.height * (SAMPLED if is_whole(task) else 1)
+    places = train.frame.height * (SAMPLED if is_function_property(task) else 1)
     if places < (needed := A_DIMENSION * dimensions):
         return (
             f"{task}: a map that erases from {dimensions:,} dimensions is fitted to {needed:,} tokens at "

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from sonde.stats.intervals import LEVEL
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.verdict import no_verdict_reason
 
 Row = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ NOTICEABLE = 0.01
 """Share of the model's surprisal below which a cost says nothing about use: any change of states moves the
 loss a little, that of untrained weights too."""
 
-USED, BETWEEN, HELD, NEITHER, OPEN = "used", "between", "held", "neither", "open"
+USED, BETWEEN, ENCODED, ABSENT, INCONCLUSIVE = "used", "between", "held", "neither", "open"
 UNTOLD, UNMEASURED = "untold", "unmeasured"
 """Of what allows a verdict: it may cost as much as counts, or less; and what was not held against all that it
 should be."""
@@ -44,17 +44,17 @@ _REQUIRED = ((UNIFORM, WIDE, DONORS, CONTROL_TASK), (UNIFORM, WIDE, PERMUTED, "s
 """Controls of a property of tokens, and of one of functions."""
 
 
-def surely_above(row: Row) -> bool:
+def is_surely_positive(row: Row) -> bool:
     """Whether a difference is above zero with a verdict."""
-    return not why_no_verdict(row) and row["ci_low"] > 0
+    return not no_verdict_reason(row) and row["ci_low"] > 0
 
 
-def surely_apart(row: Row) -> bool:
+def is_surely_nonzero(row: Row) -> bool:
     """Whether a difference is not zero with a verdict."""
-    return not why_no_verdict(row) and (row["ci_low"] > 0 or row["ci_high"] < 0)
+    return not no_verdict_reason(row) and (row["ci_low"] > 0 or row["ci_high"] < 0)
 
 
-def p_of(row: Row) -> float:
+def p_value(row: Row) -> float:
     """P-value of "the difference is 0", by the lower end of its interval where the row has none; 1 without.
 
     A difference that is not positive says nothing for a cost: 1.
@@ -70,30 +70,30 @@ def p_of(row: Row) -> float:
     return float(2 * stdtr(df, -row["value"] / error)) if error > 0 else 0.0
 
 
-def required(excess: Mapping[str, Row]) -> tuple[str, ...]:
+def required_controls(excess: Mapping[str, Row]) -> tuple[str, ...]:
     """The controls that a property has to exceed; empty where one of them was not measured."""
     return next((names for names in _REQUIRED if all(name in excess for name in names)), ())
 
 
-def largest_p(excess: Mapping[str, Row]) -> float | None:
+def largest_p_value(excess: Mapping[str, Row]) -> float | None:
     """P-value of "it exceeds not all of its controls"; None where not all were measured."""
-    names = required(excess)
-    return max(p_of(excess[name]) for name in names) if names else None
+    names = required_controls(excess)
+    return max(p_value(excess[name]) for name in names) if names else None
 
 
-def adjusted(p_values: Sequence[float]) -> list[float]:
+def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     """P-values adjusted by Benjamini and Hochberg."""
     from scipy.stats import false_discovery_control
 
     return false_discovery_control(np.array(p_values)).tolist() if p_values else []
 
 
-def weakest(excess: Mapping[str, Row]) -> str:
+def weakest_control(excess: Mapping[str, Row]) -> str:
     """The control that a property exceeds with the least certainty."""
-    return max(required(excess), key=lambda name: (p_of(excess[name]), -excess[name]["value"]))
+    return max(required_controls(excess), key=lambda name: (p_value(excess[name]), -excess[name]["value"]))
 
 
-def concluded(
+def decide_outcome(
     *,
     before: Row,
     bits: Row,
@@ -110,19 +110,19 @@ def concluded(
         gains: By how much a probe at that layer is righter than each of its controls.
         p_adjusted: Of `largest_p`, adjusted.
     """
-    found, why = _probed(gains)
+    found, why = _decide_probe_outcome(gains)
     if found != USED:
         return found, why
-    if why := why_no_verdict(bits):
-        return OPEN, why
+    if why := no_verdict_reason(bits):
+        return INCONCLUSIVE, why
     least = NOTICEABLE * before["value"]
     if bits["ci_high"] < least:
-        return HELD, ""
-    names = required(excess)
+        return ENCODED, ""
+    names = required_controls(excess)
     if not names or p_adjusted is None:
         return UNMEASURED, "it was not held against all of its controls"
-    if why := next(filter(None, (why_no_verdict(excess[name]) for name in names)), ""):
-        return OPEN, why
+    if why := next(filter(None, (no_verdict_reason(excess[name]) for name in names)), ""):
+        return INCONCLUSIVE, why
     labels = [excess[name]["value"] for name in (DONORS, CONTROL_TASK, PERMUTED) if name in names]
     if p_adjusted <= 1 - LEVEL and min(labels) >= least:
         return USED, ""
@@ -134,15 +134,15 @@ def concluded(
     )
 
 
-def _probed(gains: Mapping[str, Row]) -> tuple[str, str]:
+def _decide_probe_outcome(gains: Mapping[str, Row]) -> tuple[str, str]:
     """Whether a probe surely finds a property."""
     common = gains.get("majority")
     if common is None:
         return UNMEASURED, "no probe could be held against the commonest class"
     for name, row in gains.items():
-        if why := why_no_verdict(row):
-            return OPEN, why
+        if why := no_verdict_reason(row):
+            return INCONCLUSIVE, why
         if row["ci_low"] <= 0:
             beaten = "the commonest class" if name == "majority" else CONTROLS[CONTROL_TASK]
-            return NEITHER, f"a probe finds no more than {beaten} with certainty"
+            return ABSENT, f"a probe finds no more than {beaten} with certainty"
     return USED, ""

@@ -23,31 +23,31 @@ from sonde.lenses.cloze.libraries import write_libraries
 from sonde.lenses.cloze.observe import (
     ONE,
     TOP_K,
-    Ask,
     ClozeQuery,
-    asks_of,
+    QueryRequest,
+    build_query_requests,
+    collect_statements,
     distinct_gaps,
     distinct_variants,
-    name_of,
+    find_name,
     observe_queries,
     observe_texts,
     queries_by_item,
-    statements,
 )
 from sonde.lenses.cloze.paired import MARGIN_TASKS, score_margins
-from sonde.lenses.cloze.ranks import unified
+from sonde.lenses.cloze.ranks import shared_surfaces
 from sonde.lenses.cloze.score import (
     UNIFIED,
     ClozeOptions,
     headline,
     score_candidates,
-    score_masked,
+    score_masked_model,
     write_predictions,
 )
-from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
-from sonde.lenses.engine.observations import whole_words, word_by_word
+from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.observations import word_gaps, word_masks
 from sonde.models import Capabilities
-from sonde.results.pairing import Compared
+from sonde.results.pairing import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import ANSWERS, CANDIDATES, GIVEN, MASKED
@@ -60,21 +60,21 @@ _FEW = 10
 """Candidates for each level that a run is advised to take where it would be long."""
 
 
-class Cloze(LensDefaults):
+class ClozeLens(LensDefaults):
     """The cloze lens."""
 
     name = "cloze"
     version = "5"
     typed_options = ClozeOptions
     tasks = (TASK,)
-    takes = frozenset({"corpus"})
-    draws = True
-    compared = (
-        Compared(metric="p_at_k", better="higher", k=1, without=("library",)),
-        Compared(metric="preferred", better="higher"),
+    targets = frozenset({"corpus"})
+    uses_datasets = True
+    comparable_metrics = (
+        ComparableMetric(metric="p_at_k", direction="higher", k=1, without=("library",)),
+        ComparableMetric(metric="preferred", direction="higher"),
     )
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Models that cannot fill in what is left out are refused, decoders with a head excepted."""
         if not capabilities.lacks:
             return None
@@ -83,7 +83,7 @@ class Cloze(LensDefaults):
             "use a model that has, or a decoder, for example sonde/mini-encoder"
         )
 
-    def options_for(
+    def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """The options with the objective that all models of a run can be asked by.
@@ -126,7 +126,7 @@ class Cloze(LensDefaults):
             InputError: The models compared share no subtoken.
         """
         if compared := ClozeOptions.read(settings.options).unified:
-            unified(compared)
+            shared_surfaces(compared)
         known = (TASK, *MARGIN_TASKS)
         for task in labels:
             if task not in known:
@@ -138,13 +138,13 @@ class Cloze(LensDefaults):
         elif TASK in labels:
             # Words that a published file brings are compared as whole texts.
             answers = _objective(settings) == ANSWERS and GIVEN not in labels[TASK]["template"]
-            found |= {item.item_id: item for item in statements(labels[TASK], answers=answers)}
+            found |= {item.item_id: item for item in collect_statements(labels[TASK], answers=answers)}
         for task in MARGIN_TASKS:
             if task in labels:
-                found |= {item.item_id: item for item in statements(labels[task])}
+                found |= {item.item_id: item for item in collect_statements(labels[task])}
         return list(found.values())
 
-    def about_inputs(
+    def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
         """How many statements there are of few names, where each is made with many candidates."""
@@ -155,13 +155,13 @@ class Cloze(LensDefaults):
         fewer = f"; fewer with --option cloze.candidates={_FEW}" if options.candidates > _FEW else ""
         return f"{made}, with up to {options.candidates} candidates at each level{fewer}"
 
-    def passes(
+    def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """What is left out of every statement, or the statements as they are, as each kind can be asked."""
         queries = _queries(labels, settings)
         asks = {
-            one.item.item_id: asks_of(one, queries[one.item.item_id])
+            one.item.item_id: build_query_requests(one, queries[one.item.item_id])
             for one in prepared
             if one.item.item_id in queries
         }
@@ -178,7 +178,7 @@ class Cloze(LensDefaults):
 
     def observe(
         self,
-        observed: Sequence[Captured],
+        observed: Sequence[CapturedItem],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -194,11 +194,11 @@ class Cloze(LensDefaults):
         tables = [observe_queries(pieces, labels[TASK], surfaces)] if pieces else []
         return pl.concat([*tables, observe_texts(whole)])
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """P@k, MRR and log-probabilities with their controls, each number with its interval."""
         found: list[Score] = []
         if TASK in scoring.labels:
-            score = score_masked if _objective(scoring.settings) == MASKED else score_candidates
+            score = score_masked_model if _objective(scoring.settings) == MASKED else score_candidates
             found += score(scoring, scoring.labels[TASK])
         for task in MARGIN_TASKS:
             if task in scoring.labels:
@@ -220,7 +220,9 @@ class Cloze(LensDefaults):
         ]
 
 
-def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone: bool) -> Iterator[Pass]:
+def _pieces(
+    asks: Mapping[str, Sequence[QueryRequest]], settings: LensSettings, *, alone: bool
+) -> Iterator[Pass]:
     """Inputs that ask for pieces; answers of one piece need no score where only the shared ones rank."""
     compared = ClozeOptions.read(settings.options).unified
     right = {
@@ -231,7 +233,7 @@ def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone:
         }
         for item, mine in asks.items()
     }
-    ranks = AnswerRanks(right, unified(compared) if compared else None, alone=alone)
+    ranks = AnswerRanks(right, shared_surfaces(compared) if compared else None, alone=alone)
     scores = TokenScores(top_k=TOP_K)
     for kind, inputs in (
         ("encoder", distinct_variants),
@@ -250,7 +252,7 @@ def _pieces(asks: Mapping[str, Sequence[Ask]], settings: LensSettings, *, alone:
 
 def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
     """Whole statements of models that fill in: a mask a subword, or a gap a word; of some a name alone."""
-    for kind, inputs in (("encoder", word_by_word), ("encoder-decoder", whole_words)):
+    for kind, inputs in (("encoder", word_masks), ("encoder-decoder", word_gaps)):
         writes = kind == "encoder-decoder"
         masked = Masked(
             {
@@ -262,8 +264,8 @@ def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
 
 
 def _of_name(one: Prepared, *, writes: bool) -> tuple[tuple[int, ...], ...]:
-    ask = name_of(one)
-    return ask.whole if writes else ask.variants
+    ask = find_name(one)
+    return ask.full_inputs if writes else ask.variants
 
 
 def _objective(settings: LensSettings) -> str:
@@ -276,4 +278,4 @@ def _queries(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapp
     return queries_by_item(labels[TASK]) if asked else {}
 
 
-lens = Cloze()
+lens = ClozeLens()

@@ -22,11 +22,11 @@ from sonde.lenses.cloze.ranks import (
     NAMES,
     PUBLISHED_MODES,
     RANDOM_WEIGHTS,
-    at_k,
     chance_at_k,
-    contested,
-    hit,
-    ranked_answers,
+    is_hit,
+    precision_at_k,
+    rank_answers,
+    rank_statements,
 )
 from sonde.results import Mean, Score, mean_differences, means
 from sonde.results.schema import scan_files
@@ -46,7 +46,7 @@ _FEW = 10
 """Fewest names that are divided into deciles."""
 
 
-def by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
+def scores_by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
     """How many of each library's uses are of known names, by decile of use, beside the controls.
 
     ``known_by_use`` (of what was ranked), ``asked_by_use`` (the share that was), ``names`` (how many there
@@ -65,7 +65,7 @@ def by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
     for groups in (["library"], ["library", "decile"]):
         part = used.drop_nulls(groups)
         wanted = [
-            Mean("known_by_use", hit(part, "rank", 1)),
+            Mean("known_by_use", is_hit(part, "rank", 1)),
             Mean("asked_by_use", pl.col("rank").is_not_null()),
         ]
         yield from means(part, wanted, base, by=groups, cluster="users")
@@ -81,7 +81,7 @@ def by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
             )
 
 
-def by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
+def scores_by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
     """P@k of names that appeared with a release, of those it kept, and the difference, beside the controls.
 
     ``release=new|kept|new-kept``; within one library names are taken as independent. ``asked_in_release``
@@ -93,12 +93,12 @@ def by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
     asked = _members(names)
     share = Mean("asked_in_release", pl.col("rank").is_not_null())
     yield from means(asked, [share], base, by="release", cluster="name")
-    yield from _on_both_sides(asked, at_k(asked, "rank", ks=_KS), base)
+    yield from _on_both_sides(asked, precision_at_k(asked, "rank", ks=_KS), base)
     ranked = asked.filter(pl.col("rank").is_not_null())
     for control, column in _CONTROLS.items():
         if column in ranked.columns:
             both = ranked.filter(pl.col(column).is_not_null())
-            rates = at_k(both, column, ks=_KS)
+            rates = precision_at_k(both, column, ks=_KS)
             named = dataclasses.replace(base, control=control)
             yield from _on_both_sides(both, [*rates, *_gains(both, rates)], named)
     if COMPETING in ranked.columns:
@@ -120,7 +120,7 @@ def _on_both_sides(frame: pl.DataFrame, wanted: list[Mean], named: Score) -> Ite
 
 def _gains(frame: pl.DataFrame, rates: list[Mean]) -> Iterator[Mean]:
     """The model's P@k less that of a control, query by query."""
-    for own, other in zip(at_k(frame, "rank", ks=_KS), rates, strict=True):
+    for own, other in zip(precision_at_k(frame, "rank", ks=_KS), rates, strict=True):
         gain = own.of.cast(pl.Float64) - other.of.cast(pl.Float64)
         yield Mean("p_at_k_gain", gain, "difference", fields=own.fields)
 
@@ -152,7 +152,7 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
             continue
         answers = scan_files(parts).collect()
         whole = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
-        frame = _members((contested if whole else ranked_answers)(answers, labels))
+        frame = _members((rank_statements if whole else rank_answers)(answers, labels))
         if frame.is_empty():
             continue
         path = run.root / "libraries" / f"model={slug(model['name'])}" / "names.csv"
@@ -216,17 +216,17 @@ def _controls(used: pl.DataFrame, base: Score, by: list[str]) -> Iterator[Score]
     for control, column in _CONTROLS.items():
         if column in ranked.columns:
             both = ranked.filter(pl.col(column).is_not_null())
-            yield from _against(both, hit(both, column, 1), "proportion", control, base, by)
+            yield from _score_against_controls(both, is_hit(both, column, 1), "proportion", control, base, by)
     if COMPETING in ranked.columns:
         (first,) = chance_at_k((1,))
-        yield from _against(ranked, first.of, first.kind, "chance", base, by)
+        yield from _score_against_controls(ranked, first.of, first.kind, "chance", base, by)
 
 
-def _against(
+def _score_against_controls(
     both: pl.DataFrame, value: pl.Expr, kind: Kind, control: str, base: Score, by: list[str]
 ) -> Iterator[Score]:
     if both.is_empty():
         return
-    gain = hit(both, "rank", 1).cast(pl.Float64) - value.cast(pl.Float64)
+    gain = is_hit(both, "rank", 1).cast(pl.Float64) - value.cast(pl.Float64)
     wanted = [Mean("known_by_use", value, kind), Mean("known_by_use_gain", gain, "difference")]
     yield from means(both, wanted, dataclasses.replace(base, control=control), by=by, cluster="users")

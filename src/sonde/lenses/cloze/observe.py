@@ -16,10 +16,10 @@ from sonde.alignment.spans import Subwords
 from sonde.base.errors import CaptureError
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import Captured
-from sonde.results.schema import Columns, schema_of
+from sonde.lenses.engine.lens import CapturedItem
+from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.cloze_queries import prompt_id
-from sonde.tasks.engine.cloze_statements import statement_item
+from sonde.tasks.engine.cloze_statements import make_statement_item
 
 ONE, SEVERAL, CUT, RESPELLED = "one piece", "several pieces", "cut", "spelled otherwise"
 
@@ -57,7 +57,7 @@ class ClozeQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class QueryRequest:
     """A query in the subwords of a model.
 
     Attributes:
@@ -74,7 +74,7 @@ class Ask:
     initial: bool = True
 
     @property
-    def whole(self) -> tuple[tuple[int, ...], ...]:
+    def full_inputs(self) -> tuple[tuple[int, ...], ...]:
         """The one input that it needs where the whole answer is written; none where it is not asked."""
         return self.variants[:1]
 
@@ -88,7 +88,7 @@ def queries_by_item(labels: pl.DataFrame) -> dict[str, list[ClozeQuery]]:
     return found
 
 
-def asks_of(prepared: Prepared, queries: Sequence[ClozeQuery]) -> list[Ask]:
+def build_query_requests(prepared: Prepared, queries: Sequence[ClozeQuery]) -> list[QueryRequest]:
     """How each query of an item is asked."""
     subwords = prepared.alignment.subwords
     begins, ends = _inked_starts(subwords), subwords.end.tolist()
@@ -102,27 +102,27 @@ def asks_of(prepared: Prepared, queries: Sequence[ClozeQuery]) -> list[Ask]:
     return [_ask(query, by_start.get(query.start), by_end.get(query.end), subwords) for query in queries]
 
 
-def distinct_variants(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
+def distinct_variants(asks: Iterable[QueryRequest]) -> tuple[tuple[int, ...], ...]:
     """The inputs that an item's queries need, each once, in order."""
     return tuple(dict.fromkeys(variant for ask in asks for variant in ask.variants))
 
 
-def distinct_gaps(asks: Iterable[Ask]) -> tuple[tuple[int, ...], ...]:
+def distinct_gaps(asks: Iterable[QueryRequest]) -> tuple[tuple[int, ...], ...]:
     """The inputs that an item's queries need where whole answers are written, each once, in order."""
-    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.whole))
+    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.full_inputs))
 
 
-def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwords) -> Ask:
+def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwords) -> QueryRequest:
     if first is None or last is None or last < first:
-        return Ask(query, CUT, ())
+        return QueryRequest(query, CUT, ())
     if not _spells(subwords, first, last, query.answer):
         unknown = subwords.unknown_id in subwords.ids[first : last + 1].tolist()
-        return Ask(query, CUT if unknown else RESPELLED, ())
+        return QueryRequest(query, CUT if unknown else RESPELLED, ())
     initial = not subwords.surface[first].startswith(_GOES_ON)
     if first == last:
-        return Ask(query, ONE, ((first,),), initial)
+        return QueryRequest(query, ONE, ((first,),), initial)
     positions = tuple(range(first, last + 1))
-    return Ask(query, SEVERAL, tuple(positions[at:] for at in range(len(positions))), initial)
+    return QueryRequest(query, SEVERAL, tuple(positions[at:] for at in range(len(positions))), initial)
 
 
 def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
@@ -145,7 +145,7 @@ def _inked_starts(subwords: Subwords) -> list[int]:
     return starts
 
 
-def total(values: Iterable[float]) -> float:
+def sum_precisely(values: Iterable[float]) -> float:
     """Sum in double precision."""
     return float(np.sum(np.fromiter(values, np.float64)))
 
@@ -173,7 +173,7 @@ def candidate_texts(row: Mapping[str, Any]) -> list[str]:
     return [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
 
 
-def statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
+def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
     """The distinct statements of all queries, as items; each is scored once.
 
     Args:
@@ -186,15 +186,15 @@ def statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
         ids = candidate_ids(row, answers=answers)
         for number, text, cut in zip(ids, candidate_texts(row), cuts, strict=True):
             if number not in found:
-                found[number] = statement_item(row, number, text, cuts=cut)
+                found[number] = make_statement_item(row, number, text, cuts=cut)
     return list(found.values())
 
 
-def name_of(prepared: Prepared) -> Ask:
+def find_name(prepared: Prepared) -> QueryRequest:
     """The name between the cuts of a statement, in the subwords of a model."""
     (start, end), text = prepared.item.cuts, prepared.item.text
     word_start = not start or text[start - 1].isspace()
-    (ask,) = asks_of(prepared, [ClozeQuery("", text[start:end], start, end, word_start)])
+    (ask,) = build_query_requests(prepared, [ClozeQuery("", text[start:end], start, end, word_start)])
     return ask
 
 
@@ -251,11 +251,11 @@ ANSWERS_COLUMNS: Columns = {
 """Columns of the cloze lens's item table, one row a query or a whole statement."""
 
 
-ANSWERS_SCHEMA = schema_of(ANSWERS_COLUMNS)
+ANSWERS_SCHEMA = to_schema(ANSWERS_COLUMNS)
 
 
 def observe_queries(
-    observed: Sequence[Captured], labels: pl.DataFrame, surfaces: Sequence[str]
+    observed: Sequence[CapturedItem], labels: pl.DataFrame, surfaces: Sequence[str]
 ) -> pl.DataFrame:
     """Rows of the queries of a few items, in `ANSWERS_COLUMNS`.
 
@@ -271,7 +271,7 @@ def observe_queries(
     rows: list[dict[str, Any]] = []
     for one in observed:
         item = one.prepared.item.item_id
-        asks = asks_of(one.prepared, queries.get(item, []))
+        asks = build_query_requests(one.prepared, queries.get(item, []))
         writes = any(capture.written for capture in one.captures)
         wanted = distinct_gaps(asks) if writes else distinct_variants(asks)
         captured = dict(zip(wanted, one.captures, strict=False))
@@ -285,7 +285,7 @@ def observe_queries(
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
-def observe_texts(observed: Sequence[Captured]) -> pl.DataFrame:
+def observe_texts(observed: Sequence[CapturedItem]) -> pl.DataFrame:
     """One row a statement: the summed score of all its subwords, in `ANSWERS_SCHEMA`.
 
     For a decoder that is the log-probability of the text, for a masked model its pseudo-log-likelihood; for
@@ -297,23 +297,23 @@ def observe_texts(observed: Sequence[Captured]) -> pl.DataFrame:
             rows.append(_name_row(one))
             continue
         captures = [capture for capture in one.captures if capture.scores is not None]
-        scored = [nats for capture in captures for nats in _counted(capture)]
+        scored = [nats for capture in captures for nats in _scores_to_sum(capture)]
         rows.append(
             {
                 "item_id": one.prepared.item.item_id,
                 "status": TEXT,
                 "measure": CAUSAL if all(capture.variant == 0 for capture in captures) else PLL,
                 "pieces": len(scored),
-                "nats": total(scored),
+                "nats": sum_precisely(scored),
                 "characters": len(one.prepared.item.text),
             }
         )
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
-def _name_row(one: Captured) -> dict[str, Any]:
+def _name_row(one: CapturedItem) -> dict[str, Any]:
     """The summed score of the subwords of one name in its statement; endless where they cannot spell it."""
-    item, ask = one.prepared.item.item_id, name_of(one.prepared)
+    item, ask = one.prepared.item.item_id, find_name(one.prepared)
     row: dict[str, Any] = {
         "item_id": item,
         "status": ANSWER,
@@ -328,18 +328,18 @@ def _name_row(one: Captured) -> dict[str, Any]:
     if len(captures) == 1 and captures[0].variant == 0:
         scores = _scores(captures[0], item)
         row["measure"] = CAUSAL
-        row["nats"] = total(float(scores.nats[at]) for at in positions if scores.scored[at])
+        row["nats"] = sum_precisely(float(scores.nats[at]) for at in positions if scores.scored[at])
     elif any(capture.written for capture in captures):
         row["measure"] = GAP
-        row["nats"] = total(float(_scores(captures[0], item).nats[at]) for at in positions)
+        row["nats"] = sum_precisely(float(_scores(captures[0], item).nats[at]) for at in positions)
     else:
         row["measure"] = PLL
         pairs = zip(captures, positions, strict=True)
-        row["nats"] = total(float(_scores(capture, item).nats[at]) for capture, at in pairs)
+        row["nats"] = sum_precisely(float(_scores(capture, item).nats[at]) for capture, at in pairs)
     return row
 
 
-def _counted(capture: ItemCapture) -> list[float]:
+def _scores_to_sum(capture: ItemCapture) -> list[float]:
     """The scores that count of one input: all, or of a masked input the first."""
     assert capture.scores is not None
     nats = capture.scores.nats[capture.scores.scored].tolist()
@@ -348,7 +348,7 @@ def _counted(capture: ItemCapture) -> list[float]:
 
 def _row(
     item: str,
-    ask: Ask,
+    ask: QueryRequest,
     captured: Mapping[tuple[int, ...], ItemCapture],
     surfaces: Sequence[str],
     own_ids: Int[np.ndarray, " subword"],
@@ -367,11 +367,11 @@ def _row(
     row["measure"] = GAP if writes else MASK
     positions = ask.variants[0]
     if ask.status == SEVERAL:
-        inputs = ask.whole * len(positions) if writes else ask.variants
+        inputs = ask.full_inputs * len(positions) if writes else ask.variants
         scored = [
             (_scores(captured[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
         ]
-        row["nats"] = total(float(scores.nats[at]) for scores, at in scored)
+        row["nats"] = sum_precisely(float(scores.nats[at]) for scores, at in scored)
         row["greedy"] = all(scores.rank[at] == 1 for scores, at in scored)
         return row
     assert ask.status == ONE

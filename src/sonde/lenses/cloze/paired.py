@@ -13,10 +13,18 @@ import polars as pl
 from jaxtyping import Float
 
 from sonde.lenses.cloze.observe import CAUSAL, PLL, candidate_ids
-from sonde.lenses.cloze.ranks import KS, PUBLISHED_MODES, RANDOM_WEIGHTS, at_k, by_library, by_template, hit
-from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.cloze.ranks import (
+    KS,
+    PUBLISHED_MODES,
+    RANDOM_WEIGHTS,
+    by_library,
+    is_hit,
+    precision_at_k,
+    split_by_template,
+)
+from sonde.lenses.engine.lens import ScoringContext
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
-from sonde.results.group_means import By
+from sonde.results.group_means import GroupBy
 from sonde.stats.intervals import Kind
 from sonde.tasks.engine.cloze_margins import PAIRS
 from sonde.tasks.engine.cloze_queries import IMPORTS
@@ -45,27 +53,27 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     pairs = own.join(averaged, left_on="query_id", right_on="base_id")
     apart = {k: pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
     yield from by_library(
-        pairs, _at_ks(apart, "difference"), single(base).within(("template", ALIASES_APART))
+        pairs, _at_ks(apart, "difference"), single_answer_score(base).within(("template", ALIASES_APART))
     )
 
 
-def in_words(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_wordings(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """Queries behind words, averaged within a query, against the same queries alone."""
-    yield from _against_alone(frame, base, "words", pl.col("context") != "", pl.col("frame") == "")
+    yield from _score_paired_change(frame, base, "words", pl.col("context") != "", pl.col("frame") == "")
 
 
-def behind_imports(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_import_context(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """Calls behind the imports of a file that makes them, against the same calls alone.
 
     ``imports_hide`` is the same over the calls whose answer these imports do not show.
     """
     behind = pl.col("frame") == IMPORTS
-    yield from _against_alone(frame, base, "imports", behind, pl.col("context") == "")
+    yield from _score_paired_change(frame, base, "imports", behind, pl.col("context") == "")
     hidden = frame.filter(~(behind & pl.col("visible")))
-    yield from _against_alone(hidden, base, "imports_hide", behind, pl.col("context") == "")
+    yield from _score_paired_change(hidden, base, "imports_hide", behind, pl.col("context") == "")
 
 
-def _against_alone(
+def _score_paired_change(
     frame: pl.DataFrame, base: Score, dimension: str, changed: pl.Expr, among: pl.Expr
 ) -> Iterator[Score]:
     """Changed queries, averaged within a query, against the same queries alone, and the difference."""
@@ -82,11 +90,11 @@ def _against_alone(
         "with-without": _at_ks({k: worded_by[k] - alone_by[k] for k in KS}, "difference"),
     }
     for side, wanted in sides.items():
-        for template, part in by_template(pairs, single(base)):
+        for template, part in split_by_template(pairs, single_answer_score(base)):
             yield from by_library(part, wanted, template.within((dimension, side)))
 
 
-def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """P@k in each frame, over queries that were answered in all frames, and the spread over the frames.
 
     ``p_at_k`` by the dimension ``frame`` (``plain``: the statement alone; ``every``: the mean over all);
@@ -102,7 +110,7 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     alone = asked.filter((pl.col("frame") == "") & pl.col("query_id").is_in(framed["base_id"].implode()))
     every = pl.concat([alone.with_columns(frame=pl.lit(PLAIN)), framed])
     hits = {k: pl.col(str(k)) for k in KS}
-    for template, part in by_template(every, single(base)):
+    for template, part in split_by_template(every, single_answer_score(base)):
         count = part["frame"].n_unique()
         whole = part.filter(pl.col("frame").n_unique().over("base_id") == count)
         if whole.is_empty():
@@ -112,25 +120,27 @@ def in_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
             pl.col(list(map(str, KS))).mean()
         )
         yield from by_library(averaged, _at_ks(hits, "unit"), template.within(("frame", EVERY)))
-        yield from _spread(whole, template)
+        yield from _score_range(whole, template)
 
 
-def seen_against_unseen(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_seen_libraries(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """How much better queries about libraries of the training data are answered than others."""
     known = frame.filter(pl.col("rank").is_not_null() & pl.col("seen").is_not_null())
-    for template, part in by_template(known, single(base)):
-        apart = mean_differences(part, at_k(part, "rank"), template, ("seen", True, False), cluster="library")
+    for template, part in split_by_template(known, single_answer_score(base)):
+        apart = mean_differences(
+            part, precision_at_k(part, "rank"), template, ("seen", True, False), cluster="library"
+        )
         for score in apart:
             yield dataclasses.replace(score, n=part.height)
 
 
-def overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
+def score_overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """Of the distinct answers of unseen names, the share that seen names have as well (INK, section 5.3).
 
     ``answers`` counts the distinct answers of either side.
     """
     known = frame.filter(pl.col("seen").is_not_null())
-    for template, part in by_template(known, base):
+    for template, part in split_by_template(known, base):
         sides = {seen: set(part.filter(pl.col("seen") == seen)["answer"]) for seen in (True, False)}
         if not all(sides.values()):
             continue
@@ -163,7 +173,7 @@ def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
     return by_library(names, wanted, base.within(("names", "aliased")))
 
 
-def _spread(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
+def _score_range(whole: pl.DataFrame, template: Score) -> Iterator[Score]:
     frames = whole["frame"].n_unique()
     for k in KS:
         hits = pl.col(str(k))
@@ -194,13 +204,13 @@ def _rates(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, "rep
         return hits / queries
 
 
-def single(base: Score) -> Score:
+def single_answer_score(base: Score) -> Score:
     """Scores of the single right answer."""
     return dataclasses.replace(base, matching="single")
 
 
 def _hits(frame: pl.DataFrame) -> list[pl.Expr]:
-    return [hit(frame, "rank", k).cast(pl.Float64).alias(str(k)) for k in KS]
+    return [is_hit(frame, "rank", k).cast(pl.Float64).alias(str(k)) for k in KS]
 
 
 def _at_ks(values: Mapping[int, pl.Expr], kind: Kind = "proportion") -> list[Mean]:
@@ -247,7 +257,7 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     return labels.join(table, on="query_id", how="inner", maintain_order="left")
 
 
-def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
+def score_margins(scoring: ScoringContext, task: str) -> Iterator[Score]:
     """Mean margins and how often the better statement is preferred, by pair and form, beside the controls.
 
     ``objective`` says what was summed: ``"causal"`` log-probabilities or pseudo-log-likelihoods
@@ -273,7 +283,7 @@ def score_margins(scoring: Scoring, task: str) -> Iterator[Score]:
             yield from _of_model(control.filter(pl.col("template") == pair), named, {})
 
 
-def _of_model(frame: pl.DataFrame, template: Score, by: By) -> Iterator[Score]:
+def _of_model(frame: pl.DataFrame, template: Score, by: GroupBy) -> Iterator[Score]:
     for aggregation in ("sum", "mean"):
         named = dataclasses.replace(template, aggregation=aggregation)
         margin = pl.col(aggregation)
@@ -282,7 +292,7 @@ def _of_model(frame: pl.DataFrame, template: Score, by: By) -> Iterator[Score]:
         yield from by_library(frame, wanted, named, by=by)
 
 
-def _by_chance(frame: pl.DataFrame, template: Score, by: By) -> Iterator[Score]:
+def _by_chance(frame: pl.DataFrame, template: Score, by: GroupBy) -> Iterator[Score]:
     """One of two at random; it is known and has no interval."""
     named = dataclasses.replace(template, control="chance")
     chance = Mean("preferred", pl.col("sum").is_not_null() * 0.5)

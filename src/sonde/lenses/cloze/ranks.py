@@ -13,17 +13,17 @@ from functools import lru_cache, partial
 import numpy as np
 import polars as pl
 
-from sonde.alignment import surfaces as surfaces_of
-from sonde.alignment.vocabulary import Vocabulary, vocabulary_of
+from sonde.alignment import get_surfaces as surfaces_of
+from sonde.alignment.vocabulary import Vocabulary, get_vocabulary
 from sonde.base.errors import InputError
 from sonde.base.files import FileStamp
 from sonde.lenses.cloze.observe import ANSWER, ONE, candidate_ids
-from sonde.lenses.engine.lens import Scoring
-from sonde.models import load_tokenizer, manifest, spec_of, tokenizer_stamps
+from sonde.lenses.engine.lens import ScoringContext
+from sonde.models import load_tokenizer, manifest, parse_spec, tokenizer_stamps
 from sonde.results import Mean, Score, means
 from sonde.results.schema import scan_files
 from sonde.tasks.engine.cloze_queries import path_number
-from sonde.tasks.engine.cloze_statements import place
+from sonde.tasks.engine.cloze_statements import level_position
 
 KS = (1, 5, 10, 20, 30, 40, 50)
 """As published (INK, section 4.3)."""
@@ -41,7 +41,7 @@ COMPETING = "competing"
 """Column of how many an answer is ranked among; frames whose answers compete with a vocabulary lack it."""
 
 
-def hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.Expr:
+def is_hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.Expr:
     """Whether a rank is at most k; nothing is said where no more than k compete, since all are hits then.
 
     Args:
@@ -54,17 +54,19 @@ def hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.
     return pl.when(pl.col(among) > k).then(within) if among in frame.columns else within
 
 
-def at_k(frame: pl.DataFrame, column: str, among: str = COMPETING, ks: Sequence[int] = KS) -> list[Mean]:
+def precision_at_k(
+    frame: pl.DataFrame, column: str, among: str = COMPETING, ks: Sequence[int] = KS
+) -> list[Mean]:
     """P@k at every k that says something, of a column of ranks among ``among``."""
-    return [Mean("p_at_k", hit(frame, column, k, among), fields={"k": k}) for k in ks]
+    return [Mean("p_at_k", is_hit(frame, column, k, among), fields={"k": k}) for k in ks]
 
 
-def mrr(column: str) -> Mean:
+def mean_reciprocal_rank(column: str) -> Mean:
     """Mean reciprocal rank."""
     return Mean("mrr", 1.0 / pl.col(column), "unit")
 
 
-def chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
+def score_chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Score ranking at random, of answers that compete with a few others, and the model's gain over it."""
     competing = pl.col(COMPETING)
     reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
@@ -72,7 +74,9 @@ def chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     named = dataclasses.replace(template, control="chance")
     rates = chance_at_k()
     gains = [
-        Mean("p_at_k_gain", hit(frame, "rank", k).cast(pl.Float64) - rate.of, "difference", fields={"k": k})
+        Mean(
+            "p_at_k_gain", is_hit(frame, "rank", k).cast(pl.Float64) - rate.of, "difference", fields={"k": k}
+        )
         for k, rate in zip(KS, rates, strict=True)
     ]
     return by_library(frame, [*rates, *gains, Mean("mrr", value, "unit")], named)
@@ -88,34 +92,38 @@ def _counts(frame: pl.DataFrame) -> list[int]:
     return frame[COMPETING].drop_nulls().unique().to_list()
 
 
-def by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
+def split_by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
     """The queries of each template, with a score that names it."""
     for template in frame["template"].unique(maintain_order=True).to_list():
         part = frame.filter(pl.col("template") == template)
         yield base.within(("template", template)), part
 
 
-def own_vocabulary(model: str) -> Vocabulary:
+def load_vocabulary(model: str) -> Vocabulary:
     """The vocabulary of a model by name; no weight is read."""
-    return vocabulary_of(surfaces_of(load_tokenizer(spec_of(model.strip()))))
+    return get_vocabulary(surfaces_of(load_tokenizer(parse_spec(model.strip()))))
 
 
-def unified(models: tuple[str, ...]) -> frozenset[str]:
+def shared_surfaces(models: tuple[str, ...]) -> frozenset[str]:
     """Surfaces that the vocabularies of all models hold, special tokens left out.
 
     Raises:
         InputError: They share none.
     """
-    return _unified(models, tuple(tokenizer_stamps(spec_of(model.strip())) for model in models))
+    return _intersect_vocabularies(
+        models, tuple(tokenizer_stamps(parse_spec(model.strip())) for model in models)
+    )
 
 
 @lru_cache(maxsize=4)
-def _unified(models: tuple[str, ...], stamps: tuple[tuple[FileStamp, ...], ...]) -> frozenset[str]:
+def _intersect_vocabularies(
+    models: tuple[str, ...], stamps: tuple[tuple[FileStamp, ...], ...]
+) -> frozenset[str]:
     held: frozenset[str] | None = None
     for model in models:
-        tokenizer = load_tokenizer(spec_of(model.strip()))
+        tokenizer = load_tokenizer(parse_spec(model.strip()))
         special = {str(token) for token in tokenizer.all_special_tokens}
-        mine = frozenset(own_vocabulary(model).ids) - special
+        mine = frozenset(load_vocabulary(model).ids) - special
         held = mine if held is None else held & mine
     if not held:
         raise InputError(
@@ -125,10 +133,10 @@ def _unified(models: tuple[str, ...], stamps: tuple[tuple[FileStamp, ...], ...])
     return held
 
 
-def segmented(model: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def segment_levels(model: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The pieces that a model's tokenizer makes of each level alone, without blanks and marks."""
-    tokenizer = load_tokenizer(spec_of(model.strip()))
-    vocabulary = own_vocabulary(model)
+    tokenizer = load_tokenizer(parse_spec(model.strip()))
+    vocabulary = load_vocabulary(model)
     encoded = tokenizer(list(levels), add_special_tokens=False)["input_ids"] if levels else []
     return {
         level: tuple(text for number in ids if (text := vocabulary.texts[number]))
@@ -165,7 +173,7 @@ _BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
 _MOST = "20+"
 
 
-def ranked_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     """The answers of a masked model with their queries and ranks; queries that were not asked have nulls.
 
     Args:
@@ -201,7 +209,7 @@ def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataF
     return frame.with_columns(rank_common=pl.when(ranked).then("rank"), asked_of_all=asked)
 
 
-def contested(
+def rank_statements(
     answers: pl.DataFrame,
     labels: pl.DataFrame,
     shared: frozenset[str] = frozenset(),
@@ -254,7 +262,7 @@ def contested(
 
 def with_random_weights(
     frame: pl.DataFrame,
-    scoring: Scoring,
+    scoring: ScoringContext,
     labels: pl.DataFrame,
     ranked: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame],
 ) -> pl.DataFrame:
@@ -287,12 +295,12 @@ def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
         )
     )["level"]
     distinct = sorted(set(levels))
-    cut = [segmented(one, distinct) for one in models]
+    cut = [segment_levels(one, distinct) for one in models]
     alike = {level: len({pieces[level] for pieces in cut}) == 1 for level in distinct}
     return frame.with_columns(agree=levels.replace_strict(alike, return_dtype=pl.Boolean))
 
 
-def with_seen(frame: pl.DataFrame, model: str) -> pl.DataFrame:
+def with_seen_libraries(frame: pl.DataFrame, model: str) -> pl.DataFrame:
     """Add ``seen``: whether the library of a name is called in a file that the model was trained on.
 
     As in the paper the rule is the library's: a name counts as unseen only where nothing of its library was
@@ -333,7 +341,7 @@ def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
         {
             "level": levels["level"],
             "levels": levels["levels"],
-            "place": [place(*row) for row in levels.iter_rows()],
+            "place": [level_position(*row) for row in levels.iter_rows()],
         },
         schema_overrides={"place": pl.String},
     )

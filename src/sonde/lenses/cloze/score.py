@@ -13,17 +13,17 @@ from sonde.base.files import write_atomic
 from sonde.base.option_types import Count, OneOf
 from sonde.base.options import option
 from sonde.corpora.sources.codexglue import predictions
-from sonde.lenses.cloze.libraries import by_release, by_use
+from sonde.lenses.cloze.libraries import scores_by_release, scores_by_use
 from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids
 from sonde.lenses.cloze.paired import (
     ALIASES_APART,
     aliases_of_names,
-    behind_imports,
-    in_frames,
-    in_words,
-    overlap,
     paired_aliases,
-    seen_against_unseen,
+    score_frames,
+    score_import_context,
+    score_overlap,
+    score_seen_libraries,
+    score_wordings,
 )
 from sonde.lenses.cloze.ranks import (
     COMPETING,
@@ -33,25 +33,25 @@ from sonde.lenses.cloze.ranks import (
     PUBLISHED_MODES,
     RANDOM_WEIGHTS,
     SHARED,
-    at_k,
     by_library,
-    by_template,
-    chance,
-    contested,
-    hit,
-    mrr,
-    ranked_answers,
-    unified,
+    is_hit,
+    mean_reciprocal_rank,
+    precision_at_k,
+    rank_answers,
+    rank_statements,
+    score_chance,
+    shared_surfaces,
+    split_by_template,
     with_agreement,
     with_common,
     with_random_weights,
-    with_seen,
+    with_seen_libraries,
 )
-from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.engine.lens import ScoringContext
 from sonde.results import Mean, Score, means
-from sonde.results.schema import dimension, dimensions_named, scan_files
-from sonde.results.tables import Column, Table, rests_on
-from sonde.results.text_format import PERCENT, Interval, Row, figures
+from sonde.results.schema import dimension_value, has_dimension_names, scan_files
+from sonde.results.tables import Column, Table, sample_size_column
+from sonde.results.text_format import PERCENT, Interval, Row, format_score
 from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, TASK, StatementOptions
 
@@ -78,7 +78,7 @@ _ENTRY = ["library", "name"]
 """What tells an entry from others: its folder with its number, and its number, which is not its own."""
 
 
-def preferred(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+def select_preferred_words(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
     """``library, name, word``: the likeliest word of each entry, in the order of the queries.
 
     Of equally likely words the first by alphabet is taken, whatever order they were asked in.
@@ -135,9 +135,9 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
             continue
         answers = scan_files(parts).collect()
         for folder, asked in _by_folder(queries):
-            words = preferred(answers, asked).select("name", "word").rows()
+            words = select_preferred_words(answers, asked).select("name", "word").rows()
             path = root / "predictions" / f"model={slug(model['name'])}" / folder / "predictions.txt"
-            write_atomic(path, predictions(sorted(words, key=lambda row: _place(row[0]))))
+            write_atomic(path, predictions(sorted(words, key=lambda row: _entry_sort_key(row[0]))))
             written.append((path, len(words), asked.select(_ENTRY).n_unique()))
     return written
 
@@ -148,7 +148,7 @@ def _by_folder(queries: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         yield str(folder), part
 
 
-def _place(number: str) -> tuple[str, int, str]:
+def _entry_sort_key(number: str) -> tuple[str, int, str]:
     """Numbers in the order of their entries: ``maxmin-2`` before ``maxmin-10``."""
     kind, _, count = number.rpartition("-")
     return (kind, int(count), "") if count.isdecimal() else (number, 0, count)
@@ -156,7 +156,7 @@ def _place(number: str) -> tuple[str, int, str]:
 
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How often each word is preferred; the published answers would say how often rightly."""
-    found = preferred(answers, labels)
+    found = select_preferred_words(answers, labels)
     base = template.within(("template", GIVEN))
     words = sorted(set(found["word"]))
     for word in words:
@@ -197,35 +197,35 @@ _OF_STATEMENTS: Mapping[str, tuple[str, str]] = {
 """Columns of ranks among candidates, with ``matching`` and ``aggregation`` of their scores."""
 
 
-def score_masked(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
+def score_masked_model(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
     """Every table of a masked model."""
     base = dataclasses.replace(scoring.template, task="api_cloze")
     if GIVEN in labels["template"]:
         yield from prediction_scores(scoring.observations.collect(), labels, base)
         return
-    frame = _prepared(scoring, labels)
+    frame = _prepare_answers(scoring, labels)
     alone = frame.filter(_ALONE)
     published = alone.filter(pl.col("mode").is_in(PUBLISHED_MODES))
     names = published.filter(pl.col("template").is_in(NAMES))
     ranked = [matching for matching in MATCHINGS if MATCHINGS[matching] in frame.columns]
     yield from _ranks(names, base, ranked)
-    for template, part in by_template(published, base):
+    for template, part in split_by_template(published, base):
         yield from _ranks(part, template, ranked)
         yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
-    for template, part in by_template(alone, base):
+    for template, part in split_by_template(alone, base):
         yield from _ranks(part, template, ["single"], by=["mode"])
         yield from _answers(part, template)
         if "asked_of_all" in part.columns:
             shared = dataclasses.replace(template, matching="common")
             yield from _answers(part.filter("asked_of_all"), shared)
         yield from _coverage(part, template)
-    for template, part in ((base, names), *by_template(published, base)):
+    for template, part in ((base, names), *split_by_template(published, base)):
         yield from _controls(part, dataclasses.replace(template, matching="single"))
     minimum = ClozeOptions.read(scoring.settings.options).min_count
-    yield from _compared(frame, names, labels, base, minimum)
+    yield from _score_comparisons(frame, names, labels, base, minimum)
 
 
-def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
+def score_candidates(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
     """Every table of a model that scores whole statements."""
     answers = scoring.observations.collect()
     base = dataclasses.replace(scoring.template, task="api_cloze")
@@ -235,53 +235,55 @@ def score_candidates(scoring: Scoring, labels: pl.DataFrame) -> Iterator[Score]:
     if ANSWER in answers["status"]:
         base = dataclasses.replace(base, objective=ANSWERS)
     compared = ClozeOptions.read(scoring.settings.options).unified
-    shared = unified(compared) if compared else frozenset[str]()
-    contest = contested(answers, labels, shared, scoring.beside)
-    frame = with_seen(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
+    shared = shared_surfaces(compared) if compared else frozenset[str]()
+    contest = rank_statements(answers, labels, shared, scoring.beside)
+    frame = with_seen_libraries(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
     frame = with_agreement(frame, compared) if compared else frame
-    frame = with_random_weights(frame, scoring, labels, contested)
+    frame = with_random_weights(frame, scoring, labels, rank_statements)
     alone = frame.filter(_ALONE)
     names = alone.filter(pl.col("template").is_in(NAMES))
-    for template, part in ((base, names), *by_template(alone, base)):
+    for template, part in ((base, names), *split_by_template(alone, base)):
         for column, (matching, aggregation) in _OF_STATEMENTS.items():
             named = dataclasses.replace(template, matching=matching, aggregation=aggregation)
             among = SHARED if column == "rank_unified" else COMPETING
-            yield from by_library(part, [*at_k(part, column, among), mrr(column)], named)
+            yield from by_library(
+                part, [*precision_at_k(part, column, among), mean_reciprocal_rank(column)], named
+            )
         summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
-        yield from chance(part, summed)
+        yield from score_chance(part, summed)
         yield from _controls(part, summed)
-    for template, part in by_template(alone, base):
+    for template, part in split_by_template(alone, base):
         summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
-        yield from by_library(part, at_k(part, "rank"), summed, by="mode")
+        yield from by_library(part, precision_at_k(part, "rank"), summed, by="mode")
         yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
     minimum = ClozeOptions.read(scoring.settings.options).min_count
-    yield from _compared(frame, names, labels, base, minimum)
+    yield from _score_comparisons(frame, names, labels, base, minimum)
 
 
 _ALONE = (pl.col("context") == "") & (pl.col("frame") == "")
 """The statement and nothing else."""
 
 
-def _compared(
+def _score_comparisons(
     frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, base: Score, minimum: int
 ) -> Iterator[Score]:
     """What is said of pairs of queries and of the queries themselves, however they are scored."""
     yield from paired_aliases(frame, base)
-    yield from in_words(frame, base)
-    yield from behind_imports(frame, base)
-    yield from in_frames(frame, base)
-    yield from by_use(names, base, minimum)
-    yield from by_release(names, base)
-    yield from seen_against_unseen(names, base)
-    yield from overlap(names, base)
+    yield from score_wordings(frame, base)
+    yield from score_import_context(frame, base)
+    yield from score_frames(frame, base)
+    yield from scores_by_use(names, base, minimum)
+    yield from scores_by_release(names, base)
+    yield from score_seen_libraries(names, base)
+    yield from score_overlap(names, base)
     yield from aliases_of_names(labels, base)
 
 
-def _prepared(scoring: Scoring, labels: pl.DataFrame) -> pl.DataFrame:
+def _prepare_answers(scoring: ScoringContext, labels: pl.DataFrame) -> pl.DataFrame:
     model = scoring.template.model
-    frame = with_common(ranked_answers(scoring.observations.collect(), labels), scoring.beside)
-    frame = with_seen(frame, model)
-    frame = with_random_weights(frame, scoring, labels, ranked_answers)
+    frame = with_common(rank_answers(scoring.observations.collect(), labels), scoring.beside)
+    frame = with_seen_libraries(frame, model)
+    frame = with_random_weights(frame, scoring, labels, rank_answers)
     compared = ClozeOptions.read(scoring.settings.options).unified
     return with_agreement(frame, compared) if compared else frame
 
@@ -291,17 +293,19 @@ def _ranks(
 ) -> Iterator[Score]:
     for matching in matchings:
         column, named = MATCHINGS[matching], dataclasses.replace(template, matching=matching)
-        yield from by_library(frame, [*at_k(frame, column), mrr(column)], named, by=by)
+        yield from by_library(
+            frame, [*precision_at_k(frame, column), mean_reciprocal_rank(column)], named, by=by
+        )
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
     """P@1, P@10 and MRR of the single answer by every cut; every k by whether the library was seen."""
     single = dataclasses.replace(template, matching="single")
-    first_ten = [*at_k(frame, "rank", ks=(1, 10)), mrr("rank")]
+    first_ten = [*precision_at_k(frame, "rank", ks=(1, 10)), mean_reciprocal_rank("rank")]
     for cut, column in _CUTS.items():
         if column in frame.columns:
             yield from by_library(frame, first_ten, single, by={cut: pl.col(column)})
-    yield from by_library(frame, at_k(frame, "rank"), single, by="seen")
+    yield from by_library(frame, precision_at_k(frame, "rank"), single, by="seen")
     # A library has no other to be resampled with: within it, names are taken as independent.
     for score in means(frame, first_ten, single, by="library", cluster="name", minimum=minimum):
         yield dataclasses.replace(score, ci_method=f"by name, {score.ci_method}")
@@ -336,14 +340,14 @@ def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
         gains = [
             Mean(
                 "p_at_k_gain",
-                hit(both, "rank", k).cast(pl.Int8) - hit(both, column, k).cast(pl.Int8),
+                is_hit(both, "rank", k).cast(pl.Int8) - is_hit(both, column, k).cast(pl.Int8),
                 "difference",
                 fields={"k": k},
             )
             for k in KS
         ]
         named = dataclasses.replace(template, control=control)
-        yield from by_library(both, [*at_k(both, column), *gains], named)
+        yield from by_library(both, [*precision_at_k(both, column), *gains], named)
 
 
 _K = (1, 10)
@@ -356,9 +360,9 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     single = rates.filter(pl.col("matching").is_in(["single", "candidates"]))
     # A run may have ranked among what its models share alone.
     table = (rates.filter(pl.col("matching") == "unified") if single.is_empty() else single).with_columns(
-        template=dimension("template")
+        template=dimension_value("template")
     )
-    plain = dimensions_named("template") & (pl.col("template") != ALIASES_APART)
+    plain = has_dimension_names("template") & (pl.col("template") != ALIASES_APART)
     table = table.filter(pl.col("k").is_in(_K) & plain)
     own = table.filter(pl.col("control").is_null())
     for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
@@ -374,8 +378,8 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
 
 def _pairs(scores: pl.DataFrame) -> Iterator[str]:
     """How often the better of two statements is preferred, by the summed log-probability."""
-    whole = dimensions_named("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
-    own = scores.filter((pl.col("metric") == "preferred") & whole).with_columns(pair=dimension("pair"))
+    whole = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
+    own = scores.filter((pl.col("metric") == "preferred") & whole).with_columns(pair=dimension_value("pair"))
     for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
         yield ""
         yield f"{model}, statements in {language}: the better of two preferred, in %"
@@ -385,7 +389,7 @@ def _pairs(scores: pl.DataFrame) -> Iterator[str]:
 
 def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = None) -> list[str]:
     """A line a row: what it is about, its share with the interval, what it rests on, and the best control."""
-    rests = rests_on("library", "libraries")
+    rests = sample_size_column("library", "libraries")
     beside = Column(
         title=rests.title,
         value=lambda row: rests.cell(row).text + ("" if controls is None else _best_control(controls, row)),
@@ -395,11 +399,11 @@ def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = N
         Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
     )
     table = Table(summary="Right, in %", columns=(*about, *share, beside), rows=rows)
-    return table.lines(headed=False, indent=2)
+    return table.lines(header=False, indent=2)
 
 
 def _best_control(table: pl.DataFrame, row: Row) -> str:
     same = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
     found = table.filter(pl.col("control").is_not_null(), *same).sort("value", descending=True).head(1)
-    best = "".join(f"{one['control']} {figures(one, 100)}" for one in found.iter_rows(named=True))
+    best = "".join(f"{one['control']} {format_score(one, 100)}" for one in found.iter_rows(named=True))
     return f"  best control: {best}" if best else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from sonde.corpora import Given, Item, Tag
-from sonde.results.schema import Columns, scan_files, schema_of
+from sonde.results.schema import Columns, scan_files, to_schema
 from sonde.store.run_folder import RunDirectory
 
 _GIVEN = {
@@ -58,7 +58,7 @@ ITEMS_COLUMNS: Columns = {
 """Columns of ``items.parquet`` and ``inputs.parquet``, one row an item."""
 
 
-ITEMS_SCHEMA = schema_of(ITEMS_COLUMNS)
+ITEMS_SCHEMA = to_schema(ITEMS_COLUMNS)
 
 
 SCORED_ITEMS = (
@@ -76,7 +76,7 @@ _COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
 _ROW, _ORDER = "_row", "_order"
 
 
-def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
+def items_to_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
     """The table of ``items.parquet`` from corpora with their items."""
     held = [(corpus, item) for corpus, items in groups for item in items]
     columns = {name: [getattr(item, name) for _, item in held] for name in _COPIED} | {
@@ -95,7 +95,7 @@ def items_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
     return pl.DataFrame({name: columns[name] for name in ITEMS_SCHEMA}, schema=ITEMS_SCHEMA)
 
 
-def items_from(frame: pl.DataFrame) -> list[Item]:
+def frame_to_items(frame: pl.DataFrame) -> list[Item]:
     """The items of such a table, in its order."""
     return [
         Item(
@@ -110,24 +110,28 @@ def items_from(frame: pl.DataFrame) -> list[Item]:
 
 def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
     """What lenses read of a corpus in one language: items, and what tasks derived from them."""
-    return _of(_scanned(run), corpus, language)
+    return _select_group(_scan_items(run), corpus, language)
 
 
-def _scanned(run: RunDirectory) -> pl.LazyFrame:
+def _scan_items(run: RunDirectory) -> pl.LazyFrame:
     return scan_files([run.intact(path) for path in (run.items, run.inputs)])
 
 
 def read_inputs(run: RunDirectory, corpus: str, language: str, ids: Sequence[str]) -> list[Item]:
     """Some of what lenses read, in the order of ``ids``; texts that stand far from them are not read."""
-    table = _scanned(run)
+    table = _scan_items(run)
     wanted = pl.LazyFrame({"item_id": ids, _ORDER: range(len(ids))}, {"item_id": pl.String, _ORDER: pl.Int64})
-    names = _of(table.select("corpus", "language", "item_id").with_row_index(_ROW), corpus, language)
+    names = _select_group(
+        table.select("corpus", "language", "item_id").with_row_index(_ROW), corpus, language
+    )
     rows = names.join(wanted, on="item_id", how="semi").select(_ROW).collect()[_ROW].sort()
     if rows.is_empty():
         return []
     around = table.slice(rows[0], rows[-1] - rows[0] + 1)
-    return items_from(_of(around, corpus, language).join(wanted, on="item_id").sort(_ORDER).collect())
+    return frame_to_items(
+        _select_group(around, corpus, language).join(wanted, on="item_id").sort(_ORDER).collect()
+    )
 
 
-def _of(table: pl.LazyFrame, corpus: str, language: str) -> pl.LazyFrame:
+def _select_group(table: pl.LazyFrame, corpus: str, language: str) -> pl.LazyFrame:
     return table.filter((pl.col("corpus") == corpus) & (pl.col("language") == language))

@@ -14,20 +14,20 @@ import polars as pl
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from sonde.base.option_types import Count, Whole
+from sonde.base.option_types import Count, NonNegative
 from sonde.base.options import Option, Options, option
-from sonde.base.plugins import check_published, offered, published
+from sonde.base.plugins import check_published_group, find_entry_points, load_published_object
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
-from sonde.lenses.engine.observations import Batches
+from sonde.lenses.engine.observations import BatchSums
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import BASE_URL, KEY, ServerSettings
 from sonde.models.engine.model_names import PREFIX
-from sonde.results.pairing import Compared
+from sonde.results.pairing import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 
-HANDED, HANDED_KEY = "handed", "handed_key"
+STAGE_RESULT, STAGE_RESULT_KEY = "handed", "handed_key"
 """What `LensSettings.found` calls the table that a stage handed on, and its fingerprint."""
 
 
@@ -54,9 +54,9 @@ class LensSettings:
     root: str = ""
 
     @property
-    def handed(self) -> Path | None:
+    def stage_result(self) -> Path | None:
         """The table that the stage before handed on, see `Scoring.handed`; None where it handed on none."""
-        return Path(self.root) / str(self.found[HANDED]) if HANDED in self.found else None
+        return Path(self.root) / str(self.found[STAGE_RESULT]) if STAGE_RESULT in self.found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Captured:
+class CapturedItem:
     """One item with what was captured of it for this lens, one capture a variant."""
 
     prepared: Prepared
@@ -93,7 +93,7 @@ class ControlObservations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scoring:
+class ScoringContext:
     """What a lens gets to score with.
 
     Attributes:
@@ -135,13 +135,13 @@ class Scoring:
     device: str = "cpu"
     model: ModelSpec | None = None
     answers: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
-    handed: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
+    stage_result: list[pl.DataFrame] = field(default_factory=list[pl.DataFrame])
 
     @property
-    def batches(self) -> Batches:
+    def batches(self) -> BatchSums:
         """The observations in batches, for sums; on a cluster its machines add them up."""
         tables = self.tables or (self.observations,)
-        return Batches(tables, self.cluster, self.workers, self.root) if self.cluster else Batches(tables)
+        return BatchSums(tables, self.cluster, self.workers, self.root) if self.cluster else BatchSums(tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,22 +228,22 @@ class Lens(Protocol):
         ...
 
     @property
-    def takes(self) -> frozenset[str]:
+    def targets(self) -> frozenset[str]:
         """Targets of the tasks that a user may name in place of `tasks`; empty where they are fixed."""
         ...
 
     @property
-    def compared(self) -> tuple[Compared, ...]:
+    def comparable_metrics(self) -> tuple[ComparableMetric, ...]:
         """Which of its scores a comparison of two models holds against each other."""
         ...
 
     @property
-    def compared_with(self) -> Mapping[str, Option]:
+    def comparison_options(self) -> Mapping[str, Option]:
         """Options of a comparison's scoring, without what qualifies numbers that are not compared."""
         ...
 
     @property
-    def draws(self) -> bool:
+    def uses_datasets(self) -> bool:
         """Whether its tasks' data sets are drawn from a pool of functions; else it reads the items."""
         ...
 
@@ -252,15 +252,15 @@ class Lens(Protocol):
         """Whether its numbers come from attention weights: on a processor they are computed in float32."""
         ...
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """One line saying why this lens cannot read such a model and which can, or None."""
         ...
 
-    def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+    def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
         """The rows of a drawn data set that scores rest on; none where they come in no clusters."""
         ...
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """Every number of the lens, each with its interval."""
         ...
 
@@ -309,7 +309,7 @@ class ReadingLens(Lens, Protocol):
     The job runner calls `passes` once a job, `observe` for a few items at a time, then `score` once.
     """
 
-    def options_for(
+    def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """The options that a run goes by, given the models that it reads, by name; those named stay.
@@ -319,13 +319,13 @@ class ReadingLens(Lens, Protocol):
         """
         ...
 
-    def leaves_out(
+    def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
         """Models that it does not read in one run with the others, by name, with one line why."""
         ...
 
-    def reads_before(self, settings: LensSettings) -> bool:
+    def needs_file_context(self, settings: LensSettings) -> bool:
         """Whether it wants `sonde.corpora.Item.context`, the text of an item's file before it."""
         ...
 
@@ -333,7 +333,7 @@ class ReadingLens(Lens, Protocol):
         """Random-weights controls to be observed beside the model."""
         ...
 
-    def controls_over(
+    def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
         """The same controls, now that what the model is shown is known: which of it each of them reads."""
@@ -345,13 +345,13 @@ class ReadingLens(Lens, Protocol):
         """What the model is shown, given the items and the labels of all of them."""
         ...
 
-    def about_inputs(
+    def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
         """What a person has to know of the inputs before they are read, on one line; empty for nothing."""
         ...
 
-    def passes(
+    def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """What is wanted of these items.
@@ -365,7 +365,7 @@ class ReadingLens(Lens, Protocol):
 
     def observe(
         self,
-        observed: Sequence[Captured],
+        observed: Sequence[CapturedItem],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -382,11 +382,11 @@ class ReadingLens(Lens, Protocol):
         ...
 
     @property
-    def read_again(self) -> int:
+    def max_later_inputs(self) -> int:
         """Inputs that later stages read at most, of each model and group; 0 where there is one stage."""
         ...
 
-    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+    def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """What a further stage has to know of this one's scores; None where there is no further stage.
 
         A head chosen on validation is looked at more closely in a second stage: `passes`, `observe` and
@@ -418,7 +418,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Seam(Generic[T, P]):
+class QuirkHook(Generic[T, P]):
     """A place where a lens has a published rule change what its own gave; P is what the rule is told besides.
 
     Args:
@@ -437,9 +437,9 @@ class Seam(Generic[T, P]):
         """
         return PublishedRule(self, rule, tasks)
 
-    def as_asked(self, settings: LensSettings, corrected: T, *told: P.args, **named: P.kwargs) -> T:
+    def resolve(self, settings: LensSettings, corrected: T, *told: P.args, **named: P.kwargs) -> T:
         """The thing itself where no quirk of this seam is on, else as published."""
-        for quirk in quirks_on(self._lens, settings):
+        for quirk in get_active_quirks(self._lens, settings):
             if quirk.published is not None and quirk.published.seam is self:
                 corrected = quirk.published.rule(corrected, *told, **named)
         return corrected
@@ -449,7 +449,7 @@ class Seam(Generic[T, P]):
 class PublishedRule:
     """A published rule, the seam that it stands at, and tasks whose labels it asks for."""
 
-    seam: Seam[Any, ...]
+    seam: QuirkHook[Any, ...]
     rule: Callable[..., Any]
     tasks: tuple[str, ...] = ()
 
@@ -471,7 +471,7 @@ class Quirk:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HandedOver:
+class PaperPreset:
     """What a paper hands over of a lens.
 
     Attributes:
@@ -483,24 +483,24 @@ class HandedOver:
     options: Mapping[str, Option] = field(default_factory=dict[str, Option])
 
 
-def published_of(lens: str) -> tuple[HandedOver, ...]:
+def get_paper_presets(lens: str) -> tuple[PaperPreset, ...]:
     """What papers published of a lens."""
-    names = (name for name in sorted(offered(GROUP)) if name.partition(".")[0] == lens)
-    return tuple(published(GROUP, name) for name in names)
+    names = (name for name in sorted(find_entry_points(GROUP)) if name.partition(".")[0] == lens)
+    return tuple(load_published_object(GROUP, name) for name in names)
 
 
-def quirk_lines_of(lens: str) -> Mapping[str, str]:
+def get_quirk_lines(lens: str) -> Mapping[str, str]:
     """The quirks of a lens, with one line each."""
-    return {quirk.name: quirk.line for one in published_of(lens) for quirk in one.quirks}
+    return {quirk.name: quirk.line for one in get_paper_presets(lens) for quirk in one.quirks}
 
 
-def tasks_behind(lens: str, on: Collection[str]) -> tuple[str, ...]:
+def get_quirk_tasks(lens: str, on: Collection[str]) -> tuple[str, ...]:
     """Tasks whose labels some quirks of a lens ask for, beside those that the lens always asks."""
-    rules = (quirk.published for one in published_of(lens) for quirk in one.quirks if quirk.name in on)
+    rules = (quirk.published for one in get_paper_presets(lens) for quirk in one.quirks if quirk.name in on)
     return tuple(task for rule in rules if rule is not None for task in rule.tasks)
 
 
-def quirks_on(lens: str, settings: LensSettings) -> tuple[Quirk, ...]:
+def get_active_quirks(lens: str, settings: LensSettings) -> tuple[Quirk, ...]:
     """The quirks of a lens that are on: all of them in paper mode, else those that were named.
 
     Raises:
@@ -509,8 +509,8 @@ def quirks_on(lens: str, settings: LensSettings) -> tuple[Quirk, ...]:
     everything = settings.mode == "paper"
     if not everything and not settings.quirks:
         return ()
-    check_published(GROUP)
-    known = (quirk for one in published_of(lens) for quirk in one.quirks)
+    check_published_group(GROUP)
+    known = (quirk for one in get_paper_presets(lens) for quirk in one.quirks)
     return tuple(quirk for quirk in known if everything or quirk.name in settings.quirks)
 
 
@@ -518,7 +518,7 @@ def paper_options(lens: str, settings: LensSettings) -> Mapping[str, Option]:
     """The values that options of a lens have where none is given: those of paper mode, else none."""
     if settings.mode != "paper":
         return {}
-    return {name: value for one in published_of(lens) for name, value in one.options.items()}
+    return {name: value for one in get_paper_presets(lens) for name, value in one.options.items()}
 
 
 class LensDefaults:
@@ -530,18 +530,18 @@ class LensDefaults:
     """
 
     name: str = ""
-    takes: frozenset[str] = frozenset()
-    draws: bool = False
+    targets: frozenset[str] = frozenset()
+    uses_datasets: bool = False
     reads_attention: bool = False
-    read_again: int = 0
-    compared: tuple[Compared, ...] = ()
-    compared_with: Mapping[str, Option] = MappingProxyType({})
+    max_later_inputs: int = 0
+    comparable_metrics: tuple[ComparableMetric, ...] = ()
+    comparison_options: Mapping[str, Option] = MappingProxyType({})
     typed_options: type[Options] = Options
 
     @property
     def quirks(self) -> Mapping[str, str]:
         """What papers published of the lens, with one line each."""
-        return quirk_lines_of(self.name)
+        return get_quirk_lines(self.name)
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -558,19 +558,19 @@ class LensDefaults:
         """Those that are declared to name a corpus that is trained on."""
         return self.typed_options.names("corpus")
 
-    def options_for(
+    def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """The options as they are."""
         return options
 
-    def leaves_out(
+    def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
         """All are read together."""
         return {}
 
-    def reads_before(self, settings: LensSettings) -> bool:
+    def needs_file_context(self, settings: LensSettings) -> bool:
         """Items are shown alone."""
         return False
 
@@ -578,7 +578,7 @@ class LensDefaults:
         """No random-weights control."""
         return ()
 
-    def controls_over(
+    def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
         """The controls with their shares."""
@@ -590,19 +590,19 @@ class LensDefaults:
         """The items themselves."""
         return items
 
-    def about_inputs(
+    def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
         """Nothing that their number does not say."""
         return ""
 
-    def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+    def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
         """The test split of a data set that has one."""
         if not {"split", "cluster"} <= set(examples.columns):
             return examples.clear()
         return examples.filter(pl.col("split") == "test")
 
-    def follow_up(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
+    def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """One stage is all."""
         return None
 
@@ -622,7 +622,7 @@ class ServerOptions(Options):
         BASE_URL, f"address of the server for models named {PREFIX}NAME; its key is read from {KEY}"
     )
     concurrency: Count = option(4, "requests to the server at a time", scoring=True)
-    token_limit: Whole = option(
+    token_limit: NonNegative = option(
         0,
         "tokens that a call of the command may spend at the server, as it counts them, prompts and replies "
         "together; what was answered by then is kept",

@@ -12,7 +12,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.alignment.spans import Alignment, Subwords
-from sonde.base.errors import CaptureError, not_finite
+from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.requests import ItemCapture, ScoredSubwords
 from sonde.executors import EXECUTORS
 from sonde.results.group_means import Accumulator
@@ -20,7 +20,7 @@ from sonde.results.group_means import Accumulator
 _TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well inside half precision
 
 
-def subwords_of(
+def find_overlapping_subwords(
     places: Sequence[tuple[int, int]], subwords: Subwords
 ) -> tuple[Int[np.ndarray, " place"], Int[np.ndarray, " place"]]:
     """Subwords that share a character with each place, as a half-open interval; empty where none does."""
@@ -41,7 +41,7 @@ def pack(
     largest = np.abs(states).max(axis=2)
     if not np.isfinite(largest).all():
         row, layer = np.argwhere(~np.isfinite(largest))[0].tolist()
-        raise CaptureError(f"item {names[row]}: a state of layer {layer} is not finite; {not_finite()}")
+        raise CaptureError(f"item {names[row]}: a state of layer {layer} is not finite; {explain_nan()}")
     _, exponent = np.frexp(largest)
     scale = np.ldexp(np.ones_like(largest, dtype=np.float32), exponent - _TOP_EXPONENT)
     half = (states / scale[..., None]).astype(np.float16)
@@ -64,7 +64,7 @@ Asked = TypeVar("Asked")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SumsJob(Generic[Asked]):
+class AccumulationJob(Generic[Asked]):
     """One batch that is added up.
 
     Attributes:
@@ -79,7 +79,7 @@ class SumsJob(Generic[Asked]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batches:
+class BatchSums:
     """Observations in batches, and where they are added up.
 
     Attributes:
@@ -94,13 +94,13 @@ class Batches:
     workers: int = 1
     root: str = ""
 
-    def each(self, rule: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Batches:
+    def map(self, rule: Callable[[pl.LazyFrame], pl.LazyFrame]) -> BatchSums:
         """The same with some of the rows of each batch."""
         return dataclasses.replace(self, tables=tuple(map(rule, self.tables)))
 
-    def added_up(
+    def accumulate(
         self,
-        function: Callable[[SumsJob[Asked]], Mapping[str, pl.DataFrame]],
+        function: Callable[[AccumulationJob[Asked]], Mapping[str, pl.DataFrame]],
         asked: Asked,
         accumulators: Mapping[str, Accumulator],
     ) -> dict[str, pl.DataFrame]:
@@ -111,14 +111,14 @@ class Batches:
             asked: What it goes by.
             accumulators: Put the sums of the batches together, by name; they hold nothing yet.
         """
-        jobs = (SumsJob(table, asked, self.root) for table in self.tables)
+        jobs = (AccumulationJob(table, asked, self.root) for table in self.tables)
         for _, sums in EXECUTORS.load(self.executor).map(function, jobs, workers=self.workers):
             for name, part in sums.items():
                 accumulators[name].add(part)
         return {name: one.total() for name, one in accumulators.items()}
 
 
-def word_by_word(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
+def word_masks(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
     """For each subword of an item the positions masked when it is scored: itself and the rest of its word.
 
     A word is a code token; layout and pieces over several tokens stand for themselves.
@@ -136,16 +136,16 @@ def word_by_word(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
     return tuple(masked)
 
 
-def whole_words(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
+def word_gaps(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
     """The subwords of each word of an item, for models that write a word whole; each is in one of them."""
     words: list[tuple[int, ...]] = []
-    for positions in word_by_word(alignment):
+    for positions in word_masks(alignment):
         if not words or positions[0] > words[-1][-1]:
             words.append(positions)
     return tuple(words)
 
 
-def put_together(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
+def combine_masked_scores(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
     """The scores of an item from the captures of its `word_by_word` or `whole_words` inputs, in their order.
 
     Of each input its first hidden subword counts; where a decoder writes the word, each of them.

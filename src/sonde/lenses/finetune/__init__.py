@@ -15,15 +15,15 @@ import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, Scoring, Training
+from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, ScoringContext, Training
 from sonde.lenses.finetune.card import write_card
 from sonde.lenses.finetune.data import (
     TEST,
-    asked_rows,
+    answer_rows,
     baseline_rows,
-    data_of,
-    samples_of,
-    splits_of,
+    build_samples,
+    build_training_data,
+    split_examples,
     trained_rows,
     with_evidence,
 )
@@ -38,22 +38,22 @@ from sonde.lenses.finetune.options import (
     SCRATCH,
     SCRATCH_OPTIONS,
     FinetuneOptions,
-    applies,
-    arm_of,
     further_texts,
-    options_of,
-    replaced,
+    get_baseline_options,
+    get_replaced_options,
+    inapplicable_reason,
+    make_method,
     variants,
 )
 from sonde.lenses.finetune.score import headline_lines, score_all
 from sonde.models import Capabilities
-from sonde.models.engine.locate import locate
-from sonde.results.pairing import Compared
+from sonde.models.engine.locate import locate_model
+from sonde.results.pairing import ComparableMetric
 from sonde.results.scores import Score
 from sonde.training.baselines.recipe import BASELINES, MODEL
 
 
-def ask(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFrame:
+def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFrame:
     """The item table of a model that was fine-tuned before.
 
     Args:
@@ -64,11 +64,11 @@ def ask(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFr
     Raises:
         InputError: The model is not one that was fine-tuned for the task.
     """
-    from sonde.training.finetune.data import read_all, reader_of
-    from sonde.training.finetune.predict import answer
+    from sonde.training.finetune.data import build_text_encoder, encode_samples
+    from sonde.training.finetune.predict import predict_examples
     from sonde.training.finetune.saved import FineTuned
 
-    place = locate(training.model)
+    place = locate_model(training.model)
     model = FineTuned.from_pretrained(place.name, training.model.device)
     task = model.facts.about.get("task", method.task)
     if task != method.task:
@@ -77,12 +77,12 @@ def ask(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFr
             f"name -t {task}"
         )
     asked = examples.with_columns(split=pl.lit(TEST)).sort("example_id")
-    samples = samples_of(method.task, asked, model.classes, training.language)
+    samples = build_samples(method.task, asked, model.classes, training.language)
     loaded, recipe = model.loaded, model.facts.recipe
-    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
-    encoded = read_all(samples, reader, recipe.length, recipe.cut)
-    answers = answer(model.model, encoded, reader.pad)
-    return asked_rows(answers, asked, model.classes, samples)
+    reader = build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    encoded = encode_samples(samples, reader, recipe.length, recipe.cut)
+    answers = predict_examples(model.model, encoded, reader.pad)
+    return answer_rows(answers, asked, model.classes, samples)
 
 
 TASKS = (
@@ -92,21 +92,21 @@ TASKS = (
 """The six of CuBERT's paper."""
 
 
-class Finetune(LensDefaults):
+class FinetuneLens(LensDefaults):
     """The fine-tuning lens."""
 
     name = LENS
     version = "5"
     typed_options = FinetuneOptions
     tasks = TASKS
-    takes = frozenset({"item", "mutation", "pair"})
-    draws = True
-    compared = tuple(
-        Compared(metric=metric, better="higher", without=("seed",))
+    targets = frozenset({"item", "mutation", "pair"})
+    uses_datasets = True
+    comparable_metrics = tuple(
+        ComparableMetric(metric=metric, direction="higher", without=("seed",))
         for metric in ("accuracy", "classification", "localisation_repair")
     )
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""
         return None
 
@@ -117,24 +117,26 @@ class Finetune(LensDefaults):
             for variant in variants(settings):
                 options = FinetuneOptions.read(variant.settings(settings).options)
                 if options.as_saved:
-                    methods[arm_of(PRETRAINED, task, settings, variant, only=AS_SAVED)] = None
+                    methods[make_method(PRETRAINED, task, settings, variant, only=AS_SAVED)] = None
                     continue
                 if BAG in options.methods:
                     # The same for all values of what it does not know.
-                    bag = arm_of(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
+                    bag = make_method(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
                     methods[bag] = None
                 for number, name in itertools.product(
                     range(options.seeds), (PRETRAINED, SCRATCH, *BASELINES)
                 ):
-                    if name not in options.methods or applies(name, task):
+                    if name not in options.methods or inapplicable_reason(name, task):
                         continue
                     own = name not in BASELINES or options.subwords == MODEL
-                    only = options_of(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
+                    only = get_baseline_options(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
                     if name in BASELINES and "baseline_epochs" in settings.options:
                         only -= {"epochs"}
                     if name == SCRATCH:
-                        only = (only | SCRATCH_OPTIONS) - replaced(settings)
-                    one = arm_of(name, task, settings, variant, number=number, needs_model=own, only=only)
+                        only = (only | SCRATCH_OPTIONS) - get_replaced_options(settings)
+                    one = make_method(
+                        name, task, settings, variant, number=number, needs_model=own, only=only
+                    )
                     methods[one] = None
         return tuple(methods)
 
@@ -148,9 +150,9 @@ class Finetune(LensDefaults):
         recipe = dataclasses.replace(options.recipe(training.settings), seed=method.seed)
         examples = with_evidence(training.examples)
         if options.as_saved:
-            return ask(method, training, examples)
-        splits = splits_of(examples, options.fraction, options.valid, options.examples, method.seed)
-        data = data_of(method.task, splits, training.language)
+            return reevaluate(method, training, examples)
+        splits = split_examples(examples, options.fraction, options.valid, options.examples, method.seed)
+        data = build_training_data(method.task, splits, training.language)
         about = {
             "task": method.task,
             "language": training.language,
@@ -195,7 +197,7 @@ class Finetune(LensDefaults):
             rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
         return rows
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """How much each method gets right on test, and what the model gains over the others."""
         return list(score_all(scoring))
 
@@ -209,4 +211,4 @@ def _count(training: Training, halved: int) -> None:
         training.counts["batches of trainings halved for memory"] = halved
 
 
-lens = Finetune()
+lens = FinetuneLens()

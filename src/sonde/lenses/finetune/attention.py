@@ -15,14 +15,14 @@ from jaxtyping import Float, Int
 from sonde.base.errors import CaptureError
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.attention import RowReader
-from sonde.capture.attention_backend import recording
+from sonde.capture.attention_backend import use_readable_attention
 from sonde.lenses.finetune.data import ATTENTION, EXAMPLE, TEST
 from sonde.models import LoadedModel, ModelSpec
 from sonde.training.finetune.batches import collate
-from sonde.training.finetune.data import Data, Encoded, Sample, read_all, reader_of
+from sonde.training.finetune.data import EncodedExample, Sample, TaskData, build_text_encoder, encode_samples
 from sonde.training.finetune.model import LoadedBody, load_for_training
-from sonde.training.finetune.recipe import KEEP, FineTuning
-from sonde.training.finetune.tune import Tuned
+from sonde.training.finetune.recipe import KEEP, FinetuneRecipe
+from sonde.training.finetune.tune import FinetuneResult
 
 DRAWN = 4
 """Examples a task: half of them answered rightly, half wrongly, as far as there are such."""
@@ -37,7 +37,7 @@ _WORD = re.compile(r"\s+|\w+|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attended:
+class ExampleAttention:
     """Attention between the words of an example.
 
     Attributes:
@@ -52,7 +52,12 @@ class Attended:
 
 
 def with_attention(
-    rows: pl.DataFrame, tuned: Tuned, spec: ModelSpec, examples: pl.DataFrame, data: Data, recipe: FineTuning
+    rows: pl.DataFrame,
+    tuned: FinetuneResult,
+    spec: ModelSpec,
+    examples: pl.DataFrame,
+    data: TaskData,
+    recipe: FinetuneRecipe,
 ) -> pl.DataFrame:
     """The item table of a training with what its model attends to in a few of its test examples.
 
@@ -72,10 +77,10 @@ def with_attention(
         row["example_id"]: row
         for row in rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST)).to_dicts()
     }
-    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    reader = build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
     drawn: dict[bool, int] = {True: 0, False: 0}
     found: list[dict[str, object]] = []
-    read = zip(data.test, read_all(data.test, reader, recipe.length, recipe.cut), strict=True)
+    read = zip(data.test, encode_samples(data.test, reader, recipe.length, recipe.cut), strict=True)
     samples = dict(zip(examples["example_id"].to_list(), read, strict=True))
     for name in sorted(answered, key=lambda name: _preference(answered[name])):
         row, (sample, encoded) = answered[name], samples[name]
@@ -83,10 +88,10 @@ def with_attention(
         if drawn[right] >= DRAWN // 2 or (recipe.cut != KEEP and row["reached"] is False):
             continue
         assert encoded.spans is not None
-        if len(np.unique(_word_of(encoded.spans, sample.text))) > MOST:
+        if len(np.unique(_find_word_starts(encoded.spans, sample.text))) > MOST:
             continue
         try:
-            one = attended(loaded, encoded, sample)
+            one = read_attention(loaded, encoded, sample)
         except CaptureError:
             # Attention that cannot be read by query and key is not drawn; the training is kept.
             return rows
@@ -110,7 +115,7 @@ def _preference(row: dict[str, Any]) -> tuple[bool, bool, float]:
     return row["truncated"], row["label"] == "Correct", unit_hash("attention", row["example_id"])
 
 
-def attended(loaded: LoadedModel, encoded: Encoded, sample: Sample) -> Attended:
+def read_attention(loaded: LoadedModel, encoded: EncodedExample, sample: Sample) -> ExampleAttention:
     """Run a model over one example and read the last layer's attention.
 
     A word pays what its subwords pay on average, and is paid what they are paid together, head by head;
@@ -130,18 +135,18 @@ def attended(loaded: LoadedModel, encoded: Encoded, sample: Sample) -> Attended:
     def forward(**_: bool) -> Any:
         return body(batch)
 
-    with torch.no_grad(), recording(loaded) as one:
+    with torch.no_grad(), use_readable_attention(loaded) as one:
         one.read([reader], forward)
     heads = reader.layers[-1][0].double().cpu().numpy()
     return _by_words(heads, encoded, sample.text, loaded)
 
 
 def _by_words(
-    heads: Float[np.ndarray, "head token token"], encoded: Encoded, text: str, loaded: LoadedModel
-) -> Attended:
+    heads: Float[np.ndarray, "head token token"], encoded: EncodedExample, text: str, loaded: LoadedModel
+) -> ExampleAttention:
     assert encoded.spans is not None
     surfaces = loaded.tokenizer.convert_ids_to_tokens(encoded.ids.tolist())
-    word_of = _word_of(encoded.spans, text)
+    word_of = _find_word_starts(encoded.spans, text)
     # Subwords of one word follow each other; what stands around the text is a word of its own.
     bounds = [0, *(np.flatnonzero(np.diff(word_of)) + 1).tolist(), len(word_of)]
     spans = list(pairwise(bounds))
@@ -154,10 +159,10 @@ def _by_words(
         written = text[max(at, 0) : int(encoded.spans[stop - 1, 1])]
         words.append(str(surfaces[first]) if at < 0 else written.rstrip() or written)
         starts.append(max(at, -1))
-    return Attended(words, starts, pays.max(0))
+    return ExampleAttention(words, starts, pays.max(0))
 
 
-def _word_of(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:
+def _find_word_starts(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:
     """First character of each subword's word; below 0, and different for each, around the text."""
     begins = [match.start() for match in _WORD.finditer(text) for _ in match[0]]
     found: list[int] = []

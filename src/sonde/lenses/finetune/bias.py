@@ -20,7 +20,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.corpora.engine.ngram import NGram
-from sonde.tasks.engine.surface import bag_words, by_words
+from sonde.tasks.engine.surface import bag_words, predict_by_words
 
 BIGRAMS, NGRAM = "bag_of_bigrams", "ngram_surprisal"
 BIAS = (BIGRAMS, NGRAM)
@@ -49,12 +49,12 @@ def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]
     train, valid, test = (np.arange(start, end) for start, end in pairwise(ends.tolist()))
     neighbours = [[*held, *(f"{one} {other}" for one, other in pairwise(held))] for held in words]
     return {
-        BIGRAMS: list(map(str, by_words(neighbours, labels, (train, valid, test), _LEAST))),
-        NGRAM: _less_surprising(words, labels, train, valid, test),
+        BIGRAMS: list(map(str, predict_by_words(neighbours, labels, (train, valid, test), _LEAST))),
+        NGRAM: _predict_by_surprisal(words, labels, train, valid, test),
     }
 
 
-def _less_surprising(
+def _predict_by_surprisal(
     words: Sequence[Sequence[str]],
     labels: np.ndarray,
     train: Int[np.ndarray, " train"],

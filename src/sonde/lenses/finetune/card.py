@@ -12,11 +12,11 @@ from sonde.base.files import write_atomic
 from sonde.lenses.finetune.data import EXAMPLE, TEST
 from sonde.results import mean_rows
 from sonde.results.scores import Score
-from sonde.results.text_format import figures
+from sonde.results.text_format import format_score
 
 if TYPE_CHECKING:
-    from sonde.training.finetune.data import Data
-    from sonde.training.finetune.tune import Tuned
+    from sonde.training.finetune.data import TaskData
+    from sonde.training.finetune.tune import FinetuneResult
 
 NAME = "README.md"
 
@@ -34,7 +34,7 @@ or, with whatever stands before a text put there as in training:
 """
 
 
-def write_card(tuned: Tuned, rows: pl.DataFrame, data: Data, about: Mapping[str, Any]) -> None:
+def write_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> None:
     """Write the card into the folder of a model.
 
     Args:
@@ -43,10 +43,10 @@ def write_card(tuned: Tuned, rows: pl.DataFrame, data: Data, about: Mapping[str,
         data: What it was trained on.
         about: Task, language, base model, method and seed.
     """
-    write_atomic(Path(tuned.folder) / NAME, card(tuned, rows, data, about))
+    write_atomic(Path(tuned.folder) / NAME, render_card(tuned, rows, data, about))
 
 
-def card(tuned: Tuned, rows: pl.DataFrame, data: Data, about: Mapping[str, Any]) -> str:
+def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
     """The card as Markdown; see `write_card`."""
     setting, kind = tuned.setting, tuned.head
     tried = ", ".join(
@@ -77,7 +77,7 @@ Trained by sonde's lens `finetune`, method `{about["method"]}`, seed {about["see
 - Tried: {tried}.
 - Chosen on validation: rate {setting.rate:g}, batch {setting.batch}, epoch {tuned.epoch} of \
 {setting.epochs}; {100 * tuned.valid.share:.1f} % right there.
-- Test: {_tested(rows)}.
+- Test: {_describe_test(rows)}.
 
 One training from one seed: another seed may give another model. The examples are those of the task, in which
 bugs are put in by rule; how often it is right on bugs that people made is not in these numbers.
@@ -97,7 +97,7 @@ needs states reads the folder as a model (`sonde run -m FOLDER -l probe`).
 """
 
 
-def _tested(rows: pl.DataFrame) -> str:
+def _describe_test(rows: pl.DataFrame) -> str:
     tested = rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == TEST))
     if tested.is_empty():
         return "not tested"
@@ -105,5 +105,5 @@ def _tested(rows: pl.DataFrame) -> str:
     clusters = tested["cluster"].rank("dense").to_numpy() - 1
     (score,) = mean_rows(template, tested["correct"].to_numpy()[None], clusters)
     row = {name: getattr(score, name) for name in ("value", "ci_low", "ci_high")}
-    said = f"{figures(row, 100)} % right of {score.n:,} examples"
+    said = f"{format_score(row, 100)} % right of {score.n:,} examples"
     return f"{said} in {score.n_clusters} clusters (95 % interval over clusters)"

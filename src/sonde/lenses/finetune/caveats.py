@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from sonde.results import Mean
-from sonde.results.text_format import counted
+from sonde.results.text_format import plural
 from sonde.training.finetune.recipe import KEEP
 
 AT_END, AT_EDGE = "best_at_end", "rate_at_edge"
@@ -19,7 +19,7 @@ COLLAPSED = 0.99
 """Share of equal answers from which a training has learned nothing."""
 
 
-def ends(epochs: pl.DataFrame) -> tuple[bool, bool]:
+def stopped_early(epochs: pl.DataFrame) -> tuple[bool, bool]:
     """Whether more epochs, and whether another rate, might have been better.
 
     Args:
@@ -32,7 +32,7 @@ def ends(epochs: pl.DataFrame) -> tuple[bool, bool]:
     return longest and chosen["epoch"] == chosen["epochs"], bool(at_edge)
 
 
-def enough_lines(scores: pl.DataFrame) -> Iterator[str]:
+def convergence_lines(scores: pl.DataFrame) -> Iterator[str]:
     """What a run prints of trainings that may want more, and of those that learned nothing, a line a task.
 
     Args:
@@ -42,7 +42,7 @@ def enough_lines(scores: pl.DataFrame) -> Iterator[str]:
     for (model, task), part in own.partition_by("model", "task", as_dict=True, maintain_order=True).items():
         if said := "; ".join(_enough(part)):
             yield f"{task}, {model}: {said}"
-        if said := "; ".join(_collapsed(part)):
+        if said := "; ".join(_describe_collapses(part)):
             yield f"{task}, {model}: gave one answer to everything (collapsed): {said}"
 
 
@@ -50,18 +50,18 @@ def _enough(rows: pl.DataFrame) -> Iterator[str]:
     shown = {AT_END: "best after its last epoch", AT_EDGE: "best at the edge of its rates"}
     for (who,), part in _by_method(rows.filter(pl.col("metric").is_in(list(shown)))):
         said = [
-            f"{words} in {int(held.sum())} of {counted(len(held), 'training')}"
+            f"{words} in {int(held.sum())} of {plural(len(held), 'training')}"
             for metric, words in shown.items()
             if (held := part.filter(pl.col("metric") == metric)["value"]).sum()
         ]
         yield f"{who} may want more: {' and '.join(said)}" if said else f"{who} was trained enough"
 
 
-def _collapsed(rows: pl.DataFrame) -> Iterator[str]:
+def _describe_collapses(rows: pl.DataFrame) -> Iterator[str]:
     told = (pl.col("metric") == "commonest_answer") & (pl.col("split") == "test")
     for (who,), part in _by_method(rows.filter(told)):
         if lost := int((part["value"] >= COLLAPSED).sum()):
-            yield f"{who} in {lost} of {counted(part.height, 'training')}"
+            yield f"{who} in {lost} of {plural(part.height, 'training')}"
 
 
 def _by_method(rows: pl.DataFrame) -> Iterator[tuple[tuple[object, ...], pl.DataFrame]]:
@@ -77,22 +77,22 @@ REACHABLE = ("reachable", "true")
 """Dimension of scores over the examples whose label rests on what is read, where others are asked as well."""
 
 
-def beyond(examples: pl.DataFrame) -> pl.Series:
+def find_truncated_examples(examples: pl.DataFrame) -> pl.Series:
     """Ids of the examples whose label rests on something that one of the methods does not read."""
     return examples.filter(~pl.col("reached"))["example_id"].unique()
 
 
-def without(examples: pl.DataFrame, out: pl.Series) -> pl.DataFrame:
+def exclude_examples(examples: pl.DataFrame, out: pl.Series) -> pl.DataFrame:
     """The other examples."""
     return examples.filter(~pl.col("example_id").is_in(out.implode()))
 
 
-def asked(examples: pl.DataFrame, cut: str) -> pl.DataFrame:
+def select_readable_examples(examples: pl.DataFrame, cut: str) -> pl.DataFrame:
     """The examples that count: all of them, or those within reach."""
-    return examples if cut == KEEP else without(examples, beyond(examples))
+    return examples if cut == KEEP else exclude_examples(examples, find_truncated_examples(examples))
 
 
-def cut_off(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
+def score_truncation(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
     """How much of a test set one training does not read, with the examples that it is a share of.
 
     Of a pointer, something is cut off where there is an error of which it or all its repairs are not read.
@@ -106,7 +106,7 @@ def cut_off(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
         yield Mean(TRUNCATED, pl.col("truncated")), wrong
 
 
-def ceilings(examples: pl.DataFrame) -> dict[str, float]:
+def accuracy_ceilings(examples: pl.DataFrame) -> dict[str, float]:
     """The most that any answers of one method could get right, by metric; nothing where it reads everything.
 
     Examples of which the same is read get the same answer, so of contradictory ones the most frequent label

@@ -16,18 +16,18 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.languages.engine.text import alike
+from sonde.languages.engine.text import common_prefix_length
 from sonde.lenses.finetune.bias import bias_predictions
 from sonde.lenses.finetune.options import BAG, POINTER_TASKS
-from sonde.results.schema import Columns, schema_of
+from sonde.results.schema import Columns, to_schema
 from sonde.tasks import Dataset
-from sonde.tasks.engine.bugs import pointers
+from sonde.tasks.engine.bugs import find_pointers
 from sonde.tasks.engine.surface import surface_predictions
-from sonde.training.finetune.data import Data, Sample, Span
+from sonde.training.finetune.data import Sample, Span, TaskData
 
 if TYPE_CHECKING:
-    from sonde.training.finetune.predict import Answers
-    from sonde.training.finetune.tune import Tuned
+    from sonde.training.finetune.predict import ExamplePredictions
+    from sonde.training.finetune.tune import FinetuneResult
 
 TEST, EXTERNAL = "test", "external"
 
@@ -36,7 +36,7 @@ TESTED = (TEST, EXTERNAL)
 """Splits that are scored: the corpus's own, and an external test set."""
 
 
-def splits_of(
+def split_examples(
     examples: pl.DataFrame, fraction: float, valid: int, most: int = 0, seed: int = 0
 ) -> dict[str, pl.DataFrame]:
     """The examples of each split, those that are few enough whole, of others as many as asked, by hash.
@@ -54,15 +54,15 @@ def splits_of(
         for name, held in (("train", ("train",)), ("valid", ("valid",)), ("test", TESTED))
     }
     size = max(1, round(fraction * parts["train"].height))
-    train = _some(parts["train"], "fraction", size)
+    train = _sample_examples(parts["train"], "fraction", size)
     return {
         "train": _whole_groups(train, most, seed) if most else train,
-        "valid": _some(parts["valid"], "valid", valid),
+        "valid": _sample_examples(parts["valid"], "valid", valid),
         "test": parts["test"],
     }
 
 
-def _some(rows: pl.DataFrame, why: str, size: int) -> pl.DataFrame:
+def _sample_examples(rows: pl.DataFrame, why: str, size: int) -> pl.DataFrame:
     if rows.height <= size:
         return rows
     drawn = pl.Series([unit_hash(why, name) for name in rows["example_id"].to_list()])
@@ -105,7 +105,7 @@ def with_evidence(examples: pl.DataFrame) -> pl.DataFrame:
     for (_, function), members in made_of.items():
         if len(members) == 2 and rows[members[0]]["label"] != rows[members[1]]["label"]:
             for member, stretch in zip(
-                members, differing(*(rows[one]["text"] for one in members)), strict=True
+                members, find_difference(*(rows[one]["text"] for one in members)), strict=True
             ):
                 found[member] = (*stretch, function)
         elif len(members) == 1:
@@ -115,19 +115,19 @@ def with_evidence(examples: pl.DataFrame) -> pl.DataFrame:
     return examples.hstack(pl.DataFrame(found, schema=EVIDENCE, orient="row"))
 
 
-def differing(one: str, other: str) -> tuple[Span, Span]:
+def find_difference(one: str, other: str) -> tuple[Span, Span]:
     """The characters of two texts between their common beginning and their common end.
 
-    >>> differing("a is b", "a is not b")
+    >>> find_difference("a is b", "a is not b")
     ((5, 5), (5, 9))
     """
-    before = alike(one, other)
+    before = common_prefix_length(one, other)
     most = min(len(one), len(other)) - before
-    behind = min(most, alike(one[::-1], other[::-1]))
+    behind = min(most, common_prefix_length(one[::-1], other[::-1]))
     return (before, len(one) - behind), (before, len(other) - behind)
 
 
-def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Data:
+def build_training_data(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> TaskData:
     """What a model is trained on.
 
     Args:
@@ -148,11 +148,11 @@ def data_of(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> Dat
             f"task {task!r}: all {number} training examples are {''.join(classes)!r} and leave nothing to "
             "tell apart; draw from more code or train on a larger fraction"
         )
-    parts = {split: samples_of(task, rows, classes, language) for split, rows in splits.items()}
-    return Data(classes, parts["train"], parts["valid"], parts["test"])
+    parts = {split: build_samples(task, rows, classes, language) for split, rows in splits.items()}
+    return TaskData(classes, parts["train"], parts["valid"], parts["test"])
 
 
-def samples_of(task: str, rows: pl.DataFrame, classes: tuple[str, ...], language: str) -> list[Sample]:
+def build_samples(task: str, rows: pl.DataFrame, classes: tuple[str, ...], language: str) -> list[Sample]:
     """The examples of a table.
 
     Args:
@@ -176,7 +176,7 @@ def _sample(task: str, row: Mapping[str, Any], classes: tuple[str, ...], languag
     sample = Sample(row["example_id"], text, target, evidence=evidence, group=row["group"])
     if task in POINTER_TASKS:
         repair = None if row["other_start"] is None else (row["other_start"], row["other_end"])
-        found = pointers(text, language, (row["start"], row["end"]), repair)
+        found = find_pointers(text, language, (row["start"], row["end"]), repair)
         return dataclasses.replace(
             sample, candidates=found.candidates, error=found.error, repairs=found.targets
         )
@@ -243,7 +243,7 @@ ROWS_COLUMNS: Columns = {
 """Columns of the item table of one training."""
 
 
-ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
+ROWS_SCHEMA = to_schema(ROWS_COLUMNS)
 
 
 EXAMPLE, EPOCH, ATTENTION = "example", "epoch", "attention"
@@ -252,7 +252,7 @@ EXAMPLE, EPOCH, ATTENTION = "example", "epoch", "attention"
 _POINTERS = ("pointed", "repair")
 
 
-def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], data: Data) -> pl.DataFrame:
+def trained_rows(tuned: FinetuneResult, splits: Mapping[str, pl.DataFrame], data: TaskData) -> pl.DataFrame:
     """The rows of a trained model: its answers to valid and test, and its epochs."""
     rows = [
         *_answers(tuned.valid, splits["valid"], data.classes, data.valid),
@@ -275,18 +275,18 @@ def trained_rows(tuned: Tuned, splits: Mapping[str, pl.DataFrame], data: Data) -
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA))
 
 
-def asked_rows(
-    answers: Answers, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
+def answer_rows(
+    answers: ExamplePredictions, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
 ) -> pl.DataFrame:
     """The rows of a model that was not trained here: its answers alone."""
     return pl.DataFrame(_answers(answers, examples, classes, samples), schema=dict(ROWS_SCHEMA))
 
 
 def _answers(
-    answers: Answers, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
+    answers: ExamplePredictions, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
 ) -> list[dict[str, Any]]:
     pointer = answers.located is not None
-    rows = [_shared(row) for row in examples.iter_rows(named=True)]
+    rows = [_shared_fields(row) for row in examples.iter_rows(named=True)]
     for place, row in enumerate(rows):
         row["truncated"] = bool(answers.truncated[place])
         row["reached"], row["read"] = answers.reached[place], answers.read[place]
@@ -303,16 +303,16 @@ def _answers(
         for row, example in zip(rows, examples.iter_rows(named=True), strict=True):
             row["buggy"] = example["start"] < example["end"]
     if answers.pointed is not None:
-        from sonde.training.finetune.data import variable_at
+        from sonde.training.finetune.data import find_candidate
 
         for row, sample, spans in zip(rows, samples, answers.pointed.tolist(), strict=True):
             for name, (start, end) in zip(_POINTERS, spans, strict=False):
                 if row["predicted"] != "nothing" and start >= 0:
-                    row[f"{name}_start"], row[f"{name}_end"] = variable_at(sample, (start, end))
+                    row[f"{name}_start"], row[f"{name}_end"] = find_candidate(sample, (start, end))
     return rows
 
 
-def _shared(row: Mapping[str, Any]) -> dict[str, Any]:
+def _shared_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: row[name] for name in ("example_id", "item_id", "split", "cluster", "label")}
     return {"kind": EXAMPLE, "baseline": "", **kept}
 
@@ -344,7 +344,7 @@ def baseline_rows(
         example = test[name]
         rows.append(
             {
-                **_shared(example),
+                **_shared_fields(example),
                 "baseline": control,
                 "predicted": said,
                 "correct": said == example["label"],

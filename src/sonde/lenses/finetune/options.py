@@ -14,17 +14,24 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import unit_hash
-from sonde.base.option_types import Count, OneOf, PositiveShare, Share, Whole
-from sonde.base.options import Option, Options, guessed, option
-from sonde.corpora import Intake, NearDuplicateIndex, duplicate_tokens, read_items
-from sonde.lenses.engine.lens import LensSettings, Method, Seam, paper_options
+from sonde.base.option_types import Count, NonNegative, OneOf, PositiveShare, Share
+from sonde.base.options import Option, Options, option, parse_value
+from sonde.corpora import NearDuplicateIndex, SkipCounter, duplicate_tokens, read_items
+from sonde.lenses.engine.lens import LensSettings, Method, QuirkHook, paper_options
 from sonde.results.schema import Dimensions
-from sonde.training.baselines.recipe import BASELINES, LSTM_POINTER, SUBWORDS, TRANSFORMER, WORD2VEC, Sizes
-from sonde.training.finetune.recipe import CUTS, DROP, HEADS, HELD, KEEP, WEIGHTS, FineTuning
+from sonde.training.baselines.recipe import (
+    BASELINES,
+    LSTM_POINTER,
+    SUBWORDS,
+    TRANSFORMER,
+    WORD2VEC,
+    BaselineSizes,
+)
+from sonde.training.finetune.recipe import CUTS, DROP, HEADS, HELD, KEEP, WEIGHTS, FinetuneRecipe
 from sonde.training.precision import PRECISIONS
 
 if TYPE_CHECKING:
-    from sonde.training.baselines.vectors import Unlabelled
+    from sonde.training.baselines.vectors import UnlabelledTexts
 
 POINTER_TASKS = frozenset({"misuse_repair"})
 """Tasks that ask for two places rather than for a class."""
@@ -36,7 +43,7 @@ Rate = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Le(0.9)]
 
 
-_DEFAULT_SIZES = Sizes()
+_DEFAULT_SIZES = BaselineSizes()
 
 
 _SHARED = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
@@ -109,11 +116,13 @@ class BaselineOptions(Options):
     )
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> BaselineSizes:
         """The sizes of the baselines."""
-        return Sizes(**self.model_dump(include={one.name for one in dataclasses.fields(Sizes)}))
+        return BaselineSizes(
+            **self.model_dump(include={one.name for one in dataclasses.fields(BaselineSizes)})
+        )
 
-    def baseline_recipe(self, recipe: FineTuning) -> FineTuning:
+    def baseline_recipe(self, recipe: FinetuneRecipe) -> FinetuneRecipe:
         """How a baseline is trained: as a model is, but for its rates and epochs."""
         recipe = dataclasses.replace(recipe, rates=self.baseline_rates)
         if not self.baseline_epochs:
@@ -122,14 +131,14 @@ class BaselineOptions(Options):
         return dataclasses.replace(recipe, epochs=first, other_epochs=tuple(others))
 
 
-def applies(name: str, task: str) -> str:
+def inapplicable_reason(name: str, task: str) -> str:
     """Why a method does not apply to a task; empty where it does."""
     if name == LSTM_POINTER and task not in POINTER_TASKS:
         return f"{LSTM_POINTER} points at places, and the task asks for a class; bilstm takes it"
     return ""
 
 
-def options_of(name: str, of_models: frozenset[str]) -> frozenset[str]:
+def get_baseline_options(name: str, of_models: frozenset[str]) -> frozenset[str]:
     """The options that a baseline's training depends on.
 
     Args:
@@ -141,7 +150,7 @@ def options_of(name: str, of_models: frozenset[str]) -> frozenset[str]:
     return (of_models - _NOT_THEIRS) | {*_SHARED, *own, *more}
 
 
-def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> Unlabelled:
+def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> UnlabelledTexts:
     """The functions of a corpus without those of validation and test, and without what is like them.
 
     Args:
@@ -152,14 +161,14 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
     Raises:
         SondeError: The corpus cannot be read.
     """
-    from sonde.training.baselines.vectors import Unlabelled
+    from sonde.training.baselines.vectors import UnlabelledTexts
 
     apart = pl.concat([splits["valid"], splits["test"]])
     clusters = set(apart["cluster"].to_list())
     index = NearDuplicateIndex()
     for name, text in apart.select("example_id", "text").iter_rows():
         index.add(name, duplicate_tokens(text))
-    every = {item.item_id: item for item in read_items(corpus, Intake(), languages=(language,))}
+    every = {item.item_id: item for item in read_items(corpus, SkipCounter(), languages=(language,))}
     read = sorted(every.values(), key=lambda item: (unit_hash("further", item.item_id), item.item_id))[:_MOST]
     texts: list[str] = []
     near = shared = 0
@@ -171,7 +180,7 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
         else:
             texts.append(item.text)
     about = {"corpus": corpus, "clusters of valid or test": shared, "near valid or test": near}
-    return Unlabelled(texts, about)
+    return UnlabelledTexts(texts, about)
 
 
 SWEPT = frozenset(
@@ -239,7 +248,7 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
             raise UnknownNameError("option to sweep in lens 'finetune'", name, SWEPT)
         if name in swept or len(set(given)) < len(given):
             raise UsageError(f"lens 'finetune': option sweep = {written!r} names something twice")
-        swept[name] = [0 if (name, value) == _WHOLE else guessed(value) for value in given]
+        swept[name] = [0 if (name, value) == _WHOLE else parse_value(value) for value in given]
     return tuple(
         SweepVariant(
             ";".join(f"{name}={value_text(name, value)}" for name, value in zip(swept, values, strict=True)),
@@ -249,7 +258,7 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
     )
 
 
-def arm_of(
+def make_method(
     name: str,
     task: str,
     settings: LensSettings,
@@ -286,11 +295,13 @@ def arm_of(
     )
 
 
-def within(part: str, whole: str) -> bool:
+def is_subset(part: str, whole: str) -> bool:
     """Whether every value of one variant is among those of another.
 
-    >>> within("fraction=0.5", "fraction=0.5;epochs=2"), within("", "epochs=2"), within("epochs=2", "")
-    (True, True, False)
+    >>> is_subset("fraction=0.5", "fraction=0.5;epochs=2")
+    True
+    >>> is_subset("", "epochs=2"), is_subset("epochs=2", "")
+    (True, False)
     """
     return set(filter(None, part.split(";"))) <= set(whole.split(";"))
 
@@ -314,7 +325,7 @@ def value_text(name: str, value: Option) -> str:
 LENS = "finetune"
 
 
-RECIPE: Seam[FineTuning, []] = Seam(LENS)
+RECIPE: QuirkHook[FinetuneRecipe, []] = QuirkHook(LENS)
 """How a model is fine-tuned, where published code does so otherwise; docs/paper-modes.md says how."""
 
 
@@ -334,7 +345,7 @@ BAG_OPTIONS = frozenset({"fraction", "valid", "examples"})
 """Options that what needs no model knows."""
 
 
-_DEFAULT = FineTuning()
+_DEFAULT = FinetuneRecipe()
 
 
 class FinetuneOptions(BaselineOptions):
@@ -391,11 +402,11 @@ class FinetuneOptions(BaselineOptions):
     class_weights: Annotated[str, OneOf(WEIGHTS)] = scoring_option(
         _DEFAULT.class_weights, "what counts alike in the loss: every example, or every class"
     )
-    pointer_epochs: Whole = scoring_option(
+    pointer_epochs: NonNegative = scoring_option(
         _DEFAULT.pointer_epochs,
         "passes in which a body learns to point at the bug before it learns to tell whether there is one",
     )
-    lora_rank: Whole = scoring_option(
+    lora_rank: NonNegative = scoring_option(
         _DEFAULT.lora_rank, "rank of the matrices that LoRA trains beside the body; 0 trains the body itself"
     )
     lora_alpha: Count = scoring_option(_DEFAULT.lora_alpha, "their factor, times the rank")
@@ -404,7 +415,7 @@ class FinetuneOptions(BaselineOptions):
         _DEFAULT.weights,
         "precision of weights that are not trained; bfloat16 takes half of the memory",
     )
-    at_once: Whole = scoring_option(
+    at_once: NonNegative = scoring_option(
         _DEFAULT.at_once, "examples read at once, whose gradients add up to a batch; 0 for all of it"
     )
     recompute: bool = scoring_option(
@@ -429,7 +440,7 @@ class FinetuneOptions(BaselineOptions):
     )
     frozen: bool = scoring_option(_DEFAULT.frozen, "train the head alone")
     fraction: PositiveShare = scoring_option(1.0, "share of the training examples that is used")
-    examples: Whole = scoring_option(
+    examples: NonNegative = scoring_option(
         0,
         "most training examples, drawn for each seed, a function with its changed copy; 0 for all. A "
         'learning curve: sweep = "examples: 250, 1000, 4000, all"',
@@ -457,18 +468,18 @@ class FinetuneOptions(BaselineOptions):
         "published file alone is a test",
     )
 
-    def scratch_recipe(self, recipe: FineTuning) -> FineTuning:
+    def scratch_recipe(self, recipe: FinetuneRecipe) -> FinetuneRecipe:
         """How a model is trained from scratch: as one that is fine-tuned, but for its rates and epochs."""
         first, *others = self.scratch_epochs or (recipe.epochs, *recipe.other_epochs)
         rates = self.scratch_rates or recipe.rates
         return dataclasses.replace(recipe, rates=rates, epochs=first, other_epochs=tuple(others))
 
-    def recipe(self, settings: LensSettings) -> FineTuning:
+    def recipe(self, settings: LensSettings) -> FinetuneRecipe:
         """How a model is fine-tuned; the seed is a method's."""
-        same = {field.name for field in dataclasses.fields(FineTuning)} - {"epochs", "batch", "cut"}
+        same = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {"epochs", "batch", "cut"}
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
         preset = paper_options(LENS, settings).get("cut", self.cut)
-        recipe = FineTuning(
+        recipe = FinetuneRecipe(
             **self.model_dump(include=same),
             epochs=epochs,
             other_epochs=tuple(other_epochs),
@@ -476,7 +487,7 @@ class FinetuneOptions(BaselineOptions):
             other_batches=tuple(other_batches),
             cut=self.cut if "cut" in settings.options else str(preset),
         )
-        return RECIPE.as_asked(settings, recipe)
+        return RECIPE.resolve(settings, recipe)
 
 
 AS_SAVED = frozenset({"as_saved"})
@@ -487,7 +498,7 @@ SCRATCH_OPTIONS = frozenset({"scratch_rates", "scratch_epochs"})
 """Options that the training from scratch alone knows."""
 
 
-def replaced(settings: LensSettings) -> frozenset[str]:
+def get_replaced_options(settings: LensSettings) -> frozenset[str]:
     """Options that a grid of its own takes the place of, where a model is trained from scratch."""
     return frozenset(name.removeprefix("scratch_") for name in SCRATCH_OPTIONS if settings.options.get(name))
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.lenses.engine.lens import LensSettings, Scoring
+from sonde.lenses.engine.lens import LensSettings, ScoringContext
 from sonde.lenses.finetune.bias import BIGRAMS, NGRAM
 from sonde.lenses.finetune.caveats import (
     AT_EDGE,
@@ -19,20 +19,28 @@ from sonde.lenses.finetune.caveats import (
     CEILING,
     OUT_OF_REACH,
     REACHABLE,
-    asked,
-    beyond,
-    ceilings,
-    cut_off,
-    ends,
-    enough_lines,
-    without,
+    accuracy_ceilings,
+    convergence_lines,
+    exclude_examples,
+    find_truncated_examples,
+    score_truncation,
+    select_readable_examples,
+    stopped_early,
 )
 from sonde.lenses.finetune.data import EPOCH, EXAMPLE, EXTERNAL, TEST, TESTED
-from sonde.lenses.finetune.options import BAG, PRETRAINED, SCRATCH, FinetuneOptions, applies, variants, within
+from sonde.lenses.finetune.options import (
+    BAG,
+    PRETRAINED,
+    SCRATCH,
+    FinetuneOptions,
+    inapplicable_reason,
+    is_subset,
+    variants,
+)
 from sonde.results import Score, left_out, mean_rows, means, trained_rows
-from sonde.results.schema import REASON, dimension, in_words
+from sonde.results.schema import REASON, dimension_value, dimensions_text
 from sonde.results.scores import LEFT_OUT
-from sonde.results.text_format import figures, standing
+from sonde.results.text_format import caveat, format_score
 
 ACCURACY = "accuracy"
 
@@ -49,7 +57,7 @@ _CHOSEN = {"learning_rate": "rate", "batch": "batch", "epochs": "epochs", "best_
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Measured:
+class _MetricValues:
     """One metric of one method: a value an example and seed.
 
     Attributes:
@@ -72,43 +80,46 @@ class _Measured:
         return len(self.seeds) if self.trained else None
 
 
-def score_all(scoring: Scoring) -> Iterator[Score]:
+def score_all(scoring: ScoringContext) -> Iterator[Score]:
     """Every row of every task."""
     observations = scoring.observations.collect()
     every = variants(scoring.settings)
     for task in scoring.labels:
         rows = observations.filter(pl.col("task") == task)
-        yield from _left_out(scoring, task)
+        yield from _skipped_scores(scoring, task)
         if rows.is_empty():
             continue
         template = dataclasses.replace(scoring.template, task=task)
-        found = [(one, _of(rows, one.name), _cut(one.settings(scoring.settings))) for one in every]
+        found = [
+            (one, _select_variant(rows, one.name), _truncation_policy(one.settings(scoring.settings)))
+            for one in every
+        ]
         for one, own, cut in found:
             yield from _variant(own, template.within(*one.dimensions), cut)
         # The last value is what the others are held against: all of the data, the longest input.
         (*others, (last, kept, last_cut)) = found
-        held = asked(_examples(kept, TEST), last_cut)
+        held = select_readable_examples(_examples(kept, TEST), last_cut)
         for one, own, cut in others:
             about = template.within(*one.dimensions)
             changed = dataclasses.replace(about, metric="change", split=TEST, compared_to=last.name)
-            yield from _changes(asked(_examples(own, TEST), cut), held, changed)
+            yield from _changes(select_readable_examples(_examples(own, TEST), cut), held, changed)
 
 
-def _cut(settings: LensSettings) -> str:
+def _truncation_policy(settings: LensSettings) -> str:
     return FinetuneOptions.read(settings.options).recipe(settings).cut
 
 
-def _left_out(scoring: Scoring, task: str) -> Iterator[Score]:
+def _skipped_scores(scoring: ScoringContext, task: str) -> Iterator[Score]:
     """A row for each method that was asked for and does not apply to a task."""
     for method in FinetuneOptions.read(scoring.settings.options).methods:
-        if reason := applies(method, task):
+        if reason := inapplicable_reason(method, task):
             about = dataclasses.replace(scoring.template, task=task, split="test", control=method)
             yield left_out(about, reason)
 
 
-def _of(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
+def _select_variant(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
     """The rows of a variant; what does not know all of its options has fewer of them in its name."""
-    held = [name for name in rows["variant"].unique().to_list() if within(name, variant)]
+    held = [name for name in rows["variant"].unique().to_list() if is_subset(name, variant)]
     return rows.filter(pl.col("variant").is_in(held))
 
 
@@ -116,7 +127,7 @@ def _variant(rows: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
     for split in TESTED:
         examples = _examples(rows, split)
         if not examples.is_empty():
-            yield from _told(examples, dataclasses.replace(template, split=split), cut)
+            yield from _score_test_set(examples, dataclasses.replace(template, split=split), cut)
     yield from _courses(rows, template)
 
 
@@ -124,14 +135,14 @@ def _examples(rows: pl.DataFrame, split: str) -> pl.DataFrame:
     return rows.filter((pl.col("kind") == EXAMPLE) & (pl.col("split") == split))
 
 
-def _told(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
+def _score_test_set(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
     """What each method gets right on one test set, what the model is ahead by, and what cannot be right."""
-    counted = asked(examples, cut)
-    yield from _compared(counted, template)
+    counted = select_readable_examples(examples, cut)
+    yield from _compare_methods(counted, template)
     yield from _confusions(counted.filter(pl.col("method") == PRETRAINED), template)
     yield from _commonest(counted.filter(pl.col("baseline") == ""), template)
     for name, part in _subjects(counted):
-        for metric, value in ceilings(part).items():
+        for metric, value in accuracy_ceilings(part).items():
             yield dataclasses.replace(
                 template,
                 metric=CEILING,
@@ -141,11 +152,11 @@ def _told(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
                 n=part["example_id"].n_unique(),
                 n_clusters=part["cluster"].n_unique(),
             )
-    for share, part in cut_off(examples.filter(pl.col("method") == PRETRAINED)):
+    for share, part in score_truncation(examples.filter(pl.col("method") == PRETRAINED)):
         yield from means(part, [share], dataclasses.replace(template, seed=part["seed"][0]))
-    out = beyond(counted)
+    out = find_truncated_examples(counted)
     if len(out) < counted["example_id"].n_unique() and len(out):
-        yield from _compared(without(counted, out), template.within(REACHABLE))
+        yield from _compare_methods(exclude_examples(counted, out), template.within(REACHABLE))
 
 
 def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -165,7 +176,7 @@ def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
         )
 
 
-def _compared(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
+def _compare_methods(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
     """What each method gets right, and what the model is ahead by."""
     measured = {name: _measure(part) for name, part in _subjects(examples)}
     for name, metrics in measured.items():
@@ -227,7 +238,7 @@ def _control(subject: str) -> str | None:
     return None if subject == PRETRAINED else subject
 
 
-def _measure(rows: pl.DataFrame) -> dict[str, _Measured]:
+def _measure(rows: pl.DataFrame) -> dict[str, _MetricValues]:
     """The metrics of one method.
 
     Of a pointer as in CuBERT's tables: ``true_positive``, the clean functions in which it points at nothing;
@@ -250,7 +261,7 @@ def _measure(rows: pl.DataFrame) -> dict[str, _Measured]:
                 "localisation_repair": (buggy, pl.col("located") & pl.col("repaired")),
                 ACCURACY: (pl.lit(value=True), pl.col("correct")),
             }
-    found: dict[str, _Measured] = {}
+    found: dict[str, _MetricValues] = {}
     for metric, (chosen, value) in metrics.items():
         part = rows.with_columns(value=value.cast(pl.Float64)).filter(chosen)
         if not part.is_empty():
@@ -258,13 +269,13 @@ def _measure(rows: pl.DataFrame) -> dict[str, _Measured]:
     return found
 
 
-def _pivot(rows: pl.DataFrame) -> _Measured:
+def _pivot(rows: pl.DataFrame) -> _MetricValues:
     """A column ``value`` by seed and example."""
     ordered = rows.sort("seed", "example_id")
     first = ordered.filter(pl.col("seed") == ordered["seed"][0])
     seeds = ordered["seed"].unique(maintain_order=True).to_list()
     values = ordered["value"].to_numpy().reshape(len(seeds), first.height)
-    return _Measured(
+    return _MetricValues(
         first["example_id"].to_list(),
         first["cluster"].to_list(),
         values,
@@ -273,7 +284,7 @@ def _pivot(rows: pl.DataFrame) -> _Measured:
     )
 
 
-def _means(template: Score, one: _Measured) -> Iterator[Score]:
+def _means(template: Score, one: _MetricValues) -> Iterator[Score]:
     """The mean over seeds, and each seed by itself where there are several."""
     mean = dataclasses.replace(template, seed=one.seeds[0], seeds=one.trainings)
     yield from trained_rows(mean, one.values, one.clusters)
@@ -285,12 +296,12 @@ def _means(template: Score, one: _Measured) -> Iterator[Score]:
         yield from mean_rows(template, one.values, one.clusters, each)
 
 
-def _difference(template: Score, first: _Measured, second: _Measured) -> list[Score]:
+def _difference(template: Score, first: _MetricValues, second: _MetricValues) -> list[Score]:
     """The mean over seeds of one method less that of another, over the same examples."""
     assert first.examples == second.examples
     seeds = min((side.trainings for side in (first, second) if side.trainings is not None), default=None)
     about = dataclasses.replace(template, seeds=seeds)
-    return trained_rows(about, first.values, first.clusters, less=second.values)
+    return trained_rows(about, first.values, first.clusters, baseline=second.values)
 
 
 def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
@@ -310,7 +321,7 @@ def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
             at = own.within(("epoch", str(row["epoch"])))
             for metric in ("valid", "loss"):
                 yield dataclasses.replace(at, metric=metric, value=row[metric], n=1, k=row["epoch"])
-        for metric, at in zip((AT_END, AT_EDGE), ends(part), strict=True):
+        for metric, at in zip((AT_END, AT_EDGE), stopped_early(part), strict=True):
             yield dataclasses.replace(own, metric=metric, value=float(at), n=part.height)
         tried = part.group_by(*_SETTING, maintain_order=True).agg(pl.col("valid").max())
         for row in tried.iter_rows(named=True) if tried.height > 1 else ():
@@ -335,8 +346,10 @@ NAMES = {
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
     """Accuracy of the pretrained model with its gains; of a pointer, the errors found and repaired."""
-    part = pl.any_horizontal(dimension(name).is_not_null() for name in (SEED, "gold", REACHABLE[0]))
-    own = scores.filter(pl.col("split").is_in(TESTED) & ~part).with_columns(swept=in_words(between="="))
+    part = pl.any_horizontal(dimension_value(name).is_not_null() for name in (SEED, "gold", REACHABLE[0]))
+    own = scores.filter(pl.col("split").is_in(TESTED) & ~part).with_columns(
+        swept=dimensions_text(separator="=")
+    )
     for (model, task, language, swept, split), rows in own.partition_by(
         "model", "task", "language", "swept", "split", as_dict=True, maintain_order=True
     ).items():
@@ -357,8 +370,8 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
             for gain in gains.filter(pl.col("control") == method).iter_rows(named=True):
                 line += f"; {_points(gain)} over {shown}"
         yield line
-    yield from enough_lines(scores)
-    left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", dimension(REASON))
+    yield from convergence_lines(scores)
+    left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", dimension_value(REASON))
     for task, method, reason in left_out.unique(maintain_order=True).iter_rows():
         yield f"{task}: method {method} is left out: {reason}"
 
@@ -376,8 +389,8 @@ def _reach(rows: pl.DataFrame, size: int, metric: str) -> str:
 
 
 def _interval(row: dict[str, Any]) -> str:
-    return f"{figures(row, 100)} %{standing(row)}"
+    return f"{format_score(row, 100)} %{caveat(row)}"
 
 
 def _points(row: dict[str, Any]) -> str:
-    return f"{figures(row, 100, sign='+')} points{standing(row)}"
+    return f"{format_score(row, 100, sign='+')} points{caveat(row)}"

@@ -17,18 +17,18 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
-from sonde.lenses.probe.data import isolated_items, observe_items, requests
+from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.probe.data import isolated_items, observe_items, state_requests
 from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.options import CONTROL_SEEDS, LENS, ProbeOptions, read_options, trained_on
+from sonde.lenses.probe.options import CONTROL_SEEDS, LENS, ProbeOptions, read_options, select_probe_device
 from sonde.models import Capabilities
-from sonde.results.headlines import cues_by_key, describe_cues
-from sonde.results.layers import LayerAccount, account_layers
-from sonde.results.pairing import Compared
-from sonde.results.schema import REASON, dimension, dimensions_are
+from sonde.results.headlines import describe_cues, index_cues
+from sonde.results.layers import LayerSummary, summarise_layers
+from sonde.results.pairing import ComparableMetric
+from sonde.results.schema import REASON, dimension_value, has_dimensions
 from sonde.results.scores import LEFT_OUT, Score
-from sonde.results.text_format import counted, figures, number, standing
-from sonde.stats.verdict import verdict_allowed
+from sonde.results.text_format import caveat, format_score, number, plural
+from sonde.stats.verdict import allows_verdict
 
 NEEDS = ("encoder", "decoder", "encoder-decoder", "vectors")
 
@@ -39,19 +39,22 @@ TASKS = (
 """The fifteen of INSPECT's paper."""
 
 
-class Probe(LensDefaults):
+class ProbeLens(LensDefaults):
     """The probe lens."""
 
     name = LENS
     version = "5"
     typed_options = ProbeOptions
     tasks = TASKS
-    takes = frozenset({"item", "span", "pair", "mutation"})
-    draws = True
-    compared = (Compared(metric="accuracy", better="higher"), Compared(metric="r2", better="higher"))
-    compared_with = MappingProxyType({"controls": False, "curves": False, "mdl": False})
+    targets = frozenset({"item", "span", "pair", "mutation"})
+    uses_datasets = True
+    comparable_metrics = (
+        ComparableMetric(metric="accuracy", direction="higher"),
+        ComparableMetric(metric="r2", direction="higher"),
+    )
+    comparison_options = MappingProxyType({"controls": False, "curves": False, "mdl": False})
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Every model has states."""
         return None
 
@@ -63,7 +66,7 @@ class Probe(LensDefaults):
         seeds = [derive_seed("twin", settings.seed, number) % 2**31 for number in range(CONTROL_SEEDS)]
         return tuple(Control(seed, options.random_weights_share) for seed in seeds)
 
-    def controls_over(
+    def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
         """The same three over a share of every class, so that small data sets keep their control."""
@@ -73,10 +76,10 @@ class Probe(LensDefaults):
         read = share_of_classes(inputs, labels, controls[0].share) if controls else ()
         return tuple(dataclasses.replace(control, items=read) for control in controls)
 
-    def tested(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
+    def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
         """All examples where folds are dealt, else the test part."""
-        crossed = read_options(settings).crossed and not examples["given_split"].any()
-        return examples if crossed else super().tested(examples, settings)
+        crossed = read_options(settings).uses_folds and not examples["given_split"].any()
+        return examples if crossed else super().select_test_rows(examples, settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -86,16 +89,16 @@ class Probe(LensDefaults):
             return items
         return [*items, *isolated_items(items, labels)]
 
-    def passes(
+    def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """One plain pass that pools the states of every layer, embeddings included."""
         options = read_options(settings)
-        return requests(prepared, labels, options.pooling, options.structural)
+        return state_requests(prepared, labels, options.pooling, options.structural)
 
     def observe(
         self,
-        observed: Sequence[Captured],
+        observed: Sequence[CapturedItem],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -108,14 +111,14 @@ class Probe(LensDefaults):
         options = read_options(settings)
         return observe_items(observed, labels, options.pooling, options.structural)
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """Every number of every task; a task that cannot be scored says why, and the others go on."""
         # Imported here: a run that is refused at once does not wait for torch.
         from sonde.lenses.probe.score import score_tasks
         from sonde.lenses.probe.trees import structural_rows
 
         options = read_options(scoring.settings)
-        options = options.model_copy(update={"device": trained_on(options.device, scoring.device)})
+        options = options.model_copy(update={"device": select_probe_device(options.device, scoring.device)})
         rows = score_tasks(scoring, options)
         return [*rows, *structural_rows(scoring, options)] if options.structural else rows
 
@@ -124,7 +127,7 @@ class Probe(LensDefaults):
         return headline_lines(scores)
 
 
-lens = Probe()
+lens = ProbeLens()
 
 
 def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
@@ -132,9 +135,9 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
 
     First comes what the numbers rest on.
     """
-    accounts = account_layers(scores)
-    told = cues_by_key(scores.filter((pl.col("split") == "test") & dimensions_are(dict([BEST]))))
-    parts: dict[tuple[str, str], list[LayerAccount]] = {}
+    accounts = summarise_layers(scores)
+    told = index_cues(scores.filter((pl.col("split") == "test") & has_dimensions(dict([BEST]))))
+    parts: dict[tuple[str, str], list[LayerSummary]] = {}
     for account in accounts:
         model, _, language = account.key
         parts.setdefault((model, language), []).append(account)
@@ -144,32 +147,32 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
         model, task, language = account.key
         accuracy, gain = account.accuracy, account.gain
         line = (
-            f"{task} ({language}), {model}: accuracy {figures(accuracy, 100)} % at "
-            f"layer {account.chosen}, chosen on validation{standing(accuracy)}"
+            f"{task} ({language}), {model}: accuracy {format_score(accuracy, 100)} % at "
+            f"layer {account.chosen}, chosen on validation{caveat(accuracy)}"
         )
         if gain is not None:
-            line += f"; {figures(gain, 100, sign='+')} points over {gain['control']}{standing(gain)}"
+            line += f"; {format_score(gain, 100, sign='+')} points over {gain['control']}{caveat(gain)}"
         if (both := told.get(account.key)) is not None:
             line += f"; {describe_cues(accuracy, *both)}"
         yield f"{line}; {account.describe()}"
-    left_out = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension(REASON))
+    left_out = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension_value(REASON))
     for row in left_out.iter_rows(named=True):
         what = f" ({row['control']})" if row["control"] else ""
         yield f"left out{what}, {row['model']}: {row['reason']}"
 
 
-def _rests(accounts: Sequence[LayerAccount]) -> str:
+def _rests(accounts: Sequence[LayerSummary]) -> str:
     """How the tasks of a model were tested, on how many effective clusters, and how many allow a verdict."""
     model, _, language = accounts[0].key
     rows = [account.accuracy for account in accounts]
-    firm = sum(account.gain is not None and verdict_allowed(account.gain) for account in accounts)
+    firm = sum(account.gain is not None and allows_verdict(account.gain) for account in accounts)
     folds = sorted({row["k"] or 1 for row in rows})
     crossed = f"cross-fitted over {folds[-1]} folds by cluster"
     how = "on the test part of their split" if folds == [1] else crossed
     worth = sorted(row["effective_clusters"] for row in rows if row["effective_clusters"] is not None)
     fewest = [number(worth[0], 0)] if worth and number(worth[0], 0) != number(worth[-1], 0) else []
-    rests = f", {' to '.join([*fewest, counted(worth[-1], 'effective cluster')])} a task" if worth else ""
+    rests = f", {' to '.join([*fewest, plural(worth[-1], 'effective cluster')])} a task" if worth else ""
     return (
-        f"{model} ({language}): {counted(len(rows), 'task')} tested {how}{rests}; the gain over the surface "
+        f"{model} ({language}): {plural(len(rows), 'task')} tested {how}{rests}; the gain over the surface "
         f"of the code allows a verdict in {firm}"
     )

@@ -16,15 +16,15 @@ from jaxtyping import Bool
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.probe.data import TOKEN_UNIT
 from sonde.lenses.probe.examples import Examples, States
-from sonde.lenses.probe.fit import BEST, fit, fit_several
-from sonde.lenses.probe.options import CONTROL_LEAST, Probing
+from sonde.lenses.probe.fit import BEST, fit_label_sets, fit_probes
+from sonde.lenses.probe.options import CONTROL_LEAST, ResolvedProbeOptions
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.tasks import Dataset
 from sonde.tasks.engine.surface import predict_local_cues, surface_predictions
-from sonde.training.probes.controls import control_labels, parts_within_types
+from sonde.training.probes.controls import sample_control_labels, split_within_types
 from sonde.training.probes.splits import check_folds
 
 CONTROL_TASK = "control_task"
@@ -34,16 +34,18 @@ SEEN_TYPES = ("types", "seen")
 """Dimension of scores whose test tokens may occur in training, as a control task needs."""
 
 
-def selectivity(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
+def score_selectivity(
+    states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
+) -> Iterator[Score]:
     """A token task against labels drawn a type, with the occurrences of types dealt to all splits.
 
     Both are learned from the same tokens by the same probe; what the control task reaches shows how much of
     an accuracy could be learned by heart (Hewitt and Liang 2019).
     """
-    folds = parts_within_types(examples.types, template.seed, len(examples.folds))
+    folds = split_within_types(examples.types, template.seed, len(examples.folds))
     seeds = [derive_seed("control task", template.seed, number) for number in range(options.seeds)]
-    controls = [control_labels(examples.types, examples.labels, seed) for seed in seeds]
-    fitted = fit_several(states, np.stack([examples.labels, *controls]), examples, folds, options)
+    controls = [sample_control_labels(examples.types, examples.labels, seed) for seed in seeds]
+    fitted = fit_label_sets(states, np.stack([examples.labels, *controls]), examples, folds, options)
     task, control = fitted[0], np.mean([one.correct for one in fitted[1:]], axis=0)
     clusters = examples.clusters[np.concatenate([parts.test for parts in folds])]
     layers = range(len(states))
@@ -55,9 +57,11 @@ def selectivity(states: States, examples: Examples, options: Probing, template: 
     gain = dataclasses.replace(template, metric="selectivity", control=CONTROL_TASK)
     for layer in layers:
         at = dataclasses.replace(gain, layer=layer)
-        yield from trained_rows(at, task.correct[layer], clusters, less=control[layer])
+        yield from trained_rows(at, task.correct[layer], clusters, baseline=control[layer])
     best = dataclasses.replace(gain, layer=task.best, dimensions=(BEST,))
-    yield from trained_rows(best, task.chosen(task.correct), clusters, less=task.chosen(control))
+    yield from trained_rows(
+        best, task.at_best_layer(task.correct), clusters, baseline=task.at_best_layer(control)
+    )
 
 
 def share_of_classes(
@@ -114,8 +118,12 @@ class ControlStates:
     rows: np.ndarray
 
 
-def random_weights(
-    states: States, examples: Examples, controls: list[ControlStates], options: Probing, template: Score
+def score_random_weights(
+    states: States,
+    examples: Examples,
+    controls: list[ControlStates],
+    options: ResolvedProbeOptions,
+    template: Score,
 ) -> Iterator[Score]:
     """The model against models with random weights, on the examples that all of them read.
 
@@ -129,7 +137,7 @@ def random_weights(
     rows = np.array(_of_each_class(examples.frame, controls[0].share), dtype=np.int64)
     for control in controls:
         rows = np.intersect1d(rows, control.rows)
-    some = examples.only(rows)
+    some = examples.select(rows)
     where = f"the share {controls[0].share:g} that models with random weights read"
     try:
         check_folds(examples.task, some.labels, some.classes, some.folds)
@@ -139,11 +147,12 @@ def random_weights(
         raise InputError(
             f"task {examples.task!r}: {where} lacks a class; raise random_weights_share or the limit"
         )
-    real = fit(states[:, rows], some, options)
+    real = fit_probes(states[:, rows], some, options)
     others = [
-        fit(control.states[:, np.searchsorted(control.rows, rows)], some, options) for control in controls
+        fit_probes(control.states[:, np.searchsorted(control.rows, rows)], some, options)
+        for control in controls
     ]
-    clusters = some.clusters[some.tested]
+    clusters = some.clusters[some.tested_rows]
     share = ("share", f"{controls[0].share:g}")
     accuracy = dataclasses.replace(template, metric="accuracy").within(share)
     yield from mean_rows(accuracy, real.correct, clusters, [{"layer": at} for at in range(len(states))])
@@ -151,16 +160,16 @@ def random_weights(
         control = dataclasses.replace(accuracy, control=RANDOM_WEIGHTS, seed=untrained.seed)
         yield from mean_rows(control, found.correct, clusters, [{"layer": at} for at in range(len(states))])
         best = {"layer": found.best, "dimensions": (BEST, share)}
-        yield from mean_rows(control, found.chosen(found.correct)[None], clusters, [best])
+        yield from mean_rows(control, found.at_best_layer(found.correct)[None], clusters, [best])
     best = {"layer": real.best, "dimensions": (BEST, share)}
-    yield from mean_rows(accuracy, real.chosen(real.correct)[None], clusters, [best])
-    each = np.stack([one.chosen(one.correct) for one in others])
+    yield from mean_rows(accuracy, real.at_best_layer(real.correct)[None], clusters, [best])
+    each = np.stack([one.at_best_layer(one.correct) for one in others])
     gain = dataclasses.replace(template, metric="gain", control=RANDOM_WEIGHTS, **best)
-    yield from trained_rows(gain, real.chosen(real.correct), clusters, less=each)
+    yield from trained_rows(gain, real.at_best_layer(real.correct), clusters, baseline=each)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Surfaces:
+class SurfaceBaselines:
     """What baselines without a model say of a task's examples.
 
     Attributes:
@@ -173,9 +182,9 @@ class Surfaces:
     chosen: Mapping[str, str]
     cues: pl.DataFrame
 
-    def on_tested(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
+    def baseline_hits(self, examples: Examples) -> dict[str, Bool[np.ndarray, " test"]]:
         """The baselines on the tested ones of some of the examples."""
-        ids = _tested(examples)
+        ids = _tested_ids(examples)
         return {name: np.array([held[one] for one in ids], np.bool_) for name, held in self.correct.items()}
 
     def to_beat(self, examples: Examples) -> tuple[str, Bool[np.ndarray, " test"]]:
@@ -184,22 +193,22 @@ class Surfaces:
         Each fold has the baseline that is the best on its validation part, as it has its layer; where these
         differ, what they say together is `CHOSEN_BASELINE`.
         """
-        ids = _tested(examples)
+        ids = _tested_ids(examples)
         held = [self.chosen[one] for one in ids]
         right = [self.correct[name][one] for name, one in zip(held, ids, strict=True)]
         return held[0] if len({*held}) == 1 else CHOSEN_BASELINE, np.array(right, np.bool_)
 
     def of_cues(self, examples: Examples) -> pl.DataFrame:
         """Return what local cues say of the tested ones of some examples; no rows for whole functions."""
-        tested = examples.frame[examples.tested].select("example_id")
+        tested = examples.frame[examples.tested_rows].select("example_id")
         return tested.join(self.cues, on="example_id", how="inner", maintain_order="left")
 
 
-def _tested(examples: Examples) -> list[str]:
-    return examples.frame[examples.tested]["example_id"].to_list()
+def _tested_ids(examples: Examples) -> list[str]:
+    return examples.frame[examples.tested_rows]["example_id"].to_list()
 
 
-def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
+def fit_surface_baselines(examples: Examples, scoring: ScoringContext) -> SurfaceBaselines:
     """Fit every surface baseline and local cues to a task's examples, in the very folds of the probes.
 
     Raises:
@@ -215,10 +224,10 @@ def surfaces_of(examples: Examples, scoring: Scoring) -> Surfaces:
         for (name,), rows in table.partition_by("control", as_dict=True).items()
     }
     chosen = dict(table.filter("chosen").select("example_id", "control").iter_rows())
-    return Surfaces(correct, chosen, predict_local_cues(data, items, folds))
+    return SurfaceBaselines(correct, chosen, predict_local_cues(data, items, folds))
 
 
-def _items(examples: Examples, scoring: Scoring) -> list[Item]:
+def _items(examples: Examples, scoring: ScoringContext) -> list[Item]:
     wanted = examples.frame.select(pl.col("item_id").unique())
     texts = scoring.texts.join(wanted.lazy(), on="item_id", how="semi").collect()
     kinds = scoring.items.select("item_id", "language", "unit", "path", "name").unique("item_id")

@@ -13,11 +13,11 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.fingerprint import unit_hash
 from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
 from sonde.corpora import Item, item_id
-from sonde.lenses.engine.lens import Captured, LensSettings
-from sonde.lenses.engine.observations import pack, subwords_of, unpack
+from sonde.lenses.engine.lens import CapturedItem, LensSettings
+from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
 from sonde.lenses.probe.examples import IS_WHOLE, Examples, States
-from sonde.lenses.probe.options import Probing, read_options
-from sonde.results.schema import Columns, schema_of
+from sonde.lenses.probe.options import ResolvedProbeOptions, read_options
+from sonde.results.schema import Columns, to_schema
 
 STATES_COLUMNS: Columns = {
     "item_id": (pl.String, "the input"),
@@ -36,7 +36,7 @@ STATES_COLUMNS: Columns = {
 """Columns of the probe lens's item table, one row a pooled vector of all layers."""
 
 
-STATES_SCHEMA = schema_of(STATES_COLUMNS)
+STATES_SCHEMA = to_schema(STATES_COLUMNS)
 
 
 WHOLE = -1
@@ -73,7 +73,7 @@ def isolated_items(items: Sequence[Item], labels: Mapping[str, pl.DataFrame]) ->
     ]
 
 
-def ends_of(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
+def collect_item_spans(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
     """For each item, whether its whole text is asked for, and the spans that are.
 
     Args:
@@ -96,44 +96,44 @@ def ends_of(rows: pl.DataFrame) -> dict[str, tuple[bool, tuple[Place, ...]]]:
     return found
 
 
-def examples_of(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def select_examples(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """The places that any task asks for."""
     columns = ("item_id", "start", "end", "other_start", "other_end", "characters")
     return pl.concat([table.select(columns) for table in labels.values()])
 
 
-def wanted_of(
+def collect_requested_spans(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
 ) -> dict[str, tuple[bool, tuple[Place, ...]]]:
     """`ends_of` for all tasks, and every code token of the functions that structural probes look at."""
-    found = ends_of(examples_of(labels))
+    found = collect_item_spans(select_examples(labels))
     for one in prepared:
-        if structural and looked_at(one.item.item_id, one.item.unit, len(one.tokens), structural):
+        if structural and is_structural_item(one.item.item_id, one.item.unit, len(one.tokens), structural):
             is_whole, places = found.get(one.item.item_id, (False, ()))
             tokens = zip(one.tokens.start.tolist(), one.tokens.end.tolist(), strict=True)
             found[one.item.item_id] = is_whole, tuple(sorted({*places, *tokens}))
     return found
 
 
-def looked_at(item: str, unit: str, tokens: int, share: float) -> bool:
+def is_structural_item(item: str, unit: str, tokens: int, share: float) -> bool:
     """Whether structural probes look at an item; long texts would outweigh all others."""
     short = SHORTEST_TREE <= tokens <= LONGEST_TREE
     return unit != TOKEN_UNIT and short and unit_hash("structural probe", item) < share
 
 
-def requests(
+def state_requests(
     prepared: Sequence[Prepared],
     labels: Mapping[str, pl.DataFrame],
     pooling: tuple[str, ...],
     structural: float = 0.0,
 ) -> tuple[Pass, ...]:
     """One plain pass: whole texts by every pooling, and all spans that any task asks for."""
-    wanted = wanted_of(prepared, labels, structural)
+    wanted = collect_requested_spans(prepared, labels, structural)
     spans: dict[str, tuple[tuple[int, int], ...]] = {}
     for one in prepared:
         _, places = wanted.get(one.item.item_id, (False, ()))
         if places:
-            first, stop = subwords_of(places, one.alignment.subwords)
+            first, stop = find_overlapping_subwords(places, one.alignment.subwords)
             spans[one.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
     whole = HiddenStates(pooling=pooling)
     if not spans:
@@ -142,7 +142,7 @@ def requests(
 
 
 def observe_items(
-    observed: Sequence[Captured],
+    observed: Sequence[CapturedItem],
     labels: Mapping[str, pl.DataFrame],
     pooling: tuple[str, ...],
     structural: float = 0.0,
@@ -152,7 +152,7 @@ def observe_items(
     Raises:
         CaptureError: A state is infinite or NaN.
     """
-    wanted = wanted_of([one.prepared for one in observed], labels, structural)
+    wanted = collect_requested_spans([one.prepared for one in observed], labels, structural)
     rows: list[tuple[str, int, int, str]] = []
     vectors: list[Float[np.ndarray, "layer d_model"]] = []
     for one in observed:
@@ -169,7 +169,7 @@ def observe_items(
         if not places or "spans" not in states:
             # Of a text that is no subwords, no part has a state.
             continue
-        first, stop = subwords_of(places, one.prepared.alignment.subwords)
+        first, stop = find_overlapping_subwords(places, one.prepared.alignment.subwords)
         for index, (start, end) in enumerate(places):
             if stop[index] > first[index]:
                 rows.append((item.item_id, start, end, SPAN))
@@ -190,16 +190,16 @@ COMPARED = frozenset({"labelled_pairs"})
 """Tasks about two whole texts, as clones are: what tells them is how far the states are apart."""
 
 
-def poolings_of(examples: Examples, options: Probing) -> tuple[str, ...]:
+def get_poolings(examples: Examples, options: ResolvedProbeOptions) -> tuple[str, ...]:
     """How the states of a task's examples are pooled, that of the headline first."""
-    if examples.whole:
+    if examples.are_texts:
         return options.pooling
     if not (options.isolated and examples.about_tokens):
         return (SPAN,)
     return (ISOLATED, SPAN) if options.protocol.alone_first else (SPAN, ISOLATED)
 
 
-def states_of(
+def gather_states(
     observations: pl.LazyFrame,
     examples: Examples,
     pooling: str,
@@ -242,7 +242,7 @@ def states_of(
     return _gather(observations, examples.task, pooling, [whole], layer)
 
 
-def read_once(observations: pl.LazyFrame, examples: Examples, poolings: Sequence[str]) -> pl.LazyFrame:
+def scan_text_states(observations: pl.LazyFrame, examples: Examples, poolings: Sequence[str]) -> pl.LazyFrame:
     """The rows of whole texts for several poolings, held packed: the item table is large, and read from disk.
 
     Args:
@@ -327,11 +327,11 @@ class ProbedExamples:
 
     examples: Examples
     observations: pl.LazyFrame
-    options: Probing
+    options: ResolvedProbeOptions
     language: str
 
     @classmethod
-    def of(
+    def from_labels(
         cls,
         observations: pl.LazyFrame,
         labels: pl.DataFrame,
@@ -350,13 +350,13 @@ class ProbedExamples:
         """
         options = read_options(settings)
         try:
-            examples = as_probed(task, labels, options, settings.seed)
+            examples = prepare_examples(task, labels, options, settings.seed)
         except InputError:
             # Too few clusters for folds leave the task without scores, but not without states.
-            examples = Examples.of(task, labels)
+            examples = Examples.from_frame(task, labels)
         return cls(examples, observations, options, language)
 
-    def at(self, layer: int, pooling: str | None) -> tuple[LayerStates, Examples]:
+    def at_layer(self, layer: int, pooling: str | None) -> tuple[LayerStates, Examples]:
         """States of the examples at a layer, as far as they were observed, and those examples.
 
         Args:
@@ -369,11 +369,11 @@ class ProbedExamples:
             InputError: No example has a state.
         """
         examples = self.examples
-        poolings = poolings_of(examples, self.options)
+        poolings = get_poolings(examples, self.options)
         if pooling is not None and pooling not in poolings:
             raise UnknownNameError(f"pooling of task {examples.task!r}", pooling, poolings)
         chosen = pooling or poolings[0]
-        states, rows = states_of(
+        states, rows = gather_states(
             self.observations,
             examples,
             chosen,
@@ -382,17 +382,17 @@ class ProbedExamples:
             layer=layer,
         )
         frame = examples.frame[rows].with_columns(fold=_fold(examples)[rows])
-        return LayerStates(states[0], frame, chosen), examples.only(rows)
+        return LayerStates(states[0], frame, chosen), examples.select(rows)
 
 
-def as_probed(task: str, labels: pl.DataFrame, options: Probing, seed: int) -> Examples:
+def prepare_examples(task: str, labels: pl.DataFrame, options: ResolvedProbeOptions, seed: int) -> Examples:
     """The examples of a task in the folds in which its probes are scored.
 
     Raises:
         InputError: They are of too few clusters for folds.
     """
-    examples = Examples.of(task, labels)
-    return examples.cross_fitted(options.folds, seed) if options.crossed else examples
+    examples = Examples.from_frame(task, labels)
+    return examples.assign_folds(options.folds, seed) if options.uses_folds else examples
 
 
 def _fold(examples: Examples) -> pl.Series:

@@ -10,7 +10,7 @@ import polars as pl
 from jaxtyping import Bool, Float, Int, Num
 
 from sonde.base.errors import InputError
-from sonde.training.probes.splits import Parts, grouped_folds
+from sonde.training.probes.splits import Splits, make_grouped_folds
 
 IS_WHOLE = (pl.col("start") == 0) & (pl.col("end") == pl.col("characters")) & pl.col("other_start").is_null()
 """Whether an example is about the whole of its text."""
@@ -41,10 +41,10 @@ class Examples:
     values: Float[np.ndarray, " example"]
     lengths: Float[np.ndarray, "example length"]
     clusters: Int[np.ndarray, " example"]
-    folds: tuple[Parts, ...]
+    folds: tuple[Splits, ...]
 
     @classmethod
-    def of(cls, task: str, frame: pl.DataFrame) -> Examples:
+    def from_frame(cls, task: str, frame: pl.DataFrame) -> Examples:
         """Examples of a table, in its own splits; rows without a label are left out."""
         frame = frame.filter(pl.col("label").is_not_null())
         classes = tuple(sorted(frame["label"].unique().to_list(), key=_as_number))
@@ -57,10 +57,10 @@ class Examples:
             values=frame["value"].fill_null(float("nan")).to_numpy(),
             lengths=frame.select("tokens", "characters").to_numpy().astype(np.float64),
             clusters=frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1,
-            folds=(Parts.of(frame["split"].to_list()),),
+            folds=(Splits.from_names(frame["split"].to_list()),),
         )
 
-    def cross_fitted(self, folds: int, seed: int) -> Examples:
+    def assign_folds(self, folds: int, seed: int) -> Examples:
         """The examples dealt to so many folds by cluster; a split that the source brings stays as it is.
 
         Raises:
@@ -69,24 +69,24 @@ class Examples:
         if self.frame["given_split"].any():
             return self
         try:
-            return replace(self, folds=grouped_folds(self.labels, self.clusters, folds, seed))
+            return replace(self, folds=make_grouped_folds(self.labels, self.clusters, folds, seed))
         except InputError as error:
             raise InputError(f"task {self.task!r}: {error}") from error
 
-    def only(self, rows: Int[np.ndarray, " row"]) -> Examples:
+    def select(self, rows: Int[np.ndarray, " row"]) -> Examples:
         """Some of the examples, each in its fold; classes that none of them has are gone."""
         place = np.full(len(self.labels), -1)
         place[rows] = np.arange(len(rows))
         folds = [
-            Parts(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
+            Splits(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
             for one in self.folds
         ]
         # Clusters keep their numbers, which name them.
-        kept = Examples.of(self.task, self.frame[rows])
+        kept = Examples.from_frame(self.task, self.frame[rows])
         return replace(kept, folds=tuple(folds), clusters=self.clusters[rows])
 
     @property
-    def tested(self) -> Int[np.ndarray, " tested"]:
+    def tested_rows(self) -> Int[np.ndarray, " tested"]:
         """Rows that are tested, fold after fold: the order of all that is predicted."""
         return np.concatenate([parts.test for parts in self.folds])
 
@@ -101,7 +101,7 @@ class Examples:
         return bool((self.frame["type"] != "").any())
 
     @property
-    def whole(self) -> bool:
+    def are_texts(self) -> bool:
         """Whether every example is a whole text."""
         return self.frame.filter(~IS_WHOLE).is_empty()
 
@@ -115,7 +115,7 @@ def _as_number(label: str) -> tuple[float, str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class FittedProbes:
     """Probes on every layer, of one fold or of several whose tested examples follow each other.
 
     Attributes:
@@ -142,6 +142,6 @@ class Fitted:
         times = Counter(self.layers)
         return max(times, key=lambda layer: (times[layer], self.valid[layer], -layer))
 
-    def chosen(self, table: Num[np.ndarray, "layer tested"]) -> Num[np.ndarray, " tested"]:
+    def at_best_layer(self, table: Num[np.ndarray, "layer tested"]) -> Num[np.ndarray, " tested"]:
         """Of a table by layer, what the layer says that was chosen in the fold of each tested example."""
         return table[np.repeat(self.layers, self.sizes), np.arange(table.shape[1])]

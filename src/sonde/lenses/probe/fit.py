@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int
 
-from sonde.lenses.probe.examples import Examples, Fitted, States
-from sonde.lenses.probe.options import Probing
+from sonde.lenses.probe.examples import Examples, FittedProbes, States
+from sonde.lenses.probe.options import ResolvedProbeOptions
 from sonde.results.schema import SELECTION
-from sonde.training.probes.splits import Parts, check_folds, check_states
+from sonde.training.probes.splits import Splits, check_folds, check_states
 
 if TYPE_CHECKING:
     from sonde.training.probes.adam import TrainedProbes
-    from sonde.training.probes.linear import Probed
+    from sonde.training.probes.linear import ProbeResult
 
 BEST = (SELECTION, "best")
 """Dimension of scores of the layer that was chosen on validation."""
 
 
-def join(folds: Sequence[Fitted]) -> Fitted:
+def join_folds(folds: Sequence[FittedProbes]) -> FittedProbes:
     """The folds as one, their tested examples one after the other."""
     penalties = np.stack([one.l2 for one in folds])
-    return Fitted(
+    return FittedProbes(
         kind=folds[0].kind,
         predicted=np.concatenate([one.predicted for one in folds], axis=1),
         correct=np.concatenate([one.correct for one in folds], axis=1),
@@ -42,7 +42,7 @@ def _commonest(penalties: Sequence[float]) -> float:
     return max(times, key=lambda penalty: (times[penalty], penalty))
 
 
-def fit(states: States, examples: Examples, options: Probing) -> Fitted:
+def fit_probes(states: States, examples: Examples, options: ResolvedProbeOptions) -> FittedProbes:
     """Probe the labels of a task, in every fold.
 
     Raises:
@@ -52,32 +52,34 @@ def fit(states: States, examples: Examples, options: Probing) -> Fitted:
     check_folds(examples.task, examples.labels, examples.classes, examples.folds)
     if options.protocol.fit is not None:
         return options.protocol.fit(states, examples, options.device)
-    return fit_several(states, examples.labels[None], examples, examples.folds, options)[0]
+    return fit_label_sets(states, examples.labels[None], examples, examples.folds, options)[0]
 
 
-def fit_several(
+def fit_label_sets(
     states: States,
     labels: Int[np.ndarray, "target example"],
     examples: Examples,
-    folds: Sequence[Parts],
-    options: Probing,
-) -> list[Fitted]:
+    folds: Sequence[Splits],
+    options: ResolvedProbeOptions,
+) -> list[FittedProbes]:
     """Linear probes for several label sets of the same classes at once."""
-    from sonde.training.probes.linear import probe_unchecked
+    from sonde.training.probes.linear import probe_without_checks
 
-    found: list[list[Fitted]] = [[] for _ in labels]
+    found: list[list[FittedProbes]] = [[] for _ in labels]
     for parts in folds:
-        probed = probe_unchecked(
+        probed = probe_without_checks(
             states, labels, len(examples.classes), parts, l2=options.l2, device=options.device
         )
         for own, one, gold in zip(found, probed, labels, strict=True):
-            own.append(fitted("linear", one, gold[parts.test]))
-    return [join(own) for own in found]
+            own.append(evaluate_probes("linear", one, gold[parts.test]))
+    return [join_folds(own) for own in found]
 
 
-def fitted(kind: str, probed: Probed | TrainedProbes, gold: Int[np.ndarray, " tested"]) -> Fitted:
+def evaluate_probes(
+    kind: str, probed: ProbeResult | TrainedProbes, gold: Int[np.ndarray, " tested"]
+) -> FittedProbes:
     """The probes of one fold, held against the labels of its tested examples."""
-    return Fitted(
+    return FittedProbes(
         kind=kind,
         predicted=probed.predicted,
         correct=probed.predicted == gold,
@@ -88,13 +90,15 @@ def fitted(kind: str, probed: Probed | TrainedProbes, gold: Int[np.ndarray, " te
     )
 
 
-def fit_hidden(states: States, examples: Examples, seeds: Sequence[int], options: Probing) -> Fitted:
+def fit_hidden_probes(
+    states: States, examples: Examples, seeds: Sequence[int], options: ResolvedProbeOptions
+) -> FittedProbes:
     """Probes with one hidden layer, in every fold; right is the share of the seeds that are."""
-    from sonde.training.probes.adam import mlp_layers
+    from sonde.training.probes.adam import train_mlp_layers
 
-    folds: list[Fitted] = []
+    folds: list[FittedProbes] = []
     for parts in examples.folds:
-        found = mlp_layers(
+        found = train_mlp_layers(
             states,
             examples.labels,
             examples.classes,
@@ -106,7 +110,7 @@ def fit_hidden(states: States, examples: Examples, seeds: Sequence[int], options
         gold = examples.labels[parts.test]
         valid = np.mean([one.chosen_valid_accuracy for one in found], axis=0)
         folds.append(
-            Fitted(
+            FittedProbes(
                 kind="mlp",
                 predicted=found[0].predicted,
                 correct=np.mean([one.predicted == gold for one in found], axis=0),
@@ -116,4 +120,4 @@ def fit_hidden(states: States, examples: Examples, seeds: Sequence[int], options
                 sizes=(len(gold),),
             )
         )
-    return join(folds)
+    return join_folds(folds)

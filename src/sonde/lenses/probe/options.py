@@ -11,11 +11,11 @@ from pydantic import PrivateAttr
 
 from sonde.base.option_types import AnyDevice, Count, OneOf, Positive, Share
 from sonde.base.options import Option, Options, option
-from sonde.lenses.engine.lens import LensSettings, Seam
+from sonde.lenses.engine.lens import LensSettings, QuirkHook
 from sonde.training.probes.splits import MIN_FOLDS
 
 if TYPE_CHECKING:
-    from sonde.lenses.probe.examples import Examples, Fitted, States
+    from sonde.lenses.probe.examples import Examples, FittedProbes, States
 
 LENS = "probe"
 
@@ -86,19 +86,19 @@ class ProbeProtocol:
         alone_first: Whether the headline is about tokens that are shown alone, where they are.
     """
 
-    fit: Callable[[States, Examples, str], Fitted] | None = None
-    crossed: bool = True
+    fit: Callable[[States, Examples, str], FittedProbes] | None = None
+    uses_folds: bool = True
     alone_first: bool = False
 
 
-DEFAULTS: Seam[Mapping[str, Option], []] = Seam(LENS)
+DEFAULTS: QuirkHook[Mapping[str, Option], []] = QuirkHook(LENS)
 """What options are where a user gives none; none of them for what `ProbeOptions` says."""
 
-PROTOCOL: Seam[ProbeProtocol, []] = Seam(LENS)
+PROTOCOL: QuirkHook[ProbeProtocol, []] = QuirkHook(LENS)
 """How probes are trained and tested."""
 
 
-class Probing(ProbeOptions):
+class ResolvedProbeOptions(ProbeOptions):
     """The options of a run, and the protocol of its probes."""
 
     _protocol: ProbeProtocol = PrivateAttr(ProbeProtocol())
@@ -109,25 +109,25 @@ class Probing(ProbeOptions):
         return self._protocol
 
     @property
-    def crossed(self) -> bool:
+    def uses_folds(self) -> bool:
         """Whether folds are dealt."""
-        return self.folds >= MIN_FOLDS and self._protocol.crossed
+        return self.folds >= MIN_FOLDS and self._protocol.uses_folds
 
 
-def trained_on(device: str, run: str) -> str:
+def select_probe_device(device: str, run: str) -> str:
     """The device of probes: that of the option, else the run's where it computes in double precision."""
     if device != "auto":
         return device
     return run if run.split(":")[0] in ("cuda", "xpu") else "cpu"
 
 
-def read_options(settings: LensSettings) -> Probing:
+def read_options(settings: LensSettings) -> ResolvedProbeOptions:
     """The options of a lens's settings.
 
     Raises:
         UsageError: A value that cannot be used.
         UnknownNameError: A pooling or probe that does not exist.
     """
-    options = Probing.read({**DEFAULTS.as_asked(settings, {}), **settings.options})
-    options._protocol = PROTOCOL.as_asked(settings, ProbeProtocol())
+    options = ResolvedProbeOptions.read({**DEFAULTS.resolve(settings, {}), **settings.options})
+    options._protocol = PROTOCOL.resolve(settings, ProbeProtocol())
     return options

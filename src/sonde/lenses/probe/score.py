@@ -15,13 +15,19 @@ from jaxtyping import Bool, Float, Int
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.executors import EXECUTORS, cores
-from sonde.lenses.engine.lens import Scoring
-from sonde.lenses.probe.controls import ControlStates, Surfaces, random_weights, selectivity, surfaces_of
-from sonde.lenses.probe.data import as_probed, poolings_of, read_once, states_of
-from sonde.lenses.probe.examples import IS_WHOLE, Examples, Fitted, States
-from sonde.lenses.probe.fit import BEST, fit, fit_hidden, fit_several
-from sonde.lenses.probe.options import SIZES, Probing
+from sonde.executors import EXECUTORS, count_cores
+from sonde.lenses.engine.lens import ScoringContext
+from sonde.lenses.probe.controls import (
+    ControlStates,
+    SurfaceBaselines,
+    fit_surface_baselines,
+    score_random_weights,
+    score_selectivity,
+)
+from sonde.lenses.probe.data import gather_states, get_poolings, prepare_examples, scan_text_states
+from sonde.lenses.probe.examples import IS_WHOLE, Examples, FittedProbes, States
+from sonde.lenses.probe.fit import BEST, fit_hidden_probes, fit_label_sets, fit_probes
+from sonde.lenses.probe.options import SIZES, ResolvedProbeOptions
 from sonde.results import (
     Score,
     left_out,
@@ -35,16 +41,18 @@ from sonde.results import (
 from sonde.results.headlines import LOCAL_CUES
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.schema import ANSWERS, Dimensions
-from sonde.stats.metrics import ranks
-from sonde.training.probes.splits import Parts
+from sonde.stats.metrics import average_ranks
+from sonde.training.probes.splits import Splits
 
 if TYPE_CHECKING:
-    from sonde.training.probes.ridge import Regressed
+    from sonde.training.probes.ridge import RidgeResult
 
 TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
 
 
-def curves(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
+def score_learning_curves(
+    states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
+) -> Iterator[Score]:
     """Accuracy of the layer chosen on validation, by the size of the data set.
 
     A set of N examples trains on 60 % of N and chooses on 20 %, drawn class by class; all are tested on the
@@ -53,28 +61,28 @@ def curves(states: States, examples: Examples, options: Probing, template: Score
     """
     total = len(examples.labels)
     draws = options.seeds if len(examples.folds) == 1 else 1
-    clusters = examples.clusters[examples.tested]
+    clusters = examples.clusters[examples.tested_rows]
     for size in [size for size in SIZES if size < total]:
         correct: list[np.ndarray] = []
         for number in range(draws):
-            folds: list[Parts] = []
+            folds: list[Splits] = []
             for fold, parts in enumerate(examples.folds):
                 rng = np.random.default_rng(derive_seed("curve", template.seed, number + fold))
                 folds.append(
-                    Parts(
-                        _drawn(parts.train, examples.labels, round(TRAIN_SHARE * size), rng),
-                        _drawn(parts.valid, examples.labels, round(VALID_SHARE * size), rng),
+                    Splits(
+                        _sample_by_class(parts.train, examples.labels, round(TRAIN_SHARE * size), rng),
+                        _sample_by_class(parts.valid, examples.labels, round(VALID_SHARE * size), rng),
                         parts.test,
                     )
                 )
-            (found,) = fit_several(states, examples.labels[None], examples, folds, options)
-            correct.append(found.chosen(found.correct))
+            (found,) = fit_label_sets(states, examples.labels[None], examples, folds, options)
+            correct.append(found.at_best_layer(found.correct))
         row = {"dimensions": (("size", str(size)),), "k": size, "method": "linear"}
         own = dataclasses.replace(template, metric="accuracy")
         yield from mean_rows(own, np.mean(correct, axis=0)[None], clusters, [row])
 
 
-def _drawn(
+def _sample_by_class(
     rows: Int[np.ndarray, " row"], labels: Int[np.ndarray, " example"], size: int, rng: np.random.Generator
 ) -> Int[np.ndarray, " drawn"]:
     """So many of the rows, the classes in turn."""
@@ -86,16 +94,18 @@ def _drawn(
     return np.sort(order[np.argsort(turn, kind="stable")[:size]])
 
 
-def codelength(states: States, examples: Examples, options: Probing, template: Score) -> Iterator[Score]:
+def score_codelength(
+    states: States, examples: Examples, options: ResolvedProbeOptions, template: Score
+) -> Iterator[Score]:
     """Online codelength of the training labels: bits a label, and how often shorter than the uniform code.
 
     Every label is coded by probes of what came before it, so folds would add nothing: it is over the training
     part of the first fold.
     """
-    from sonde.training.probes.linear import online_codelength
+    from sonde.training.probes.linear import compute_online_codelength
 
     parts = examples.folds[0]
-    found = online_codelength(
+    found = compute_online_codelength(
         states,
         examples.labels,
         len(examples.classes),
@@ -129,8 +139,12 @@ WITHOUT_LENGTH = ("length", "removed")
 """Dimension of scores from which length is partialled out."""
 
 
-def numbers(
-    states: States, examples: Examples, options: Probing, template: Score, surfaces: Surfaces | None = None
+def score_regression(
+    states: States,
+    examples: Examples,
+    options: ResolvedProbeOptions,
+    template: Score,
+    surfaces: SurfaceBaselines | None = None,
 ) -> Iterator[Score]:
     """R2 of every layer, R2 and rank correlation of the one chosen on validation, and R2 of baselines.
 
@@ -138,13 +152,13 @@ def numbers(
     characters, as they are and in logarithms) has said what it can by least squares. Where nothing is left,
     as with the length itself, there are no such rows.
     """
-    from sonde.training.probes.ridge import regress_layers, without_length
+    from sonde.training.probes.ridge import regress_layers, remove_length_effect
 
     held = np.flatnonzero(np.isfinite(examples.values))
     if len(held) < len(examples.values):
-        examples, states = examples.only(held), states[:, held]
-    clusters = examples.clusters[examples.tested]
-    rest = [without_length(examples.values, examples.lengths, parts) for parts in examples.folds]
+        examples, states = examples.select(held), states[:, held]
+    clusters = examples.clusters[examples.tested_rows]
+    rest = [remove_length_effect(examples.values, examples.lengths, parts) for parts in examples.folds]
     kept = [one for one in rest if one is not None]
     targets: dict[Dimensions, Sequence[Float[np.ndarray, " example"]]] = {(): [examples.values] * len(rest)}
     if len(kept) == len(rest):
@@ -159,14 +173,14 @@ def numbers(
         said = [(examples.values - one)[parts.test] for one, parts in zip(kept, examples.folds, strict=True)]
         control = dataclasses.replace(template, metric="r2", control="length")
         row = {"method": RIDGE}
-        gold = examples.values[examples.tested]
+        gold = examples.values[examples.tested_rows]
         yield from r2_rows(control, gold, np.concatenate(said)[None], clusters, [row])
     if surfaces is not None:
         yield from _beside_cues([one[0] for one in found], clusters, surfaces.of_cues(examples), template)
 
 
 def _rows(
-    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], target: Dimensions, template: Score
+    folds: Sequence[RidgeResult], clusters: Int[np.ndarray, " tested"], target: Dimensions, template: Score
 ) -> Iterator[Score]:
     """Of one target: every layer, and the layer that each fold chose."""
     gold = np.concatenate([one.gold for one in folds])
@@ -184,18 +198,18 @@ def _rows(
     yield from spearman_rows(ranked, gold, chosen, clusters, template.seed)
 
 
-def _best_layer(folds: Sequence[Regressed]) -> int:
+def _best_layer(folds: Sequence[RidgeResult]) -> int:
     """Return the layer that most folds chose."""
     return Counter(one.best for one in folds).most_common(1)[0][0]
 
 
-def _predict_at_best(folds: Sequence[Regressed]) -> Float[np.ndarray, " tested"]:
+def _predict_at_best(folds: Sequence[RidgeResult]) -> Float[np.ndarray, " tested"]:
     """Return what the layer says that each fold chose."""
     return np.concatenate([one.predicted[one.best] for one in folds])
 
 
 def _beside_cues(
-    folds: Sequence[Regressed], clusters: Int[np.ndarray, " tested"], cues: pl.DataFrame, template: Score
+    folds: Sequence[RidgeResult], clusters: Int[np.ndarray, " tested"], cues: pl.DataFrame, template: Score
 ) -> Iterator[Score]:
     """Score local cues and the paired difference of the chosen layer to them."""
     if cues.is_empty() or cues["number"].has_nulls():
@@ -215,7 +229,7 @@ _WORTH_PROCESSES = 1 << 26
 """Bytes of states of all tasks below which processes cost longer to start than they save."""
 
 
-def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
+def score_tasks(scoring: ScoringContext, options: ResolvedProbeOptions) -> list[Score]:
     """The rows of all tasks, in their order, as many tasks at a time as there are cores.
 
     Fits of one task are too small to fill several cores, so each has one: a process, since threads of one
@@ -234,16 +248,16 @@ def score_tasks(scoring: Scoring, options: Probing) -> list[Score]:
         for task in order
     ]
     executor = EXECUTORS.load(scoring.cluster or "local")
-    done = {job.task: held for job, held in executor.map(_scored, jobs, workers=together)}
+    done = {job.task: held for job, held in executor.map(_score_job, jobs, workers=together)}
     scoring.answers.extend(table for task in sizes for table in done[task][1])
     return [row for task in sizes for row in done[task][0]]
 
 
-def _side_by_side(scoring: Scoring, sizes: Sequence[int]) -> int:
+def _side_by_side(scoring: ScoringContext, sizes: Sequence[int]) -> int:
     """How many tasks are scored at a time: on a cluster as many as were asked for, here what fits."""
     if scoring.cluster:
         return min(scoring.workers, len(sizes))
-    fitting = min(cores(), len(sizes), _TOGETHER // max(1, *sizes))
+    fitting = min(count_cores(), len(sizes), _TOGETHER // max(1, *sizes))
     return fitting if sum(sizes) >= _WORTH_PROCESSES else 1
 
 
@@ -251,8 +265,8 @@ def _side_by_side(scoring: Scoring, sizes: Sequence[int]) -> int:
 class _Job:
     """A task that a process scores."""
 
-    scoring: Scoring
-    options: Probing
+    scoring: ScoringContext
+    options: ResolvedProbeOptions
 
     @property
     def task(self) -> str:
@@ -260,53 +274,53 @@ class _Job:
         return task
 
 
-def _scored(job: _Job) -> tuple[list[Score], list[pl.DataFrame]]:
+def _score_job(job: _Job) -> tuple[list[Score], list[pl.DataFrame]]:
     """The rows of a task and its answers; runs in any process."""
     # In this process the list is shared by all tasks.
     scoring = dataclasses.replace(job.scoring, answers=[])
     return list(score_task(scoring, job.task, job.options)), scoring.answers
 
 
-def _packed_size(scoring: Scoring) -> int:
+def _packed_size(scoring: ScoringContext) -> int:
     """Bytes of the states of one example, as they are stored."""
     packed = scoring.observations.select(pl.col("states").bin.size()).head(1).collect()
     return 0 if packed.is_empty() else int(packed.item())
 
 
-def score_task(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
+def score_task(scoring: ScoringContext, task: str, options: ResolvedProbeOptions) -> Iterator[Score]:
     """Every row of a task; one that says why where it cannot be scored."""
     labelled = scoring.labels[task].filter(pl.col("label").is_not_null())
     names = labelled["cluster"].unique().sort().to_list()
-    for row in _rows_of(scoring, task, options):
+    for row in _score_poolings(scoring, task, options):
         yield row.over(names)
 
 
-def _rows_of(scoring: Scoring, task: str, options: Probing) -> Iterator[Score]:
+def _score_poolings(scoring: ScoringContext, task: str, options: ResolvedProbeOptions) -> Iterator[Score]:
     template = dataclasses.replace(scoring.template, task=task, split="test")
     try:
-        examples = as_probed(task, scoring.labels[task], options, template.seed)
-        surfaces = surfaces_of(examples, scoring) if options.controls else None
-        poolings = poolings_of(examples, options)
-        if examples.whole and len(poolings) > 1:
-            once = read_once(scoring.observations, examples, poolings)
+        examples = prepare_examples(task, scoring.labels[task], options, template.seed)
+        surfaces = fit_surface_baselines(examples, scoring) if options.controls else None
+        poolings = get_poolings(examples, options)
+        if examples.are_texts and len(poolings) > 1:
+            once = scan_text_states(scoring.observations, examples, poolings)
             scoring = dataclasses.replace(scoring, observations=once)
         for place, pooling in enumerate(poolings):
             held = _hold(scoring, examples, pooling, options, dataclasses.replace(template, pooling=pooling))
-            found = fit(held.states, held.examples, options)
-            yield from _pooled(held, found, surfaces)
+            found = fit_probes(held.states, held.examples, options)
+            yield from _score_pooling(held, found, surfaces)
             # The first pooling is the headline's; what qualifies it is made for it alone.
             if place == 0:
                 scoring.answers.append(_answers(held.examples, found))
-                clusters = held.examples.clusters[held.examples.tested]
+                clusters = held.examples.clusters[held.examples.tested_rows]
                 control = None if surfaces is None else surfaces.to_beat(held.examples)
                 yield from compare_layers(found, clusters, held.template, control)
-                yield from _qualified(held, scoring, options, surfaces)
+                yield from _score_qualifiers(held, scoring, options, surfaces)
     except InputError as error:
         yield left_out(template, str(error))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Held:
+class _ProbedTask:
     """One task with one pooling: the examples that have a state, and what their rows share."""
 
     examples: Examples
@@ -315,22 +329,28 @@ class _Held:
     template: Score
 
 
-def _hold(scoring: Scoring, examples: Examples, pooling: str, options: Probing, template: Score) -> _Held:
+def _hold(
+    scoring: ScoringContext, examples: Examples, pooling: str, options: ResolvedProbeOptions, template: Score
+) -> _ProbedTask:
     states, rows = _load(scoring.observations, scoring, examples, pooling, options)
-    held = examples if len(rows) == len(examples.labels) else examples.only(rows)
-    return _Held(held, states, len(examples.labels), template)
+    held = examples if len(rows) == len(examples.labels) else examples.select(rows)
+    return _ProbedTask(held, states, len(examples.labels), template)
 
 
 def _load(
-    observations: pl.LazyFrame, scoring: Scoring, examples: Examples, pooling: str, options: Probing
+    observations: pl.LazyFrame,
+    scoring: ScoringContext,
+    examples: Examples,
+    pooling: str,
+    options: ResolvedProbeOptions,
 ) -> tuple[States, np.ndarray]:
     language = scoring.template.language
-    return states_of(observations, examples, pooling, language=language, alone=options.pooling[0])
+    return gather_states(observations, examples, pooling, language=language, alone=options.pooling[0])
 
 
-def _answers(examples: Examples, found: Fitted) -> pl.DataFrame:
+def _answers(examples: Examples, found: FittedProbes) -> pl.DataFrame:
     """What the chosen layer says of every tested example, in the columns `ANSWERS`."""
-    test = examples.tested
+    test = examples.tested_rows
     classes = np.array(examples.classes, object)
     tested = examples.frame.with_columns(whole=IS_WHOLE)[test]
     return tested.select(
@@ -341,14 +361,16 @@ def _answers(examples: Examples, found: Fitted) -> pl.DataFrame:
         "label",
         task=pl.lit(examples.task),
         layer=pl.Series(np.repeat(found.layers, found.sizes)),
-        said=pl.Series(classes[found.chosen(found.predicted)].tolist(), dtype=pl.String),
+        said=pl.Series(classes[found.at_best_layer(found.predicted)].tolist(), dtype=pl.String),
     ).select(pl.col(name).cast(kind) for name, kind in ANSWERS.items())
 
 
-def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[Score]:
+def _score_pooling(
+    held: _ProbedTask, found: FittedProbes, surfaces: SurfaceBaselines | None
+) -> Iterator[Score]:
     """Rows of one pooling: coverage, layers, the chosen layer, baselines and the gains over them."""
     examples, template = held.examples, held.template
-    clusters = examples.clusters[examples.tested]
+    clusters = examples.clusters[examples.tested_rows]
     share = len(examples.labels) / held.asked
     yield dataclasses.replace(
         template, metric="coverage", split="all", value=share, n=held.asked, n_clusters=0
@@ -359,22 +381,26 @@ def _pooled(held: _Held, found: Fitted, surfaces: Surfaces | None) -> Iterator[S
         return
     # Chosen on validation: against the best on test a probe of labels by coin would lose.
     best, right = surfaces.to_beat(examples)
-    for name, correct in {**surfaces.on_tested(examples), best: right}.items():
+    for name, correct in {**surfaces.baseline_hits(examples), best: right}.items():
         own = dataclasses.replace(template, metric="accuracy", control=name)
         yield from mean_rows(own, correct[None], clusters, [{"dimensions": (BEST,)}])
-    gain = dataclasses.replace(template, metric="gain", control=best, **_chosen(found)).within(BEST)
-    yield from trained_rows(gain, found.chosen(found.correct), clusters, less=right)
+    gain = dataclasses.replace(template, metric="gain", control=best, **_best_layer_fields(found)).within(
+        BEST
+    )
+    yield from trained_rows(gain, found.at_best_layer(found.correct), clusters, baseline=right)
     cues = surfaces.of_cues(examples)
     if not cues.is_empty():
         right = cues["correct"].to_numpy()
         own = dataclasses.replace(template, metric="accuracy", control=LOCAL_CUES)
         yield from mean_rows(own, right[None], clusters, [{"dimensions": (BEST,)}])
-        own = dataclasses.replace(own, metric="cues_gain", of_metric="accuracy", **_chosen(found))
-        yield from trained_rows(own.within(BEST), found.chosen(found.correct), clusters, less=right)
+        own = dataclasses.replace(own, metric="cues_gain", of_metric="accuracy", **_best_layer_fields(found))
+        yield from trained_rows(
+            own.within(BEST), found.at_best_layer(found.correct), clusters, baseline=right
+        )
 
 
 def compare_layers(
-    found: Fitted,
+    found: FittedProbes,
     clusters: Int[np.ndarray, " tested"],
     template: Score,
     control: tuple[str, Bool[np.ndarray, " tested"]] | None,
@@ -388,7 +414,7 @@ def compare_layers(
         control: The control that validation chose, by name, and whether it is right; None without one.
     """
     less: dict[str, tuple[str | None, np.ndarray]] = {
-        LAYER_DIFFERENCE: (None, found.chosen(found.correct)),
+        LAYER_DIFFERENCE: (None, found.at_best_layer(found.correct)),
         **({} if control is None else {LAYER_GAIN: control}),
     }
     for metric, (name, other) in less.items():
@@ -396,11 +422,16 @@ def compare_layers(
         for layer, correct in enumerate(found.correct):
             # The layer that every fold chose differs from the chosen ones in nothing.
             if metric != LAYER_DIFFERENCE or {*found.layers} != {layer}:
-                at = dataclasses.replace(own, **_at(found, layer))
-                yield from trained_rows(at, correct, clusters, less=other)
+                at = dataclasses.replace(own, **_layer_fields(found, layer))
+                yield from trained_rows(at, correct, clusters, baseline=other)
 
 
-def _qualified(held: _Held, scoring: Scoring, options: Probing, surfaces: Surfaces | None) -> Iterator[Score]:
+def _score_qualifiers(
+    held: _ProbedTask,
+    scoring: ScoringContext,
+    options: ResolvedProbeOptions,
+    surfaces: SurfaceBaselines | None,
+) -> Iterator[Score]:
     """What stands beside the headline's accuracy; each part that cannot be had says so and no more."""
     examples, template = held.examples, held.template
     parts: dict[str, tuple[bool, Any]] = {
@@ -410,15 +441,15 @@ def _qualified(held: _Held, scoring: Scoring, options: Probing, surfaces: Surfac
         ),
         "control_task": (
             options.controls and examples.about_tokens,
-            lambda: selectivity(held.states, examples, options, template),
+            lambda: score_selectivity(held.states, examples, options, template),
         ),
         "ridge": (
             "ridge" in options.probe and bool(np.isfinite(examples.values).any()),
-            lambda: numbers(held.states, examples, options, template, surfaces),
+            lambda: score_regression(held.states, examples, options, template, surfaces),
         ),
-        "mlp": ("mlp" in options.probe, lambda: _hidden(held, options)),
-        "curves": (options.curves, lambda: curves(held.states, examples, options, template)),
-        "mdl": (options.mdl, lambda: codelength(held.states, examples, options, template)),
+        "mlp": ("mlp" in options.probe, lambda: _score_hidden_layer(held, options)),
+        "curves": (options.curves, lambda: score_learning_curves(held.states, examples, options, template)),
+        "mdl": (options.mdl, lambda: score_codelength(held.states, examples, options, template)),
     }
     for name, (wanted, rows) in parts.items():
         if not wanted:
@@ -429,14 +460,14 @@ def _qualified(held: _Held, scoring: Scoring, options: Probing, surfaces: Surfac
             yield dataclasses.replace(left_out(template, str(error)), control=name)
 
 
-def _layers(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
-    clusters = examples.clusters[examples.tested]
+def _layers(found: FittedProbes, examples: Examples, template: Score) -> Iterator[Score]:
+    clusters = examples.clusters[examples.tested_rows]
     layers = range(len(found.correct))
     accuracy = dataclasses.replace(template, metric="accuracy")
-    fields = [_at(found, layer) for layer in layers]
+    fields = [_layer_fields(found, layer) for layer in layers]
     yield from mean_rows(accuracy, found.correct, clusters, fields)
-    best = {"dimensions": (BEST,), **_chosen(found)}
-    yield from mean_rows(accuracy, found.chosen(found.correct)[None], clusters, [best])
+    best = {"dimensions": (BEST,), **_best_layer_fields(found)}
+    yield from mean_rows(accuracy, found.at_best_layer(found.correct)[None], clusters, [best])
     valid = np.unique(np.concatenate([parts.valid for parts in examples.folds]))
     held = dataclasses.replace(
         accuracy, split="valid", n=len(valid), n_clusters=len(np.unique(examples.clusters[valid]))
@@ -446,25 +477,25 @@ def _layers(found: Fitted, examples: Examples, template: Score) -> Iterator[Scor
     ranked = dataclasses.replace(
         template, metric="layer_rank", n=len(clusters), n_clusters=len(np.unique(clusters))
     )
-    for field, value in zip(fields, ranks(-found.correct.mean(axis=1)).tolist(), strict=True):
+    for field, value in zip(fields, average_ranks(-found.correct.mean(axis=1)).tolist(), strict=True):
         yield dataclasses.replace(ranked, value=value, **field)
 
 
-def _at(found: Fitted, layer: int) -> dict[str, Any]:
+def _layer_fields(found: FittedProbes, layer: int) -> dict[str, Any]:
     return {"layer": layer, "l2": float(found.l2[layer]), "method": found.kind}
 
 
-def _chosen(found: Fitted) -> dict[str, Any]:
+def _best_layer_fields(found: FittedProbes) -> dict[str, Any]:
     """What sets the chosen layer's row apart: with several folds, also how many and the layer of each."""
     folds = {"k": len(found.layers), "fold_layers": tuple(found.layers)} if len(found.layers) > 1 else {}
-    return _at(found, found.best) | folds
+    return _layer_fields(found, found.best) | folds
 
 
-def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[Score]:
+def _confusion(found: FittedProbes, examples: Examples, template: Score) -> Iterator[Score]:
     """Of the test examples of a class, the share that each class is said to be, by the chosen layer."""
-    test = examples.tested
+    test = examples.tested_rows
     classes = np.array(examples.classes, object)
-    gold, said = classes[examples.labels[test]], classes[found.chosen(found.predicted)]
+    gold, said = classes[examples.labels[test]], classes[found.at_best_layer(found.predicted)]
     clusters = examples.clusters[test]
     own = dataclasses.replace(template, metric="confusion", layer=found.best)
     for name in examples.classes:
@@ -472,14 +503,18 @@ def _confusion(found: Fitted, examples: Examples, template: Score) -> Iterator[S
         yield from share_rows(of, said[members], clusters[members], "predicted", examples.classes)
 
 
-def _hidden(held: _Held, options: Probing) -> Iterator[Score]:
+def _score_hidden_layer(held: _ProbedTask, options: ResolvedProbeOptions) -> Iterator[Score]:
     seeds = [derive_seed("mlp", held.template.seed, number) % 2**32 for number in range(options.seeds)]
-    yield from _layers(fit_hidden(held.states, held.examples, seeds, options), held.examples, held.template)
+    yield from _layers(
+        fit_hidden_probes(held.states, held.examples, seeds, options), held.examples, held.template
+    )
 
 
-def _of_controls(held: _Held, scoring: Scoring, options: Probing) -> Iterator[Score]:
+def _of_controls(
+    held: _ProbedTask, scoring: ScoringContext, options: ResolvedProbeOptions
+) -> Iterator[Score]:
     loaded: list[ControlStates] = []
     for control in scoring.controls:
         states, rows = _load(control.observations, scoring, held.examples, held.template.pooling, options)
         loaded.append(ControlStates(control.control.seed, control.control.share, states, rows))
-    yield from random_weights(held.states, held.examples, loaded, options, held.template)
+    yield from score_random_weights(held.states, held.examples, loaded, options, held.template)

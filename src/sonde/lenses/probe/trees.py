@@ -15,17 +15,17 @@ from sonde.base.errors import InputError
 from sonde.corpora import Item, split
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
 from sonde.languages.engine.tree import binarise
-from sonde.lenses.engine.lens import Scoring
+from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.engine.observations import unpack
-from sonde.lenses.probe.data import SPAN, looked_at
+from sonde.lenses.probe.data import SPAN, is_structural_item
 from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.options import Probing
+from sonde.lenses.probe.options import ResolvedProbeOptions
 from sonde.results import Score, left_out, mean_rows, trained_rows
 from sonde.stats.intervals import Kind
-from sonde.stats.verdict import ENOUGH_SEEDS
+from sonde.stats.verdict import MIN_SEEDS
 
 if TYPE_CHECKING:
-    from sonde.training.probes.trees import Trees, TreeText
+    from sonde.training.probes.trees import TreeProbes, TreeText
 
 _AT_ONCE = 128
 
@@ -49,7 +49,7 @@ class ParsedFunction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Functions:
+class ParsedFunctions:
     """Functions in the order of their ids.
 
     Attributes:
@@ -64,23 +64,23 @@ class Functions:
     split: Sequence[str]
     clusters: Sequence[str]
 
-    def of(self, part: str, values: Sequence[T]) -> list[T]:
+    def select(self, part: str, values: Sequence[T]) -> list[T]:
         """Of one value a function, those of a part."""
         return [value for value, own in zip(values, self.split, strict=True) if own == part]
 
-    def tested(self, values: Sequence[T]) -> list[T]:
+    def select_test_part(self, values: Sequence[T]) -> list[T]:
         """Of one value a function, those of the test part."""
-        return self.of("test", values)
+        return self.select("test", values)
 
     @property
     def tested_clusters(self) -> Int[np.ndarray, " tested"]:
         """A number a cluster of the tested functions."""
-        return np.unique(self.tested(self.clusters), return_inverse=True)[1]
+        return np.unique(self.select_test_part(self.clusters), return_inverse=True)[1]
 
-    def only(self, names: Sequence[str]) -> Functions:
+    def restrict(self, names: Sequence[str]) -> ParsedFunctions:
         """Those of some ids, in the parts that they have here."""
         kept = [at for at, name in enumerate(self.names) if name in set(names)]
-        return Functions(
+        return ParsedFunctions(
             [self.names[at] for at in kept],
             [self.texts[at] for at in kept],
             [self.split[at] for at in kept],
@@ -88,25 +88,25 @@ class Functions:
         )
 
 
-def structural_rows(scoring: Scoring, options: Probing) -> Iterator[Score]:
+def structural_rows(scoring: ScoringContext, options: ResolvedProbeOptions) -> Iterator[Score]:
     """The rows of both probes of trees, of the model and of those with random weights."""
     template = dataclasses.replace(scoring.template, split="test", pooling=SPAN)
     try:
-        own = functions_of(scoring.observations, scoring, options.structural)
-        yield from distances(own, options, template)
-        yield from trees(own, options, template)
-        controls: list[tuple[int, Functions]] = []
+        own = parse_functions(scoring.observations, scoring, options.structural)
+        yield from score_distances(own, options, template)
+        yield from score_trees(own, options, template)
+        controls: list[tuple[int, ParsedFunctions]] = []
         for control in scoring.controls:
             seed = control.control.seed
-            controls.append((seed, functions_of(control.observations, scoring, options.structural)))
+            controls.append((seed, parse_functions(control.observations, scoring, options.structural)))
             at = dataclasses.replace(template, control="random_weights", seed=seed)
-            yield from distances(controls[-1][1], options, at)
-        yield from trees_beside(own, controls, options, template)
+            yield from score_distances(controls[-1][1], options, at)
+        yield from score_tree_controls(own, controls, options, template)
     except InputError as error:
         yield left_out(template, str(error))
 
 
-def functions_of(observations: pl.LazyFrame, scoring: Scoring, share: float) -> Functions:
+def parse_functions(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> ParsedFunctions:
     """The functions that are looked at, dealt to parts by cluster.
 
     Raises:
@@ -120,7 +120,7 @@ def functions_of(observations: pl.LazyFrame, scoring: Scoring, share: float) -> 
     ]
     sides = split(items, seed=scoring.template.seed)
     names = [item.item_id for item in items]
-    return Functions(
+    return ParsedFunctions(
         names,
         [texts[name] for name in names],
         [sides[name] for name in names],
@@ -128,7 +128,7 @@ def functions_of(observations: pl.LazyFrame, scoring: Scoring, share: float) -> 
     )
 
 
-def _read(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[str, ParsedFunction]:
+def _read(observations: pl.LazyFrame, scoring: ScoringContext, share: float) -> dict[str, ParsedFunction]:
     units: Mapping[str, str] = dict(scoring.items.select("item_id", "unit").iter_rows())
     language = LANGUAGES.load(scoring.template.language)
     chosen: dict[str, tuple[Tree, CodeTokens]] = {}
@@ -137,7 +137,7 @@ def _read(observations: pl.LazyFrame, scoring: Scoring, share: float) -> dict[st
         tokens = language.tokens(tree)
         # A node around interpolations may be several tokens, of which a tree knows one place only.
         whole = not tree.has_error and len(np.unique(tokens.node)) == len(tokens)
-        if item in units and whole and looked_at(item, units[item], len(tokens), share):
+        if item in units and whole and is_structural_item(item, units[item], len(tokens), share):
             chosen[item] = tree, tokens
     found: dict[str, ParsedFunction] = {}
     order = sorted(chosen)
@@ -171,7 +171,9 @@ _NAMED = frozenset({"identifier", "literal", "comment"})
 """Kinds of tokens whose spelling is one of many."""
 
 
-def trees(functions: Functions, options: Probing, template: Score) -> Iterator[Score]:
+def score_trees(
+    functions: ParsedFunctions, options: ResolvedProbeOptions, template: Score
+) -> Iterator[Score]:
     """Precision, recall and F1 of constituents by layer and rank, the best of them, and the controls.
 
     Layer and rank are chosen by F1 on validation; the best one's numbers are means over several trainings.
@@ -179,7 +181,7 @@ def trees(functions: Functions, options: Probing, template: Score) -> Iterator[S
     Raises:
         InputError: Too few functions.
     """
-    from sonde.training.probes.tree_controls import CEILING, without_states
+    from sonde.training.probes.tree_controls import CEILING, measure_tree_controls
     from sonde.training.probes.trees import MEASURES
 
     template = dataclasses.replace(template, task=TASK)
@@ -194,8 +196,10 @@ def trees(functions: Functions, options: Probing, template: Score) -> Iterator[S
     best, layer = _best(found)
     seeds = _seeds(texts, functions, options, best, layer)
     chosen = {"layer": layer, "dimensions": (BEST, *_rank(best)), "seeds": len(seeds)}
-    valid = functions.of("valid", texts)
-    said = without_states(functions.of("train", texts), [*valid, *functions.tested(texts)])
+    valid = functions.select("valid", texts)
+    said = measure_tree_controls(
+        functions.select("train", texts), [*valid, *functions.select_test_part(texts)]
+    )
     on_valid = {name: rows[: len(valid)].mean(axis=0) for name, rows in said.items() if name != CEILING}
     told = {name: rows[len(valid) :] for name, rows in said.items()}
     for at, metric in enumerate(MEASURES):
@@ -207,11 +211,14 @@ def trees(functions: Functions, options: Probing, template: Score) -> Iterator[S
         # Chosen on validation, as layer and rank are.
         nearest = max(on_valid, key=lambda name: (on_valid[name][at], name))
         gain = dataclasses.replace(own, metric=f"{metric}_gain", control=nearest)
-        yield from trained_rows(gain, seeds[:, at], clusters, less=told[nearest][:, at])
+        yield from trained_rows(gain, seeds[:, at], clusters, baseline=told[nearest][:, at])
 
 
-def trees_beside(
-    functions: Functions, controls: Sequence[tuple[int, Functions]], options: Probing, template: Score
+def score_tree_controls(
+    functions: ParsedFunctions,
+    controls: Sequence[tuple[int, ParsedFunctions]],
+    options: ResolvedProbeOptions,
+    template: Score,
 ) -> Iterator[Score]:
     """The model against models with random weights, all trained and tested on what these have read.
 
@@ -223,14 +230,14 @@ def trees_beside(
     if not controls:
         return
     template = dataclasses.replace(template, task=TASK)
-    some = functions.only(controls[0][1].names)
+    some = functions.restrict(controls[0][1].names)
     clusters = some.tested_clusters
     share = ("share", f"{options.random_weights_share:g}")
     found, layer = _best(_by_rank(_texts(some.texts), some, options))
     own = dataclasses.replace(template, layer=layer, dimensions=(BEST, *_rank(found), share))
     others: list[np.ndarray] = []
     for seed, untrained in controls:
-        read = dataclasses.replace(some, texts=untrained.only(some.names).texts)
+        read = dataclasses.replace(some, texts=untrained.restrict(some.names).texts)
         other, at = _best(_by_rank(_texts(read.texts), read, options))
         others.append(other.test[:, at])
         control = dataclasses.replace(template, control="random_weights", seed=seed, layer=at)
@@ -241,10 +248,10 @@ def trees_beside(
         mine = found.test[place, layer]
         yield from mean_rows(dataclasses.replace(own, metric=metric), mine[None], clusters, kind="unit")
         gain = dataclasses.replace(own, metric=f"{metric}_gain", control="random_weights")
-        yield from trained_rows(gain, mine, clusters, less=np.stack([other[place] for other in others]))
+        yield from trained_rows(gain, mine, clusters, baseline=np.stack([other[place] for other in others]))
 
 
-def _rank(found: Trees) -> tuple[tuple[str, str]]:
+def _rank(found: TreeProbes) -> tuple[tuple[str, str]]:
     return ((RANK, str(found.rank)),)
 
 
@@ -264,7 +271,9 @@ def _words(function: ParsedFunction) -> tuple[str, ...]:
     )
 
 
-def _by_rank(texts: Sequence[TreeText], functions: Functions, options: Probing) -> list[Trees]:
+def _by_rank(
+    texts: Sequence[TreeText], functions: ParsedFunctions, options: ResolvedProbeOptions
+) -> list[TreeProbes]:
     """Probes of each rank that was asked for, as far as states are wide."""
     from sonde.training.probes.trees import probe_trees
 
@@ -273,14 +282,18 @@ def _by_rank(texts: Sequence[TreeText], functions: Functions, options: Probing) 
     return [probe_trees(texts, functions.split, rank=rank, device=options.device) for rank in ranks]
 
 
-def _best(found: Sequence[Trees]) -> tuple[Trees, int]:
+def _best(found: Sequence[TreeProbes]) -> tuple[TreeProbes, int]:
     """Rank and layer with the greatest F1 on validation; of equal ones the smallest."""
     best = max(found, key=lambda one: one.valid_f1.max())
     return best, int(best.valid_f1.argmax())
 
 
 def _seeds(
-    texts: Sequence[TreeText], functions: Functions, options: Probing, best: Trees, layer: int
+    texts: Sequence[TreeText],
+    functions: ParsedFunctions,
+    options: ResolvedProbeOptions,
+    best: TreeProbes,
+    layer: int,
 ) -> np.ndarray:
     """Measures of the test functions by the chosen layer and rank, a row a training."""
     from sonde.training.probes.trees import probe_trees
@@ -288,7 +301,7 @@ def _seeds(
     only = [dataclasses.replace(text, states=text.states[layer : layer + 1]) for text in texts]
     others = [
         probe_trees(only, functions.split, rank=best.rank, seed=seed, device=options.device).test[:, 0]
-        for seed in range(1, max(options.seeds, ENOUGH_SEEDS))
+        for seed in range(1, max(options.seeds, MIN_SEEDS))
     ]
     return np.stack([best.test[:, layer], *others])
 
@@ -304,24 +317,28 @@ NEIGHBOURS, CEILING = "neighbours", "gold_distances"
 METRICS = ("distance_spearman", "uuas", "depth_spearman")
 
 
-def distances(functions: Functions, options: Probing, template: Score) -> Iterator[Score]:
+def score_distances(
+    functions: ParsedFunctions, options: ResolvedProbeOptions, template: Score
+) -> Iterator[Score]:
     """Rank correlations of distances and depths, and the share of links found, of every layer.
 
     Raises:
         InputError: Too few functions.
     """
-    from sonde.training.probes.structural import Sentence, compare, probe_structure, tree_of
+    from sonde.training.probes.structural import Sentence, compare_distances, measure_tree, probe_structure
 
     template = dataclasses.replace(template, task=SYNTAX_TREE)
-    texts = [Sentence(one.states, *tree_of(one.tree.parent, one.tokens.node)) for one in functions.texts]
+    texts = [Sentence(one.states, *measure_tree(one.tree.parent, one.tokens.node)) for one in functions.texts]
     found = probe_structure(texts, functions.split, device=options.device)
     clusters = functions.tested_clusters
     chains: list[tuple[float, float, float]] = []
     own_trees: list[tuple[float, float, float]] = []
-    for text in functions.tested(texts):
+    for text in functions.select_test_part(texts):
         place = np.arange(len(text.depth), dtype=np.float64)
-        chains.append(compare(np.abs(place[:, None] - place), place, text))
-        own_trees.append(compare(text.distance.astype(np.float64), text.depth.astype(np.float64), text))
+        chains.append(compare_distances(np.abs(place[:, None] - place), place, text))
+        own_trees.append(
+            compare_distances(text.distance.astype(np.float64), text.depth.astype(np.float64), text)
+        )
     controls = {NEIGHBOURS: np.array(chains), CEILING: np.array(own_trees)}
     for at, metric in enumerate(METRICS):
         values = getattr(found, metric)

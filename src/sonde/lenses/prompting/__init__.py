@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, Scoring, Training
-from sonde.lenses.prompting.replies import PromptingOptions, Replies, answered
+from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, ScoringContext, Training
+from sonde.lenses.prompting.replies import PromptingOptions, Replies, collect_answers
 from sonde.models import Capabilities, ModelSpec
-from sonde.models.engine.external import Reply, serving
-from sonde.models.engine.files import behind_a_server
+from sonde.models.engine.external import Reply, get_server
+from sonde.models.engine.files import uses_server
 from sonde.results import Mean, means
-from sonde.results.pairing import Compared
-from sonde.results.schema import dimensions_are
+from sonde.results.pairing import ComparableMetric
+from sonde.results.schema import has_dimensions
 from sonde.results.scores import Score
-from sonde.results.text_format import counted, figures, standing
+from sonde.results.text_format import caveat, format_score, plural
 
 KS = (1, 5, 10, 20)
 
@@ -30,7 +30,7 @@ MATCHING, LENIENT = "generative", "generative_lenient"
 """Lists read as published and leniently: their ranks stand in no table with those of masks or statements."""
 
 
-def score_prompted(scoring: Scoring, task: str) -> Iterator[Score]:
+def score_replies(scoring: ScoringContext, task: str) -> Iterator[Score]:
     """Every table; a refusal and a prompt that does not fit count as wrong."""
     rows = scoring.observations.collect().drop("item_id", "task", "seed", "method", strict=False)
     frame = scoring.labels[task].join(rows, on="query_id", how="inner", maintain_order="left")
@@ -73,17 +73,17 @@ NEEDS = ("decoder", "endpoint")
 TASK = "api_prompts"
 
 
-class Prompting(LensDefaults):
+class PromptingLens(LensDefaults):
     """The prompting lens."""
 
     name = "prompting"
     version = "3"
     typed_options = PromptingOptions
     tasks = (TASK,)
-    draws = True
-    compared = (Compared(metric="p_at_k", better="higher", k=1),)
+    uses_datasets = True
+    comparable_metrics = (ComparableMetric(metric="p_at_k", direction="higher", k=1),)
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Models that write no text are refused."""
         if capabilities.kind in ("decoder", "endpoint"):
             if not capabilities.lacks:
@@ -102,23 +102,23 @@ class Prompting(LensDefaults):
         return tuple(Method(name="prompted", task=task, seed=settings.seed) for task in tasks)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
-        """Ask the model; see `sonde.lenses.prompting.replies.answered` for the rows.
+        """Ask the model; see `sonde.lenses.prompting.replies.collect_answers` for the rows.
 
         Raises:
             UsageError: An option makes no sense.
             SondeError: The model cannot be asked.
         """
         options = PromptingOptions.read({**training.unkeyed, **training.settings.options})
-        asked = _server if behind_a_server(training.model) else _writer
-        return answered(training.examples, asked(training.model, options), training.folder)
+        asked = _server if uses_server(training.model) else _writer
+        return collect_answers(training.examples, asked(training.model, options), training.folder)
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """P@k, MRR and shares of refusals and short lists, each number with its interval."""
-        return list(score_prompted(scoring, TASK))
+        return list(score_replies(scoring, TASK))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model lists the right answer, and how often it lists none."""
-        table = scores.filter(dimensions_are({}))
+        table = scores.filter(has_dimensions({}))
         for (model, language), rows in sorted(
             table.group_by("model", "language"), key=lambda one: str(one[0])
         ):
@@ -128,38 +128,38 @@ class Prompting(LensDefaults):
             refused, unread = (found[MATCHING, name, None] for name in ("share_refused", "share_unread"))
             yield ""
             yield (
-                f"{model} lists names of {language} APIs: top-1 accuracy {figures(first, 100)} %, "
-                f"among 20 {figures(listed, 100)} % ({figures(lenient, 100)} % read leniently); "
-                f"refused {figures(refused, 100)} %, nothing read of {figures(unread, 100)} % "
-                f"(n={first['n']}, {counted(first['n_clusters'], 'library', 'libraries')}){standing(first)}"
+                f"{model} lists names of {language} APIs: top-1 accuracy {format_score(first, 100)} %, "
+                f"among 20 {format_score(listed, 100)} % ({format_score(lenient, 100)} % read leniently); "
+                f"refused {format_score(refused, 100)} %, nothing read of {format_score(unread, 100)} % "
+                f"(n={first['n']}, {plural(first['n_clusters'], 'library', 'libraries')}){caveat(first)}"
             )
 
 
 def _server(spec: ModelSpec, options: PromptingOptions) -> Replies:
     """A model behind a server, several prompts at a time."""
-    server = serving(spec.name, options.server)
+    server = get_server(spec.name, options.server)
 
     def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply]]:
-        return server.several(lambda prompt: server.chat(prompt, options.tokens), prompts)
+        return server.ask_all(lambda prompt: server.chat(prompt, options.tokens), prompts)
 
     return replies
 
 
 def _writer(spec: ModelSpec, options: PromptingOptions) -> Replies:
     """A model of this machine; one without a template for conversations goes on behind the first index."""
-    from sonde.capture.generate import continuations, converses
+    from sonde.capture.generate import generate_continuations, has_chat_template
     from sonde.models import load_model
 
     loaded = load_model(spec)
-    chat = converses(loaded)
+    chat = has_chat_template(loaded)
     begun = "" if chat else "1."
 
     def replies(prompts: Sequence[str]) -> Iterator[tuple[str, Reply | None]]:
         asked = {prompt if chat else f"{prompt}\n{begun}": prompt for prompt in prompts}
-        for prompt, text in continuations(loaded, list(asked), options.tokens, chat=chat):
+        for prompt, text in generate_continuations(loaded, list(asked), options.tokens, chat=chat):
             yield asked[prompt], None if text is None else Reply(text=begun + text)
 
     return replies
 
 
-lens = Prompting()
+lens = PromptingLens()

@@ -15,10 +15,10 @@ import polars as pl
 from sonde.base.errors import StoreError
 from sonde.base.option_types import Count
 from sonde.base.options import option
-from sonde.languages import spelled
+from sonde.languages import format_language
 from sonde.lenses.engine.lens import ServerOptions
 from sonde.models.engine.external import Reply
-from sonde.results.schema import Columns, schema_of
+from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.cloze_options import PromptOptions
 
 MASK = "<mask>"
@@ -36,18 +36,18 @@ INSTRUCTION = (
 """As published (INK, section 4.5)."""
 
 
-def instruction(language: str) -> str:
+def build_instruction(language: str) -> str:
     """The instruction for a language: the published one names Python.
 
-    >>> instruction("java")[33:61]
+    >>> build_instruction("java")[33:61]
     'part of the following Java A'
     """
-    return INSTRUCTION.replace("Python", spelled(language))
+    return INSTRUCTION.replace("Python", format_language(language))
 
 
-def prompt_of(language: str, prefix: str, suffix: str) -> str:
+def build_prompt(language: str, prefix: str, suffix: str) -> str:
     """The instruction, and the statement with the mask in the place of the answer."""
-    return f"{instruction(language)}\n{prefix}{MASK}{suffix}"
+    return f"{build_instruction(language)}\n{prefix}{MASK}{suffix}"
 
 
 _INDEXED = re.compile(r"^\s*\d+[.):]?\s*(?P<answer>.*?)\s*$")
@@ -100,7 +100,7 @@ class ListedAnswers:
     refused: bool
 
 
-def read(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers:
+def parse_reply(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers:
     r"""Read a reply both ways.
 
     Args:
@@ -108,19 +108,19 @@ def read(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers:
         prefix: What stands before the part that was left out.
         suffix: What stands behind it.
 
-    >>> read("Sure!\n1. `zeros`\n2) 'ones'\n3: zeros\n\nI hope this helps.").strict
+    >>> parse_reply("Sure!\n1. `zeros`\n2) 'ones'\n3: zeros\n\nI hope this helps.").strict
     ('zeros', 'ones')
-    >>> read("- **zeros**: an array of zeros\n- `np.ones()`", prefix="np.").lenient
+    >>> parse_reply("- **zeros**: an array of zeros\n- `np.ones()`", prefix="np.").lenient
     ('zeros', 'ones')
-    >>> read("| # | name |\n|---|---|\n| 1 | `zeros(shape)` |").lenient
+    >>> parse_reply("| # | name |\n|---|---|\n| 1 | `zeros(shape)` |").lenient
     ('zeros',)
-    >>> read("I'm sorry, I cannot help with that.").refused
+    >>> parse_reply("I'm sorry, I cannot help with that.").refused
     True
     """
     found = _THINKING.match(reply)
     said = reply[found.end() :] if found else reply
-    strict = _first(_indexed(said))
-    lenient = _first(filter(None, (_left_out(name, prefix, suffix) for name in _names(said))))
+    strict = _first(_iterate_indexed_lines(said))
+    lenient = _first(filter(None, (_strip_context(name, prefix, suffix) for name in _names(said))))
     refused = not strict and not lenient and _REFUSING.search(said) is not None
     return ListedAnswers(
         strict=strict, lenient=lenient, thinking=found["thinking"].strip() if found else "", refused=refused
@@ -131,7 +131,7 @@ def _first(answers: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(answers))[:LISTED]
 
 
-def _indexed(said: str) -> Iterator[str]:
+def _iterate_indexed_lines(said: str) -> Iterator[str]:
     """Lines with an index, without quotes and backticks."""
     for line in said.splitlines():
         match = _INDEXED.match(line)
@@ -165,12 +165,12 @@ def _name(entry: str) -> str:
     return match[0] if match else ""
 
 
-def _left_out(name: str, prefix: str, suffix: str) -> str:
+def _strip_context(name: str, prefix: str, suffix: str) -> str:
     """Of a name the part that was left out, where it repeats what stands around it.
 
-    >>> _left_out("np.zeros_like", "np.zeros", "(")
+    >>> _strip_context("np.zeros_like", "np.zeros", "(")
     '_like'
-    >>> _left_out("numpy.zeros", "np.", "(")
+    >>> _strip_context("numpy.zeros", "np.", "(")
     'zeros'
     """
     before, behind = _BEFORE.search(prefix), _BEHIND.match(suffix)
@@ -210,13 +210,13 @@ ROWS_COLUMNS: Columns = {
 """Columns of the prompting lens's item table, one row a query."""
 
 
-ROWS_SCHEMA = schema_of(ROWS_COLUMNS)
+ROWS_SCHEMA = to_schema(ROWS_COLUMNS)
 
 
 _KEPT = "replies.jsonl"
 
 
-def answered(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataFrame:
+def collect_answers(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataFrame:
     """A row a query in `ROWS_SCHEMA`; each distinct prompt is asked once.
 
     Args:
@@ -228,22 +228,22 @@ def answered(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataF
         StoreError: They cannot be kept.
     """
     queries = examples.to_dicts()
-    prompts = [prompt_of(row["language"], row["prefix"], row["suffix"]) for row in queries]
-    held = _Kept(folder).to(prompts, replies)
+    prompts = [build_prompt(row["language"], row["prefix"], row["suffix"]) for row in queries]
+    held = _ReplyCache(folder).get_replies(prompts, replies)
     rows = [_row(row, held[prompt]) for row, prompt in zip(queries, prompts, strict=True)]
     return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
 
 
 def _row(query: Mapping[str, Any], reply: Reply | None) -> dict[str, Any]:
-    found = read(reply.text if reply else "", query["prefix"], query["suffix"])
+    found = parse_reply(reply.text if reply else "", query["prefix"], query["suffix"])
     refused = found.refused or (reply is not None and reply.refused)
     return {
         "query_id": query["query_id"],
         "item_id": query["item_id"],
-        "rank": _place(query["answer"], found.strict),
+        "rank": _find_rank(query["answer"], found.strict),
         "listed": len(found.strict),
         "top": list(found.strict),
-        "rank_lenient": _place(query["answer"], found.lenient),
+        "rank_lenient": _find_rank(query["answer"], found.lenient),
         "listed_lenient": len(found.lenient),
         "top_lenient": list(found.lenient),
         "refused": refused,
@@ -258,11 +258,11 @@ def _row(query: Mapping[str, Any], reply: Reply | None) -> dict[str, Any]:
     }
 
 
-def _place(answer: str, listed: Sequence[str]) -> int | None:
+def _find_rank(answer: str, listed: Sequence[str]) -> int | None:
     return listed.index(answer) + 1 if answer in listed else None
 
 
-class _Kept:
+class _ReplyCache:
     """Replies by prompt, kept in a file, a line each; a line that a kill cut off is asked for again."""
 
     def __init__(self, folder: Path) -> None:
@@ -276,7 +276,7 @@ class _Kept:
         if lines and lines[-1]:
             self._path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
 
-    def to(self, prompts: Iterable[str], replies: Replies) -> dict[str, Reply | None]:
+    def get_replies(self, prompts: Iterable[str], replies: Replies) -> dict[str, Reply | None]:
         """The replies to prompts; those that are not kept are asked for, each once."""
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._held]
         for prompt, reply in replies(missing):

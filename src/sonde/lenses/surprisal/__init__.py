@@ -15,32 +15,39 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from sonde.base.errors import CaptureError, not_finite
+from sonde.base.errors import CaptureError, explain_nan
 from sonde.base.options import Option
 from sonde.capture.requests import Masked, Pass, Prepared, ScoredSubwords, TokenScores
 from sonde.corpora import Item
-from sonde.languages import spelled
-from sonde.lenses.engine.lens import Captured, Control, LensDefaults, LensSettings, Scoring
-from sonde.lenses.engine.observations import put_together, whole_words, word_by_word
-from sonde.lenses.surprisal.common_text import TokenRows, shared
-from sonde.lenses.surprisal.curves import calibration, frequency
-from sonde.lenses.surprisal.cutoff import by_period, period_scores
-from sonde.lenses.surprisal.file_context import behind, behind_file, changes, file_pass, reading, with_file
+from sonde.languages import format_language
+from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
+from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
+from sonde.lenses.surprisal.common_text import TokenRows, score_common_text
+from sonde.lenses.surprisal.curves import score_calibration, score_frequency
+from sonde.lenses.surprisal.cutoff import items_by_period, period_scores
+from sonde.lenses.surprisal.file_context import (
+    decoder_requests,
+    file_context_requests,
+    name_file_context_scores,
+    score_changes,
+    uses_file_context,
+    with_file_context,
+)
 from sonde.lenses.surprisal.minimal_pairs import (
     PREFERRED,
+    check_pair_settings,
+    get_paired_task_names,
     observe_pairs,
-    pair_passes,
-    pairs_read_by_masks,
-    refuse_beside_pairs,
+    pair_requests,
     score_pairs,
-    tasks_of_pairs,
+    select_masked_pairs,
 )
 from sonde.lenses.surprisal.observe import (
     FIRST_APART,
     LENS,
     PADS,
     SUBWORD,
-    active,
+    check_active_quirks,
     observe_items,
     unknown_metrics,
 )
@@ -48,30 +55,46 @@ from sonde.lenses.surprisal.options import (
     CAUSAL,
     PLL,
     SurprisalOptions,
-    named,
-    read_by_masks,
-    refuse_quirks,
-    settled,
-    unfit,
+    check_no_quirks,
+    find_unfit_models,
+    resolve_objective,
+    select_masked_items,
+    with_objective,
 )
-from sonde.lenses.surprisal.origin import SUMMARY, Summary, by_origin, pad_rows
-from sonde.lenses.surprisal.sums import BITS, BY_ID, NONE_FIRST, SUMS, Sums, by_slice, collect_sums, overall
+from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary, pad_rows, scores_by_origin
+from sonde.lenses.surprisal.sums import (
+    BITS,
+    BY_ID,
+    NONE_FIRST,
+    SUMS,
+    Sums,
+    collect_sums,
+    overall_scores,
+    slice_scores,
+)
 from sonde.models import Capabilities
 from sonde.models.engine.model_names import PREFIX
 from sonde.results.extremes import describe_ends
-from sonde.results.headlines import CHANGE, PERIOD, describe_memory
-from sonde.results.pairing import Compared
+from sonde.results.headlines import CUTOFF_CHANGE, PERIOD, describe_contamination
+from sonde.results.pairing import ComparableMetric
 from sonde.results.schema import (
-    FIRST,
+    IS_FIRST,
     OBSERVATIONS_SCHEMA,
     SHARED_TOKENS,
-    dimension,
-    dimensions_are,
-    dimensions_named,
+    dimension_value,
+    has_dimension_names,
+    has_dimensions,
 )
 from sonde.results.scores import Score
-from sonde.results.tables import Column, Table, rests_on
-from sonde.results.text_format import PERCENT, Interval, Number, figures, standing, too_little
+from sonde.results.tables import Column, Table, sample_size_column
+from sonde.results.text_format import (
+    PERCENT,
+    Interval,
+    Number,
+    caveat,
+    format_score,
+    insufficient_data_reason,
+)
 
 _ROWS = 10
 
@@ -80,7 +103,7 @@ _COLUMNS = (
     Column(title="Construct", value="construct"),
     Column(title="Bits", format=Number()),
     Column(title="95 % interval", format=Interval(missing="")),
-    rests_on("cluster"),
+    sample_size_column("cluster"),
 )
 
 
@@ -94,19 +117,21 @@ _PAIRED = (
     Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
     Column(title="Best control", value="best"),
     Column(title="% by it", value="reached", format=PERCENT),
-    rests_on("cluster"),
+    sample_size_column("cluster"),
 )
 
 
 def headline(scores: pl.DataFrame) -> Iterator[str]:
     """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
-    own = dimensions_named("construct") & (pl.col("metric") == "bits")
-    shared = dimensions_named(SHARED_TOKENS[0], "construct") & (pl.col("metric") == "nats_per_token")
+    own = has_dimension_names("construct") & (pl.col("metric") == "bits")
+    shared = has_dimension_names(SHARED_TOKENS[0], "construct") & (pl.col("metric") == "nats_per_token")
     rows = scores.filter(pl.col("control").is_null())
     # Several models stand one below the other: over the code tokens that all of them have whole.
     table = rows.filter(shared) if (several := not rows.filter(shared).is_empty()) else rows.filter(own)
     scale = BITS if several else 1.0
-    table = table.with_columns(pl.col("value", "ci_low", "ci_high") * scale, construct=dimension("construct"))
+    table = table.with_columns(
+        pl.col("value", "ci_low", "ci_high") * scale, construct=dimension_value("construct")
+    )
     for (model, language), rows in sorted(
         table.group_by("model", "language"), key=lambda entry: str(entry[0])
     ):
@@ -119,12 +144,12 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
             if worst.height < rows.height
             else "all means"
         )
-        yield f"{spelled(language)} constructs for {model}, in {what}: {shown}"
-        yield from Table(summary="Constructs", columns=_COLUMNS, rows=worst).lines(headed=False, indent=2)
+        yield f"{format_language(language)} constructs for {model}, in {what}: {shown}"
+        yield from Table(summary="Constructs", columns=_COLUMNS, rows=worst).lines(header=False, indent=2)
         if said := describe_ends(
             rows.to_dicts(),
             lambda row: row["construct"],
-            lambda row: figures(row, digits=2),
+            lambda row: format_score(row, digits=2),
             noun="constructs",
             verbs=("surprises most", "surprises least"),
         ):
@@ -135,7 +160,7 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
 
 def _of_pairs(scores: pl.DataFrame) -> Iterator[str]:
     """How often each fault is the less likely text, beside its best control; nothing without pairs."""
-    rows = scores.filter((pl.col("metric") == PREFERRED) & dimensions_are({}))
+    rows = scores.filter((pl.col("metric") == PREFERRED) & has_dimensions({}))
     for (model, language), part in sorted(
         rows.partition_by("model", "language", as_dict=True).items(), key=lambda entry: str(entry[0])
     ):
@@ -145,7 +170,10 @@ def _of_pairs(scores: pl.DataFrame) -> Iterator[str]:
         )
         own = part.filter(pl.col("control").is_null()).join(best, on="task", how="left")
         yield ""
-        yield f"Originals likelier than their mutants on {spelled(language)} for {model}, in % of the pairs"
+        yield (
+            f"Originals likelier than their mutants on {format_language(language)} for {model}, in % of the "
+            "pairs"
+        )
         table = Table(summary="Minimal pairs", columns=_PAIRED, rows=own.sort("value", descending=True))
         yield from table.lines(indent=2)
 
@@ -153,8 +181,8 @@ def _of_pairs(scores: pl.DataFrame) -> Iterator[str]:
 def _of_times(scores: pl.DataFrame) -> Iterator[str]:
     """Whether newer code costs more than older code of the same kind; nothing in a run without a date."""
     rows = scores.filter(
-        dimensions_named(PERIOD)
-        & (dimension(PERIOD) == CHANGE)
+        has_dimension_names(PERIOD)
+        & (dimension_value(PERIOD) == CUTOFF_CHANGE)
         & (pl.col("metric") == "bits")
         & pl.col("control").is_null()
     )
@@ -163,12 +191,12 @@ def _of_times(scores: pl.DataFrame) -> Iterator[str]:
         yield ""
         yield (
             f"Newer {language} code less older code of the same kind for {model}: "
-            f"{figures(change, digits=2, sign='+')} bits per subword{standing(change)}"
+            f"{format_score(change, digits=2, sign='+')} bits per subword{caveat(change)}"
         )
         for row in beyond:
-            yield f"  less the same with random weights: {figures(row, digits=2, sign='+')}{standing(row)}"
-        if not any(map(too_little, (change, *beyond))):
-            yield f"  {describe_memory(change, beyond[0] if beyond else None)}"
+            yield f"  less the same with random weights: {format_score(row, digits=2, sign='+')}{caveat(row)}"
+        if not any(map(insufficient_data_reason, (change, *beyond))):
+            yield f"  {describe_contamination(change, beyond[0] if beyond else None)}"
 
 
 NEEDS = ("encoder", "decoder", "encoder-decoder", "endpoint")
@@ -180,37 +208,39 @@ TOP_K = 5
 BINS = 10
 
 
-class Surprisal(LensDefaults):
+class SurprisalLens(LensDefaults):
     """The surprisal lens."""
 
     name = LENS
     version = "8"
     typed_options = SurprisalOptions
     tasks = ("call_origin",)
-    compared = (
-        Compared(metric="bits", better="lower", without=("subword", "name", PERIOD), tokenizers="same"),
-        Compared(metric="bits_per_character", better="lower", tokenizers="other"),
-        Compared(
+    comparable_metrics = (
+        ComparableMetric(
+            metric="bits", direction="lower", without=("subword", "name", PERIOD), tokenizers="same"
+        ),
+        ComparableMetric(metric="bits_per_character", direction="lower", tokenizers="other"),
+        ComparableMetric(
             metric="nats_per_token",
-            better="lower",
+            direction="lower",
             without=("name", PERIOD),
             within=(SHARED_TOKENS[0],),
             tokenizers="other",
         ),
-        Compared(
+        ComparableMetric(
             metric="nats_per_token",
-            better="lower",
+            direction="lower",
             without=("subword", "name", PERIOD, SHARED_TOKENS[0]),
             tokenizers="changed",
         ),
-        Compared(metric=PREFERRED, better="higher"),
+        ComparableMetric(metric=PREFERRED, direction="higher"),
     )
 
     def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
         """The tasks of the option ``pairs``."""
-        return tasks_of_pairs(SurprisalOptions.read(options))
+        return get_paired_task_names(SurprisalOptions.read(options))
 
-    def refuses(self, capabilities: Capabilities) -> str | None:
+    def unsupported_reason(self, capabilities: Capabilities) -> str | None:
         """Models that neither predict the next subword nor fill in what is hidden are refused."""
         if not capabilities.lacks:
             return None
@@ -219,17 +249,17 @@ class Surprisal(LensDefaults):
             f"{capabilities.lacks}; use one of them, for example sonde/mini-decoder"
         )
 
-    def leaves_out(
+    def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
         """Masked models beside decoders, and those that the objective asked for does not fit."""
-        return unfit(models, options)
+        return find_unfit_models(models, options)
 
-    def options_for(
+    def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
         """The options with the objective that the models can be asked by."""
-        return settled(models, options)
+        return resolve_objective(models, options)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -240,45 +270,47 @@ class Surprisal(LensDefaults):
             return items
         if options.pairs:
             # Filling in takes one forward a text.
-            return pairs_read_by_masks(items, labels, options) if options.objective == PLL else items
-        return read_by_masks(items, settings, options)
+            return select_masked_pairs(items, labels, options) if options.objective == PLL else items
+        return select_masked_items(items, settings, options)
 
-    def reads_before(self, settings: LensSettings) -> bool:
+    def needs_file_context(self, settings: LensSettings) -> bool:
         """The files, where each text is also to be read behind its own."""
-        return behind_file(settings, SurprisalOptions.read(settings.options))
+        return uses_file_context(settings, SurprisalOptions.read(settings.options))
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
         """None; what cannot be asked together is refused here, before a corpus is read."""
-        refuse_beside_pairs(settings, SurprisalOptions.read(settings.options))
+        check_pair_settings(settings, SurprisalOptions.read(settings.options))
         return ()
 
-    def controls_over(
+    def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
         """Random weights over the same items, where the times before and after a day are compared."""
         return (Control(settings.seed),) if any(item.period for item in inputs) else ()
 
-    def passes(
+    def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
         """One plain pass, with the quirk that counts pads one over pads beside it; or one a hidden part."""
         scores = TokenScores(top_k=TOP_K)
         options = SurprisalOptions.read(settings.options)
         if options.pairs:
-            return pair_passes(prepared, labels, options)
+            return pair_requests(prepared, labels, options)
         if options.objective != CAUSAL:
-            refuse_quirks(settings)
-            hidden = word_by_word if options.objective == PLL else whole_words
+            check_no_quirks(settings)
+            hidden = word_masks if options.objective == PLL else word_gaps
             words = {one.item.item_id: hidden(one.alignment) for one in prepared}
             return (Pass(Masked(words), (scores,)),)
-        passes = reading(scores, options.bos, settings)
+        passes = decoder_requests(scores, options.bos, settings)
         return (
-            (*passes, *file_pass(prepared, scores, options.bos)) if behind_file(settings, options) else passes
+            (*passes, *file_context_requests(prepared, scores, options.bos))
+            if uses_file_context(settings, options)
+            else passes
         )
 
     def observe(
         self,
-        observed: Sequence[Captured],
+        observed: Sequence[CapturedItem],
         labels: Mapping[str, pl.DataFrame],
         settings: LensSettings,
         surfaces: Sequence[str],
@@ -296,72 +328,78 @@ class Surprisal(LensDefaults):
             return pl.DataFrame(schema=OBSERVATIONS_SCHEMA)
         scored = [_scores(one, options.objective) for one in observed]
         prepared = [one.prepared for one in observed]
-        if PADS not in active(settings):
+        if PADS not in check_active_quirks(settings):
             rows = observe_items(prepared, scored, labels, settings, surfaces)
-            return with_file(rows, observed) if behind_file(settings, options) else rows
+            return with_file_context(rows, observed) if uses_file_context(settings, options) else rows
         frames: list[pl.DataFrame] = []
         for one, scores in zip(observed, scored, strict=True):
             frames.append(observe_items([one.prepared], [scores], labels, settings, surfaces))
             frames += [pad_rows(one.prepared, padded, surfaces) for padded in one.captures[1:]]
         return pl.concat(frames)
 
-    def score(self, scoring: Scoring) -> list[Score]:
+    def score(self, scoring: ScoringContext) -> list[Score]:
         """Every table of the lens, each number with its interval."""
         settings = scoring.settings
         options = SurprisalOptions.read(settings.options)
         if options.pairs:
-            return list(named(score_pairs(scoring), options.objective))
+            return list(with_objective(score_pairs(scoring), options.objective))
         minimum = options.min_count
         observations, batches = scoring.observations, scoring.batches
         if options.with_internal_calls:
             observations = _calling_internally(observations)
-            batches = batches.each(_calling_internally)
-        summary = SUMMARY.as_asked(settings, Summary(minimum))
-        subword = SUBWORD.as_asked(settings, BY_ID)
-        first = FIRST_APART.as_asked(settings, FIRST if options.objective == CAUSAL else NONE_FIRST)
-        sums = SUMS.as_asked(settings, collect_sums(batches, bins=BINS, subword=subword, first=first))
+            batches = batches.map(_calling_internally)
+        summary = SUMMARY.resolve(settings, OriginSummary(minimum))
+        subword = SUBWORD.resolve(settings, BY_ID)
+        first = FIRST_APART.resolve(settings, IS_FIRST if options.objective == CAUSAL else NONE_FIRST)
+        sums = SUMS.resolve(settings, collect_sums(batches, bins=BINS, subword=subword, first=first))
         template = scoring.template
         # Under published rules a subword may be filed under another's token.
-        tokens = None if active(settings) else TokenRows(first=first, minimum=minimum, summary=summary)
+        tokens = (
+            None
+            if check_active_quirks(settings)
+            else TokenRows(first=first, minimum=minimum, summary=summary)
+        )
         scores = [
-            *shared(observations, scoring.beside, scoring.texts, template, tokens),
+            *score_common_text(observations, scoring.beside, scoring.texts, template, tokens),
             *_tables(sums, scoring, minimum, summary),
             *period_scores(
                 observations,
                 [control.observations for control in scoring.controls],
-                by_period(scoring.items),
+                items_by_period(scoring.items),
                 template,
                 minimum,
             ),
         ]
-        if behind_file(settings, options):
+        if uses_file_context(settings, options):
             after = collect_sums(batches, bins=BINS, subword=subword, first=first, behind=True)
-            after = SUMS.as_asked(settings, after)
-            scores += behind(_tables(after, scoring, minimum, summary))
-            scores += changes(sums, after, template, minimum, summary)
+            after = SUMS.resolve(settings, after)
+            scores += name_file_context_scores(_tables(after, scoring, minimum, summary))
+            scores += score_changes(sums, after, template, minimum, summary)
         unknown = unknown_metrics(observations) if template.model.startswith(PREFIX) else frozenset[str]()
-        return list(named((score for score in scores if score.metric not in unknown), options.objective))
+        return list(
+            with_objective((score for score in scores if score.metric not in unknown), options.objective)
+        )
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """The most confusing constructs of each model."""
         yield from headline(scores)
 
 
-def _tables(sums: Sums, scoring: Scoring, minimum: int, summary: Summary) -> Iterator[Score]:
+def _tables(sums: Sums, scoring: ScoringContext, minimum: int, summary: OriginSummary) -> Iterator[Score]:
     """Every table of one reading of the texts."""
-    template, trained = scoring.template, _trained(sums, scoring.frequencies)
-    yield from overall(sums, template)
-    yield from by_slice(sums, template, minimum)
-    yield from by_origin(sums.calls, template, summary)
-    yield from calibration(sums.calibration, template, BINS)
-    yield from frequency(sums.slices["subword"], "subword", template, minimum, trained)
-    yield from frequency(sums.slices["tag"], "tag", template, minimum)
+    template, trained = scoring.template, _training_counts(sums, scoring.frequencies)
+    yield from overall_scores(sums, template)
+    yield from slice_scores(sums, template, minimum)
+    yield from scores_by_origin(sums.calls, template, summary)
+    yield from score_calibration(sums.calibration, template, BINS)
+    yield from score_frequency(sums.slices["subword"], "subword", template, minimum, trained)
+    yield from score_frequency(sums.slices["tag"], "tag", template, minimum)
 
 
-def _scores(one: Captured, objective: str) -> ScoredSubwords:
+def _scores(one: CapturedItem, objective: str) -> ScoredSubwords:
     item, size = one.prepared.item, len(one.prepared.alignment.subwords)
     if objective != CAUSAL:
-        scores = put_together(one.captures)
+        scores = combine_masked_scores(one.captures)
     else:
         scores = one.captures[0].scores if one.captures else None
     if scores is None or len(scores.nats) != size:
@@ -371,7 +409,7 @@ def _scores(one: Captured, objective: str) -> ScoredSubwords:
             "capture and alignment have to use one tokenizer"
         )
     if not np.isfinite(scores.nats[scores.scored]).all():
-        raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {not_finite()}")
+        raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {explain_nan()}")
     return scores
 
 
@@ -382,7 +420,7 @@ def _calling_internally(observations: pl.LazyFrame) -> pl.LazyFrame:
     return observations.filter(pl.col("item_id").is_in(calling.collect()["item_id"].to_list()))
 
 
-def _trained(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:
+def _training_counts(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | None:
     """Counts in the training data by slice; ids that became one slice are counted together."""
     if frequencies is None:
         return None
@@ -390,4 +428,4 @@ def _trained(sums: Sums, frequencies: pl.DataFrame | None) -> pl.DataFrame | Non
     return counted.group_by("slice").agg(pl.col("count").sum())
 
 
-lens = Surprisal()
+lens = SurprisalLens()

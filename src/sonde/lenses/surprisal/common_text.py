@@ -22,11 +22,11 @@ import polars as pl
 from jaxtyping import Bool, Float, Int
 
 from sonde.base.fingerprint import fingerprint
-from sonde.languages.engine.text import blank, encode
-from sonde.lenses.surprisal.origin import Summary, by_origin
-from sonde.lenses.surprisal.sums import BITS, CALL_KEYS, KEYS, ratio
+from sonde.languages.engine.text import encode, whitespace_mask
+from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
+from sonde.lenses.surprisal.sums import BITS, CALL_KEYS, KEYS, ratio_of_sums
 from sonde.results import Score, means
-from sonde.results.group_means import Accumulator, whole
+from sonde.results.group_means import Accumulator, to_fixed_point
 from sonde.results.schema import SHARED_TOKENS
 
 SHARED = ("text", "shared")
@@ -51,13 +51,13 @@ _LABELS = ("token", "word", *_OF_TOKENS, "ancestors", "user_tag", *_OF_CALLS)
 
 
 _RATIOS = (
-    ratio("bits_per_byte", "nats", "bytes", factor=BITS),
-    ratio("bits_per_character", "nats", "characters", factor=BITS),
-    ratio("coverage", "characters", "text", "proportion"),
+    ratio_of_sums("bits_per_byte", "nats", "bytes", factor=BITS),
+    ratio_of_sums("bits_per_character", "nats", "characters", factor=BITS),
+    ratio_of_sums("coverage", "characters", "text", "proportion"),
 )
 
 
-_PER_TOKEN = (ratio("nats_per_token", "nats", "n"),)
+_PER_TOKEN = (ratio_of_sums("nats_per_token", "nats", "n"),)
 
 
 _CHARACTERS_AT_A_TIME = 5_000_000
@@ -75,10 +75,10 @@ class TokenRows:
 
     first: pl.Expr
     minimum: int
-    summary: Summary
+    summary: OriginSummary
 
 
-def shared(
+def score_common_text(
     own: pl.LazyFrame,
     beside: Sequence[pl.LazyFrame],
     texts: pl.LazyFrame,
@@ -101,20 +101,22 @@ def shared(
     common = reduce(lambda some, more: some.join(more, on="item_id"), named).sort("item_id")
     sums: list[pl.DataFrame] = []
     tokens = _accumulators()
-    for held in _few(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
-        laid = _Laid.of(held)
+    for held in _batch_texts(texts.join(common.lazy(), on="item_id").sort("item_id").collect()):
+        laid = _TextLayout.from_texts(held)
         tables = [laid.pieces(own, _LABELS), *(laid.pieces(one) for one in beside)]
-        covered = np.logical_and.reduce([laid.covered(one) for one in tables])
+        covered = np.logical_and.reduce([laid.covered_characters(one) for one in tables])
         sums.append(laid.sums(tables[0], covered))
         if by_token is not None:
-            whole_in_all = np.logical_and.reduce([laid.alone(one, by_token.first) for one in tables])
+            whole_in_all = np.logical_and.reduce(
+                [laid.single_token_characters(one, by_token.first) for one in tables]
+            )
             for name, part in _token_sums(laid.tokens(tables[0], whole_in_all)):
                 tokens[name].add(part)
     if sums:
         items = fingerprint("item set", common["item_id"].to_list())
         named_so = dataclasses.replace(template, item_set=items).within(SHARED)
         kept = pl.col("characters")
-        yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), counted=kept)
+        yield from means(pl.concat(sums), _RATIOS, named_so, columns=("language",), size=kept)
         if by_token is not None:
             named_so = dataclasses.replace(template, item_set=items).within(SHARED_TOKENS)
             yield from _of_tokens({name: one.total() for name, one in tokens.items()}, named_so, by_token)
@@ -155,19 +157,19 @@ def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, by_token: TokenRo
             by={name: pl.col("slice")},
             columns=("language",),
             minimum=by_token.minimum,
-            counted=pl.col("n"),
+            size=pl.col("n"),
         )
-    yield from by_origin(sums["calls"], template, by_token.summary, metric="nats_per_token")
+    yield from scores_by_origin(sums["calls"], template, by_token.summary, metric="nats_per_token")
 
 
-def _few(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _batch_texts(texts: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """Items by the few, since a character takes some bytes for each model."""
     part = texts["text"].str.len_chars().cum_sum() // _CHARACTERS_AT_A_TIME
     yield from texts.with_columns(_part=part).partition_by("_part", maintain_order=True, include_key=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Laid:
+class _TextLayout:
     """Texts laid end to end.
 
     Attributes:
@@ -181,12 +183,12 @@ class _Laid:
     bytes: Int[np.ndarray, " character"]
 
     @classmethod
-    def of(cls, texts: pl.DataFrame) -> _Laid:
+    def from_texts(cls, texts: pl.DataFrame) -> _TextLayout:
         text = "".join(texts["text"])
         starts = np.frombuffer(encode(text), np.uint8) & 0xC0 != 0x80
         lengths = np.diff(np.append(np.flatnonzero(starts), len(starts)))
         base = texts["text"].str.len_chars().cast(pl.Int64).cum_sum().shift(1, fill_value=0)
-        return cls(texts.select("item_id", _base=base), ~blank(text), lengths)
+        return cls(texts.select("item_id", _base=base), ~whitespace_mask(text), lengths)
 
     def pieces(self, observations: pl.LazyFrame, labels: Sequence[str] = ()) -> pl.DataFrame:
         """The scored pieces of these items, where the items lie."""
@@ -199,14 +201,14 @@ class _Laid:
         moved = placed.with_columns(pl.col("start", "end").cast(pl.Int64) + pl.col("_base"))
         return moved.sort("_base", "position").collect()
 
-    def covered(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
+    def covered_characters(self, pieces: pl.DataFrame) -> Bool[np.ndarray, " character"]:
         """Characters that some piece stands for."""
-        return self._touched(pieces.filter(pl.col("covered") > 0))
+        return self._mark_characters(pieces.filter(pl.col("covered") > 0))
 
-    def alone(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
+    def single_token_characters(self, pieces: pl.DataFrame, first: pl.Expr) -> Bool[np.ndarray, " character"]:
         """Characters all of whose pieces stand for a single code token and have text before them."""
         alone = (pl.col("covered") > 0) & (pl.col("merged") == 1) & ~first
-        return self._touched(pieces.filter(alone)) & ~self._touched(pieces.filter(~alone))
+        return self._mark_characters(pieces.filter(alone)) & ~self._mark_characters(pieces.filter(~alone))
 
     def tokens(self, pieces: pl.DataFrame, kept: Bool[np.ndarray, " character"]) -> pl.DataFrame:
         """The code tokens of which all characters are kept, a row each with what its pieces cost."""
@@ -219,17 +221,17 @@ class _Laid:
                 pl.col("user_tag").unique().sort().str.join("|"),
                 pl.col("start").min(),
                 pl.col("end").max(),
-                whole(pl.col("nats")).sum(),
+                to_fixed_point(pl.col("nats")).sum(),
             )
         )
         before = np.concatenate([[0], np.cumsum(kept & self.ink)])
-        words = np.concatenate([[0], np.cumsum(~blank("".join(found["word"])))])
+        words = np.concatenate([[0], np.cumsum(~whitespace_mask("".join(found["word"])))])
         ends = found["word"].str.len_chars().cum_sum().to_numpy().astype(np.int64)
         inked = words[ends] - words[np.append(0, ends)[:-1]]
         there = before[found["end"].to_numpy()] - before[found["start"].to_numpy()]
         return found.filter(pl.Series(there == inked))
 
-    def _touched(self, held: pl.DataFrame) -> Bool[np.ndarray, " character"]:
+    def _mark_characters(self, held: pl.DataFrame) -> Bool[np.ndarray, " character"]:
         """Characters in some of these pieces."""
         steps = np.zeros(len(self.ink) + 1, np.int64)
         np.add.at(steps, held["start"].to_numpy(), 1)

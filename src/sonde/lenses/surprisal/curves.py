@@ -11,17 +11,20 @@ from jaxtyping import Float
 from scipy import sparse
 
 from sonde.base.fingerprint import derive_seed
-from sonde.lenses.surprisal.sums import ratio
+from sonde.lenses.surprisal.sums import ratio_of_sums
 from sonde.results import Score, cells, means, statistic_rows
 from sonde.stats.estimate import Statistic
 from sonde.stats.intervals import Kind
 from sonde.stats.metrics import equal_mass_bins, expected_calibration_error, spearman
 
-_CURVES = (ratio("accuracy", "top1", "n", "proportion"), ratio("confidence", "confidence", "n", "unit"))
+_CURVES = (
+    ratio_of_sums("accuracy", "top1", "n", "proportion"),
+    ratio_of_sums("confidence", "confidence", "n", "unit"),
+)
 """What is averaged in each bin of confidence."""
 
 
-def calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
+def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
     """Accuracy and confidence of equally wide bins, and the expected calibration error of both kinds of bin.
 
     Args:
@@ -40,7 +43,7 @@ def calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Sco
             yield from _error(binned, column, dataclasses.replace(named, binning=name, k=bins))
 
 
-def frequency(
+def score_frequency(
     frame: pl.DataFrame, name: str, template: Score, minimum: int, trained: pl.DataFrame | None = None
 ) -> Iterator[Score]:
     """Spearman's correlation of a slice's mean loss and its frequency, over the slices of one dimension.
@@ -70,19 +73,21 @@ def _frequency(held: pl.DataFrame, named: Score, trained: pl.DataFrame | None) -
     sums = cells(held, [pl.col("nats"), pl.col("n")], ["slice"])
     weight = np.asarray(sums[:, slices.height :].sum(axis=1))
     corpus = dataclasses.replace(named, metric="spearman_frequency_corpus")
-    yield from _drawn(_loss_by_count(None), sums, weight, corpus, "correlation", slices.height)
+    yield from _bootstrap_score(_loss_by_count(None), sums, weight, corpus, "correlation", slices.height)
     if trained is not None:
         seen = slices.join(trained, on="slice", how="left", maintain_order="left")["count"]
         known = seen.fill_null(0).cast(pl.Float64).to_numpy()
         training = dataclasses.replace(named, metric="spearman_frequency_training")
-        yield from _drawn(_loss_by_count(known), sums, weight, training, "correlation", slices.height)
+        yield from _bootstrap_score(
+            _loss_by_count(known), sums, weight, training, "correlation", slices.height
+        )
 
 
 def _error(frame: pl.DataFrame, column: str, template: Score) -> list[Score]:
     sums = cells(frame, [pl.col("confidence"), pl.col("top1"), pl.col("n")], [column]).toarray()
     weight = np.split(sums, 3, axis=1)[2].sum(axis=1)
     named = dataclasses.replace(template, metric="ece")
-    return _drawn(_calibration_error, sums, weight, named, "unit")
+    return _bootstrap_score(_calibration_error, sums, weight, named, "unit")
 
 
 def _calibration_error(
@@ -102,7 +107,7 @@ def _loss_by_count(known: Float[np.ndarray, " slice"] | None) -> Statistic:
     return statistic
 
 
-def _drawn(
+def _bootstrap_score(
     statistic: Statistic,
     sums: sparse.csr_array | Float[np.ndarray, "cluster total"],
     weight: Float[np.ndarray, " cluster"],

@@ -15,8 +15,8 @@ import polars as pl
 
 from sonde.lenses.surprisal.sums import BITS
 from sonde.results import Mean, Score, means
-from sonde.results.group_means import MATCHED, in_matched_cells, matched_cells, whole
-from sonde.results.headlines import AFTER, BEFORE, CHANGE, PERIOD
+from sonde.results.group_means import MATCHED_SHARE, mark_matched_cells, match_cells, to_fixed_point
+from sonde.results.headlines import AFTER_CUTOFF, BEFORE_CUTOFF, CUTOFF_CHANGE, PERIOD
 
 RANDOM_WEIGHTS = "random_weights"
 
@@ -31,13 +31,13 @@ _WEIGHTS = {"bits_per_byte": "bytes", "bits": "subwords"}
 _CELL = ("cluster", "construct", "reach")
 
 
-_SIDES = (PERIOD, BEFORE, AFTER)
+_SIDES = (PERIOD, BEFORE_CUTOFF, AFTER_CUTOFF)
 
 
 _QUANTUM = 2.0**-30
 
 
-def by_period(items: pl.DataFrame) -> pl.DataFrame:
+def items_by_period(items: pl.DataFrame) -> pl.DataFrame:
     """``item_id, cluster, period`` of the items that lie on one side of a day; none in a run without one."""
     if PERIOD not in items.columns:
         return pl.DataFrame(schema=dict.fromkeys(("item_id", "cluster", PERIOD), pl.String))
@@ -65,12 +65,12 @@ def period_scores(
     own = _sums(observations, periods)
     yield from _matched_shares(own, template, minimum)
     for metric, weight in _WEIGHTS.items():
-        cells = matched_cells(own, _SIDES, _CELL, "nats", weight)
+        cells = match_cells(own, _SIDES, _CELL, "nats", weight)
         yield from _of_times(cells, metric, template)
         for control in controls:
-            other = matched_cells(_sums(control, periods), _SIDES, _CELL, "nats", weight)
+            other = match_cells(_sums(control, periods), _SIDES, _CELL, "nats", weight)
             yield from _of_times(other, metric, dataclasses.replace(template, control=RANDOM_WEIGHTS))
-            yield from _beyond(cells, other, metric, template)
+            yield from _score_excess(cells, other, metric, template)
 
 
 def _sums(observations: pl.LazyFrame, periods: pl.DataFrame) -> pl.DataFrame:
@@ -80,7 +80,7 @@ def _sums(observations: pl.LazyFrame, periods: pl.DataFrame) -> pl.DataFrame:
         "item_id",
         construct=pl.when(layout).then(pl.lit("layout")).otherwise(pl.col("construct")),
         reach=sum((pl.col("context") >= least).cast(pl.Int64) for least in _REACHES),
-        nats=whole(pl.col("nats")),
+        nats=to_fixed_point(pl.col("nats")),
         bytes=pl.col("text_bytes").cast(pl.Int64),
     )
     added = (
@@ -97,12 +97,14 @@ def _of_times(cells: pl.DataFrame, metric: str, template: Score) -> Iterator[Sco
         Mean(metric, pl.col(side), "nonnegative", per=pl.col("w"), factor=BITS)
         for side in ("first", "second")
     )
-    change = dataclasses.replace(later, less=pl.col("first"))
-    for period, mean in ((BEFORE, earlier), (AFTER, later), (CHANGE, change)):
-        yield from _counted(means(cells, [mean], template.within((PERIOD, period))), cells)
+    change = dataclasses.replace(later, baseline=pl.col("first"))
+    for period, mean in ((BEFORE_CUTOFF, earlier), (AFTER_CUTOFF, later), (CUTOFF_CHANGE, change)):
+        yield from _clear_weights(means(cells, [mean], template.within((PERIOD, period))), cells)
 
 
-def _beyond(cells: pl.DataFrame, control: pl.DataFrame, metric: str, template: Score) -> Iterator[Score]:
+def _score_excess(
+    cells: pl.DataFrame, control: pl.DataFrame, metric: str, template: Score
+) -> Iterator[Score]:
     """By how much the difference is greater than that of random weights over the same cells."""
     both = cells.join(control, on=_CELL)
     mean = Mean(
@@ -110,14 +112,14 @@ def _beyond(cells: pl.DataFrame, control: pl.DataFrame, metric: str, template: S
         pl.col("second") - pl.col("first"),
         "real",
         per=pl.col("w"),
-        less=pl.col("second_right") - pl.col("first_right"),
+        baseline=pl.col("second_right") - pl.col("first_right"),
         factor=BITS,
         fields={"compared_to": RANDOM_WEIGHTS},
     )
-    yield from _counted(means(both, [mean], template.within((PERIOD, CHANGE))), both)
+    yield from _clear_weights(means(both, [mean], template.within((PERIOD, CUTOFF_CHANGE))), both)
 
 
-def _counted(scores: Iterator[Score], cells: pl.DataFrame) -> Iterator[Score]:
+def _clear_weights(scores: Iterator[Score], cells: pl.DataFrame) -> Iterator[Score]:
     """Scores over what both times hold: their weights are no counts."""
     for score in scores:
         yield dataclasses.replace(score, n=int(cells["held"].sum()))
@@ -125,7 +127,7 @@ def _counted(scores: Iterator[Score], cells: pl.DataFrame) -> Iterator[Score]:
 
 def _matched_shares(sums: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
     """The share of each time's bytes that has its like in the other, in all and by construct."""
-    rows = in_matched_cells(sums, PERIOD, _CELL, "bytes")
-    share = Mean(MATCHED, pl.col(MATCHED), "proportion", per=pl.col("bytes"))
+    rows = mark_matched_cells(sums, PERIOD, _CELL, "bytes")
+    share = Mean(MATCHED_SHARE, pl.col(MATCHED_SHARE), "proportion", per=pl.col("bytes"))
     for by in ((PERIOD,), (PERIOD, "construct")):
-        yield from means(rows, [share], template, by=by, minimum=minimum, counted=pl.col("subwords"))
+        yield from means(rows, [share], template, by=by, minimum=minimum, size=pl.col("subwords"))

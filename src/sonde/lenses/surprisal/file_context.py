@@ -10,11 +10,11 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.capture.requests import Pass, Plain, Prepared, ScoredSubwords, Start, TokenScores
-from sonde.lenses.engine.lens import Captured, LensSettings
-from sonde.lenses.surprisal.observe import FIRST_UNSCORED, PADS, active
+from sonde.lenses.engine.lens import CapturedItem, LensSettings
+from sonde.lenses.surprisal.observe import FIRST_UNSCORED, PADS, check_active_quirks
 from sonde.lenses.surprisal.options import CAUSAL, SurprisalOptions
-from sonde.lenses.surprisal.origin import Summary, by_origin
-from sonde.lenses.surprisal.sums import Sums, by_slice, overall
+from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
+from sonde.lenses.surprisal.sums import Sums, overall_scores, slice_scores
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 
@@ -25,7 +25,7 @@ BEHIND, CHANGE = ("before", "file"), ("before", "file-none")
 _BOTH = "both"
 
 
-def behind_file(settings: LensSettings, options: SurprisalOptions) -> bool:
+def uses_file_context(settings: LensSettings, options: SurprisalOptions) -> bool:
     """Whether each text is also read behind the text of its file.
 
     Raises:
@@ -33,7 +33,7 @@ def behind_file(settings: LensSettings, options: SurprisalOptions) -> bool:
     """
     if options.before != _BOTH:
         return False
-    if options.objective != CAUSAL or active(settings) & {FIRST_UNSCORED, PADS}:
+    if options.objective != CAUSAL or check_active_quirks(settings) & {FIRST_UNSCORED, PADS}:
         raise UsageError(
             "lens 'surprisal': option before = both is for decoders that read as sonde does; "
             "give before = none to masked models and with quirks of what is read"
@@ -41,13 +41,15 @@ def behind_file(settings: LensSettings, options: SurprisalOptions) -> bool:
     return True
 
 
-def file_pass(prepared: Sequence[Prepared], scores: TokenScores, start: Start) -> tuple[Pass, ...]:
+def file_context_requests(
+    prepared: Sequence[Prepared], scores: TokenScores, start: Start
+) -> tuple[Pass, ...]:
     """Items that have something before them, read behind it."""
     before = {one.item.item_id: one.item.context for one in prepared if one.item.context}
     return (Pass(Plain(start=start, before=before), (scores,)),) if before else ()
 
 
-def with_file(rows: pl.DataFrame, observed: Sequence[Captured]) -> pl.DataFrame:
+def with_file_context(rows: pl.DataFrame, observed: Sequence[CapturedItem]) -> pl.DataFrame:
     """The rows with what each subword cost behind its file; an item with nothing before it has its own."""
     # The first subword, which may have a score only behind something, is compared where it has both.
     pairs = [(one.captures[0].scores, one.captures[-1].scores) for one in observed]
@@ -68,13 +70,15 @@ def with_file(rows: pl.DataFrame, observed: Sequence[Captured]) -> pl.DataFrame:
     )
 
 
-def behind(scores: Iterable[Score]) -> Iterator[Score]:
+def name_file_context_scores(scores: Iterable[Score]) -> Iterator[Score]:
     """Scores of subwords behind the text of their file, under names of their own."""
     for score in scores:
-        yield _inside(BEHIND, score)
+        yield _add_dimension(BEHIND, score)
 
 
-def changes(alone: Sums, after: Sums, template: Score, minimum: int, summary: Summary) -> Iterator[Score]:
+def score_changes(
+    alone: Sums, after: Sums, template: Score, minimum: int, summary: OriginSummary
+) -> Iterator[Score]:
     """By how much the text of the file changes what the model says of the same subwords.
 
     Args:
@@ -94,14 +98,14 @@ def changes(alone: Sums, after: Sums, template: Score, minimum: int, summary: Su
         vocabulary=after.vocabulary,
     )
     for score in (
-        *overall(changed, template, change=True),
-        *by_slice(changed, template, minimum, change=True),
-        *by_origin(changed.calls, template, summary, kind="real"),
+        *overall_scores(changed, template, change=True),
+        *slice_scores(changed, template, minimum, change=True),
+        *scores_by_origin(changed.calls, template, summary, kind="real"),
     ):
-        yield _inside(CHANGE, score)
+        yield _add_dimension(CHANGE, score)
 
 
-def _inside(outer: tuple[str, str], score: Score) -> Score:
+def _add_dimension(outer: tuple[str, str], score: Score) -> Score:
     return dataclasses.replace(score, dimensions=(outer, *score.dimensions))
 
 
@@ -113,9 +117,9 @@ def _change(alone: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
 _CHANGING = ("nats", "token_nats", "entropy", "reciprocal", "top1", "top5")
 
 
-def reading(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:
+def decoder_requests(scores: TokenScores, start: Start, settings: LensSettings) -> tuple[Pass, ...]:
     """The passes of a decoder that is given a start."""
-    quirks = active(settings)
+    quirks = check_active_quirks(settings)
     plain = Plain(start="tokenizer", cut=True) if FIRST_UNSCORED in quirks else Plain(start=start)
     passes = (Pass(plain, (scores,)),)
     return (*passes, Pass(dataclasses.replace(plain, padded=True), (scores,))) if PADS in quirks else passes

@@ -17,16 +17,16 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from sonde.base.errors import CaptureError, UsageError, not_finite
+from sonde.base.errors import CaptureError, UsageError, explain_nan
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import Captured, LensSettings, Scoring
-from sonde.lenses.engine.observations import word_by_word
-from sonde.lenses.surprisal.observe import Laid, Pieces, constructs, touched
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
+from sonde.lenses.engine.observations import word_masks
+from sonde.lenses.surprisal.observe import Layout, PieceSpans, constructs, overlaps_spans
 from sonde.lenses.surprisal.options import ALONE, CAUSAL, INFILL, PLL, SurprisalOptions
 from sonde.results import Mean, Score, means
-from sonde.results.schema import Columns, schema_of
-from sonde.tasks.engine.pairs import paired
+from sonde.results.schema import Columns, to_schema
+from sonde.tasks.engine.pairs import makes_pairs
 from sonde.tasks.engine.task import TASKS
 
 EVERY = "all"
@@ -62,13 +62,13 @@ SIDES_COLUMNS: Columns = {
 """Columns of the item table of minimal pairs, one row a text of a pair."""
 
 
-SIDES_SCHEMA = schema_of(SIDES_COLUMNS)
+SIDES_SCHEMA = to_schema(SIDES_COLUMNS)
 
 
 Labels = Mapping[str, pl.DataFrame]
 
 
-def tasks_of_pairs(options: SurprisalOptions) -> tuple[str, ...]:
+def get_paired_task_names(options: SurprisalOptions) -> tuple[str, ...]:
     """The tasks whose pairs are asked for; empty where none are.
 
     Raises:
@@ -78,10 +78,10 @@ def tasks_of_pairs(options: SurprisalOptions) -> tuple[str, ...]:
     if EVERY in options.pairs:
         every = {name: TASKS.load(name) for name in TASKS.names()}
         return tuple(
-            name for name, task in every.items() if paired(task) and not getattr(task, "repeats", "")
+            name for name, task in every.items() if makes_pairs(task) and not getattr(task, "repeats", "")
         )
     for name in options.pairs:
-        if not paired(TASKS.load(name)):
+        if not makes_pairs(TASKS.load(name)):
             raise UsageError(
                 f"lens 'surprisal': task {name!r} gives no original with a mutant; give pairs a task of "
                 f"faults or bugs, for example variable_misuse, or {EVERY}"
@@ -89,7 +89,7 @@ def tasks_of_pairs(options: SurprisalOptions) -> tuple[str, ...]:
     return options.pairs
 
 
-def refuse_beside_pairs(settings: LensSettings, options: SurprisalOptions) -> None:
+def check_pair_settings(settings: LensSettings, options: SurprisalOptions) -> None:
     """Refuse what has no meaning for pairs.
 
     Raises:
@@ -104,7 +104,7 @@ def refuse_beside_pairs(settings: LensSettings, options: SurprisalOptions) -> No
         )
 
 
-def pairs_read_by_masks(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
+def select_masked_pairs(items: Sequence[Item], labels: Labels, options: SurprisalOptions) -> Sequence[Item]:
     """The texts that a masked model reads: of each task the first pairs whose texts are short enough."""
     short = {item.item_id: len(item.text) <= options.masked_characters for item in items}
     order = {item.item_id: place for place, item in enumerate(items)}
@@ -119,7 +119,9 @@ def pairs_read_by_masks(items: Sequence[Item], labels: Labels, options: Surprisa
     return [item for item in items if item.item_id in kept]
 
 
-def pair_passes(prepared: Sequence[Prepared], labels: Labels, options: SurprisalOptions) -> tuple[Pass, ...]:
+def pair_requests(
+    prepared: Sequence[Prepared], labels: Labels, options: SurprisalOptions
+) -> tuple[Pass, ...]:
     """One plain pass, or a mask a subword around the places, or the places left out."""
     scores = TokenScores(top_k=1)
     if options.objective == CAUSAL:
@@ -129,13 +131,15 @@ def pair_passes(prepared: Sequence[Prepared], labels: Labels, options: Surprisal
         gaps = {one.item.item_id: _gaps(one, sides) for one in prepared}
         return (Pass(Masked(gaps), (scores,)),)
     variants = {
-        one.item.item_id: tuple(word_by_word(one.alignment)[at] for at in _asked(one, sides))
+        one.item.item_id: tuple(word_masks(one.alignment)[at] for at in _masked_positions(one, sides))
         for one in prepared
     }
     return (Pass(Masked(variants), (scores,)),)
 
 
-def observe_pairs(observed: Sequence[Captured], labels: Labels, options: SurprisalOptions) -> pl.DataFrame:
+def observe_pairs(
+    observed: Sequence[CapturedItem], labels: Labels, options: SurprisalOptions
+) -> pl.DataFrame:
     """One row a text and pair in `SIDES_SCHEMA`; a text whose place no subword touches has none.
 
     Raises:
@@ -143,7 +147,7 @@ def observe_pairs(observed: Sequence[Captured], labels: Labels, options: Surpris
     """
     sides = _sides(labels)
     rows: list[tuple[Any, ...]] = []
-    laid = Laid.of([one.prepared for one in observed]) if observed else None
+    laid = Layout.from_items([one.prepared for one in observed]) if observed else None
     kinds = constructs(laid).series("construct") if laid else pl.Series("construct", [], pl.String)
     for number, one in enumerate(observed):
         assert laid is not None
@@ -160,7 +164,7 @@ def observe_pairs(observed: Sequence[Captured], labels: Labels, options: Surpris
             wanted = place
             if options.objective != INFILL:
                 around = options.objective == PLL
-                wanted = _around(one.prepared, spots) if around else range(first, len(nats))
+                wanted = _position_window(one.prepared, spots) if around else range(first, len(nats))
             before = range(first) if options.objective == CAUSAL else range(0)
             rows.append(
                 (
@@ -171,9 +175,9 @@ def observe_pairs(observed: Sequence[Captured], labels: Labels, options: Surpris
                     item.language,
                     *side[3:],
                     kinds[int(laid.row[number]) + first],
-                    *_summed(nats, wanted, item),
-                    *_summed(nats, place, item),
-                    *_summed(nats, before, item),
+                    *_sum_scores(nats, wanted, item),
+                    *_sum_scores(nats, place, item),
+                    *_sum_scores(nats, before, item),
                 )
             )
     return pl.DataFrame(rows, schema=dict(SIDES_SCHEMA), orient="row")
@@ -197,22 +201,22 @@ def _spots(one: Prepared, side: _Side) -> Int[np.ndarray, " spot"]:
     """Positions of the subwords that share a character with the place, blanks at their ends left out."""
     pieces = one.alignment.subwords
     start, end = np.asarray(pieces.start), np.asarray(pieces.end)
-    return np.flatnonzero(touched(side[3], side[4], Pieces.of(one.item.text, start, end)))
+    return np.flatnonzero(overlaps_spans(side[3], side[4], PieceSpans.trim(one.item.text, start, end)))
 
 
-def _around(one: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
+def _position_window(one: Prepared, spots: Int[np.ndarray, " spot"]) -> range:
     """Positions of a place and of as many subwords on either side as count."""
     size = len(one.alignment.subwords)
     return range(max(0, int(spots[0]) - AROUND), min(size, int(spots[-1]) + 1 + AROUND))
 
 
-def _asked(one: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
+def _masked_positions(one: Prepared, sides: Mapping[str, list[_Side]]) -> list[int]:
     """Positions that a masked model is asked for, in text order."""
     found: set[int] = set()
     for side in sides.get(one.item.item_id, ()):
         spots = _spots(one, side)
         if len(spots):
-            found.update(_around(one, spots))
+            found.update(_position_window(one, spots))
     return sorted(found)
 
 
@@ -223,49 +227,51 @@ def _gaps(one: Prepared, sides: Mapping[str, list[_Side]]) -> tuple[tuple[int, .
     return tuple(dict.fromkeys(runs))
 
 
-def _nats(one: Captured, sides: Mapping[str, list[_Side]], options: SurprisalOptions) -> np.ndarray[Any, Any]:
+def _nats(
+    one: CapturedItem, sides: Mapping[str, list[_Side]], options: SurprisalOptions
+) -> np.ndarray[Any, Any]:
     """Surprisal of each subword of a text; NaN where it was not asked for."""
     found = np.full(len(one.prepared.alignment.subwords), np.nan)
     if options.objective == PLL:
-        asked = _asked(one.prepared, sides)
+        asked = _masked_positions(one.prepared, sides)
         held = [capture.scores for capture in one.captures]
         if len(held) != len(asked) or any(scores is None for scores in held):
-            raise _unscored(one.prepared.item)
+            raise _unscored_error(one.prepared.item)
         for at, scores in zip(asked, held, strict=True):
             assert scores is not None
             found[at] = scores.nats[at]
         return found
     scores = one.captures[0].scores if one.captures else None
     if scores is None or len(scores.nats) != len(found):
-        raise _unscored(one.prepared.item)
+        raise _unscored_error(one.prepared.item)
     found[scores.scored] = scores.nats[scores.scored]
     return found
 
 
-def _in_gaps(one: Captured, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
+def _in_gaps(one: CapturedItem, gaps: Sequence[tuple[int, ...]]) -> list[np.ndarray[Any, Any]]:
     """The same of each gap by itself: the places of several tasks may touch."""
     held = [capture.scores for capture in one.captures]
     if len(held) != len(gaps):
-        raise _unscored(one.prepared.item)
+        raise _unscored_error(one.prepared.item)
     found: list[np.ndarray[Any, Any]] = []
     for gap, scores in zip(gaps, held, strict=True):
         if scores is None or not scores.scored[list(gap)].all():
-            raise _unscored(one.prepared.item)
+            raise _unscored_error(one.prepared.item)
         found.append(scores.nats)
     return found
 
 
-def _summed(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Iterator[float | int]:
+def _sum_scores(nats: np.ndarray[Any, Any], positions: range, item: Item) -> Iterator[float | int]:
     """The sum over some positions and how many were scored; a first subword may have no score."""
     part = nats[positions.start : positions.stop].astype(np.float64)
     known = part[~np.isnan(part)]
     if not np.isfinite(known).all():
-        raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {not_finite()}")
+        raise CaptureError(f"item {item.path!r} {item.name!r}: a surprisal is not finite; {explain_nan()}")
     yield float(known.sum())
     yield len(known)
 
 
-def _unscored(item: Item) -> CaptureError:
+def _unscored_error(item: Item) -> CaptureError:
     return CaptureError(
         f"item {item.path!r} {item.name!r}: a text of a pair has no scores; capture and alignment have to "
         "use one tokenizer"
@@ -351,7 +357,7 @@ def _classes(distance: pl.Expr) -> pl.Expr:
     return found.otherwise(None)
 
 
-def score_pairs(scoring: Scoring) -> Iterator[Score]:
+def score_pairs(scoring: ScoringContext) -> Iterator[Score]:
     """The share of the pairs whose original is likelier, and by how many nats, task by task.
 
     Over the text from the place on (no dimension) and at the place alone (``at=place``); by operator,
@@ -369,7 +375,7 @@ def score_pairs(scoring: Scoring) -> Iterator[Score]:
         for name in ("operator", "distance", "construct"):
             held = pairs.filter(pl.col(name) != "")
             yield from means(held, _of_model("margin"), template, by=name, minimum=minimum)
-        yield from _beside(pairs, template)
+        yield from _score_controls(pairs, template)
 
 
 def _of_model(margin: str) -> list[Mean]:
@@ -377,7 +383,7 @@ def _of_model(margin: str) -> list[Mean]:
     return [Mean("preferred", preferred), Mean("margin", pl.col(margin), "real")]
 
 
-def _beside(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
+def _score_controls(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Each control that can say something of some pair, and what the model is right on beyond it."""
     (preferred, _) = _of_model("margin")
     for control, found in CONTROLS.items():
@@ -393,6 +399,6 @@ def _beside(pairs: pl.DataFrame, template: Score) -> Iterator[Score]:
                 else score
             )
         gain = dataclasses.replace(
-            preferred, metric="gain", less=told, fields={"of_metric": PREFERRED, "compared_to": control}
+            preferred, metric="gain", baseline=told, fields={"of_metric": PREFERRED, "compared_to": control}
         )
         yield from means(pairs, [gain], template)

@@ -14,17 +14,17 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int
 
-from sonde.alignment import Alignment, stretches
+from sonde.alignment import Alignment, split_segments
 from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared, ScoredSubwords
 from sonde.languages import LANGUAGES, Tree
-from sonde.languages.engine.text import blank
-from sonde.lenses.engine.lens import LensSettings, Seam, quirk_lines_of, quirks_on
+from sonde.languages.engine.text import whitespace_mask
+from sonde.lenses.engine.lens import LensSettings, QuirkHook, get_active_quirks, get_quirk_lines
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pooled:
+class InternedStrings:
     """A column of strings.
 
     Attributes:
@@ -36,7 +36,7 @@ class Pooled:
     codes: Int[np.ndarray, " row"]
 
     @classmethod
-    def of(cls, values: Sequence[str]) -> Pooled:
+    def from_strings(cls, values: Sequence[str]) -> InternedStrings:
         """Number the strings of a column."""
         numbers = {"": 0}
         codes = np.fromiter(
@@ -44,13 +44,13 @@ class Pooled:
         )
         return cls(tuple(numbers), codes)
 
-    def at(self, rows: Int[np.ndarray, " taken"]) -> Pooled:
+    def take(self, rows: Int[np.ndarray, " taken"]) -> InternedStrings:
         """The column of some rows."""
-        return Pooled(self.pool, self.codes[rows])
+        return InternedStrings(self.pool, self.codes[rows])
 
-    def where(self, kept: Bool[np.ndarray, " row"]) -> Pooled:
+    def mask(self, kept: Bool[np.ndarray, " row"]) -> InternedStrings:
         """The column with empty strings where a row is not kept."""
-        return Pooled(self.pool, np.where(kept, self.codes, self.pool.index("")))
+        return InternedStrings(self.pool, np.where(kept, self.codes, self.pool.index("")))
 
     def series(self, name: str) -> pl.Series:
         """The strings as a column of a table."""
@@ -67,7 +67,7 @@ def alternatives(
     used = np.zeros(len(surfaces), np.bool_)
     used[ids] = True
     pool = tuple(surfaces[number] for number in np.flatnonzero(used).tolist())
-    names = Pooled(pool, (np.cumsum(used) - 1)[ids.ravel()]).series("top")
+    names = InternedStrings(pool, (np.cumsum(used) - 1)[ids.ravel()]).series("top")
     values = pl.Series("top_nats", nats.astype(np.float32).ravel(), pl.Float32)
     columns = [column.reshape(ids.shape).arr.to_list() for column in (names, values)]
     there = np.isfinite(nats).sum(axis=1)
@@ -81,13 +81,13 @@ def alternatives(
 
 
 @dataclass(slots=True)
-class _Paths:
+class _KindPaths:
     """Paths of distinct kinds, outermost first, each once; the empty one is number 0."""
 
     known: list[tuple[str, ...]] = field(default_factory=lambda: [()])
     _longer: dict[tuple[int, str], int] = field(default_factory=dict)
 
-    def longer(self, path: int, kind: str) -> int:
+    def append_kind(self, path: int, kind: str) -> int:
         """The number of a path with one more kind at its end, unless it holds that kind already."""
         found = self._longer.get((path, kind))
         if found is None:
@@ -103,7 +103,7 @@ def ancestors(
     trees: Sequence[Tree],
     nodes: Sequence[Int[np.ndarray, " subword"]],
     holds_several: Bool[np.ndarray, " piece"],
-) -> Pooled:
+) -> InternedStrings:
     """Distinct kinds above each piece, outermost first, joined by slashes.
 
     Args:
@@ -112,7 +112,7 @@ def ancestors(
         holds_several: Whether a piece lies in several code tokens; its node is above it already. The pieces
             of one tree stand behind those of the other.
     """
-    paths = _Paths()
+    paths = _KindPaths()
     found: list[Int[np.ndarray, " subword"]] = []
     row = 0
     for tree, held in zip(trees, nodes, strict=True):
@@ -120,11 +120,11 @@ def ancestors(
         above = np.where(several, held, np.append(tree.parent, -1)[held])
         found.append(_numbers(tree, above, paths)[above])
         row += len(held)
-    return Pooled(tuple("/".join(kinds) for kinds in paths.known), np.concatenate(found))
+    return InternedStrings(tuple("/".join(kinds) for kinds in paths.known), np.concatenate(found))
 
 
 def _numbers(
-    tree: Tree, above: Int[np.ndarray, " piece"], paths: _Paths
+    tree: Tree, above: Int[np.ndarray, " piece"], paths: _KindPaths
 ) -> Int[np.ndarray, " node_and_none"]:
     """The numbers of the paths to the nodes that are asked for; 0 for none, which is the last entry."""
     numbers = [0] * (len(tree) + 1)
@@ -134,7 +134,7 @@ def _numbers(
     rows = np.flatnonzero(wanted)
     parents, kinds = tree.parent[rows].tolist(), tree.kind[rows].tolist()
     for row, parent, kind in zip(rows.tolist(), parents, kinds, strict=True):
-        numbers[row] = paths.longer(numbers[parent], tree.kinds[kind])
+        numbers[row] = paths.append_kind(numbers[parent], tree.kinds[kind])
     return np.array(numbers)
 
 
@@ -142,7 +142,7 @@ _TOGETHER = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
+class PieceSpans:
     """The characters that count of each piece: blanks at its ends are left out, unless it has no others.
 
     Attributes:
@@ -156,10 +156,10 @@ class Pieces:
     length: int
 
     @classmethod
-    def of(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> Pieces:
+    def trim(cls, text: str, start: Int[np.ndarray, " piece"], end: Int[np.ndarray, " piece"]) -> PieceSpans:
         """Trim the blanks of a tokenizer's spans."""
         places = np.arange(len(text) + 1)
-        inked = np.append(~blank(text), True)
+        inked = np.append(~whitespace_mask(text), True)
         following = np.minimum.accumulate(np.where(inked, places, len(text))[::-1])[::-1]
         preceding = np.maximum.accumulate(np.where(inked, places, -1))
         first = following[start]
@@ -168,7 +168,7 @@ class Pieces:
         return cls(np.where(holds_ink, first, start), np.where(holds_ink, last + 1, end), len(text))
 
 
-def owners(
+def shortest_spans(
     start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], length: int
 ) -> Int[np.ndarray, " character"]:
     """The shortest span over each character, -1 where there is none; of equally long ones the later.
@@ -183,7 +183,7 @@ def owners(
 
 
 def at_ends(
-    painted: Int[np.ndarray, " character"], pieces: Pieces
+    painted: Int[np.ndarray, " character"], pieces: PieceSpans
 ) -> tuple[Int[np.ndarray, " piece"], Int[np.ndarray, " piece"]]:
     """What is painted on the first and on the last character of each piece; -1 for an empty piece."""
     padded = np.append(painted, np.int32(-1))
@@ -193,11 +193,11 @@ def at_ends(
     return first, last
 
 
-def innermost(
-    start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], pieces: Pieces
+def innermost_spans(
+    start: Int[np.ndarray, " span"], end: Int[np.ndarray, " span"], pieces: PieceSpans
 ) -> Int[np.ndarray, " piece"]:
     """The shortest span that holds all of a piece, -1 where none does; of equally long ones the later."""
-    first, last = at_ends(owners(start, end, pieces.length), pieces)
+    first, last = at_ends(shortest_spans(start, end, pieces.length), pieces)
     found = np.where(first == last, first, -1)
     # A piece over two constructs is held by an outer one, if any. Neighbours have few spans in common.
     apart = np.flatnonzero((first != last) & (first >= 0) & (last >= 0))
@@ -211,7 +211,7 @@ def innermost(
     return found
 
 
-def touched(start: int, end: int, pieces: Pieces) -> Bool[np.ndarray, " piece"]:
+def overlaps_spans(start: int, end: int, pieces: PieceSpans) -> Bool[np.ndarray, " piece"]:
     """Which pieces share a character with a span."""
     return (pieces.start < end) & (pieces.end > start) & (pieces.start < pieces.end)
 
@@ -220,17 +220,17 @@ def touched(start: int, end: int, pieces: Pieces) -> Bool[np.ndarray, " piece"]:
 class CallColumns:
     """One entry a piece; empty where it belongs to no call, or its ends do not agree."""
 
-    origin: Pooled
-    part: Pooled
-    form: Pooled
+    origin: InternedStrings
+    part: InternedStrings
+    form: InternedStrings
 
-    def each(self, rule: Callable[[Pooled], Pooled]) -> CallColumns:
+    def map(self, rule: Callable[[InternedStrings], InternedStrings]) -> CallColumns:
         """The same rule over every column."""
         return CallColumns(*map(rule, (self.origin, self.part, self.form)))
 
 
 def call_columns(
-    labels: pl.DataFrame, laid: Callable[[pl.DataFrame], pl.DataFrame], pieces: Pieces
+    labels: pl.DataFrame, laid: Callable[[pl.DataFrame], pl.DataFrame], pieces: PieceSpans
 ) -> CallColumns:
     """Join call labels with pieces by their characters.
 
@@ -244,16 +244,16 @@ def call_columns(
     """
     # Null labels, calls inside ERROR nodes, belong to nothing; an outer call may still hold their pieces.
     calls = laid(labels.drop_nulls("label"))
-    ends = at_ends(owners(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
-    columns = (_agreed(calls[name].to_list(), *ends) for name in ("label", "part", "call_form"))
+    ends = at_ends(shortest_spans(calls["start"].to_numpy(), calls["end"].to_numpy(), pieces.length), pieces)
+    columns = (_mask_disagreement(calls[name].to_list(), *ends) for name in ("label", "part", "call_form"))
     return CallColumns(*columns)
 
 
-def _agreed(
+def _mask_disagreement(
     values: Sequence[str], first: Int[np.ndarray, " piece"], last: Int[np.ndarray, " piece"]
-) -> Pooled:
-    at_first, at_last = (Pooled.of([*values, ""]).at(ends) for ends in (first, last))
-    return at_first.where(at_first.codes == at_last.codes)
+) -> InternedStrings:
+    at_first, at_last = (InternedStrings.from_strings([*values, ""]).take(ends) for ends in (first, last))
+    return at_first.mask(at_first.codes == at_last.codes)
 
 
 LENS = "surprisal"
@@ -263,27 +263,27 @@ TagRule = Callable[[Prepared], Sequence[str]]
 """Gives the tag of each subword of an item."""
 
 
-TAGS: Seam[TagRule, []] = Seam(LENS)
+TAGS: QuirkHook[TagRule, []] = QuirkHook(LENS)
 """How subwords are tagged."""
 
 
-CALLS: Seam[pl.DataFrame, []] = Seam(LENS)
+CALLS: QuirkHook[pl.DataFrame, []] = QuirkHook(LENS)
 """Labels of calls, before subwords are joined with them."""
 
 
-ORIGINS: Seam[Pooled, [Mapping[str, pl.DataFrame], Laid]] = Seam(LENS)
+ORIGINS: QuirkHook[InternedStrings, [Mapping[str, pl.DataFrame], Layout]] = QuirkHook(LENS)
 """Where the call of each subword goes; told the labels of all tasks, and the items."""
 
 
-FILED: Seam[Filed, [Laid]] = Seam(LENS)
+FILED: QuirkHook[SubwordLabels, [Layout]] = QuirkHook(LENS)
 """Under which tag and call each score is filed; of scores from left to right only."""
 
 
-SUBWORD: Seam[pl.Expr, []] = Seam(LENS)
+SUBWORD: QuirkHook[pl.Expr, []] = QuirkHook(LENS)
 """What a slice of the dimension ``subword`` is called."""
 
 
-FIRST_APART: Seam[pl.Expr, []] = Seam(LENS)
+FIRST_APART: QuirkHook[pl.Expr, []] = QuirkHook(LENS)
 """Which subwords are in no slice, since nothing of their text stands before them."""
 
 
@@ -291,16 +291,16 @@ FIRST_UNSCORED, PADS = "perplexed.first_unscored", "perplexed.pads"
 """Switches: nothing is put before a text but what the tokenizer puts there, and pads are scored."""
 
 
-def active(settings: LensSettings) -> frozenset[str]:
+def check_active_quirks(settings: LensSettings) -> frozenset[str]:
     """The quirks of the lens that are on.
 
     Raises:
         UnknownNameError: A quirk of these papers that does not exist.
         InputError: Quirks are on, and what papers published is not registered.
     """
-    on = frozenset(quirk.name for quirk in quirks_on(LENS, settings))
+    on = frozenset(quirk.name for quirk in get_active_quirks(LENS, settings))
     if other := sorted(settings.quirks - on):
-        known = quirk_lines_of(LENS)
+        known = get_quirk_lines(LENS)
         papers = {name.partition(".")[0] for name in known}
         for quirk in other:
             if quirk.partition(".")[0] in papers:
@@ -313,7 +313,7 @@ _APART = "\0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Laid:
+class Layout:
     """Items laid end to end.
 
     Attributes:
@@ -330,12 +330,12 @@ class Laid:
     base: Int[np.ndarray, " item"]
     row: Int[np.ndarray, " item_and_end"]
     item: Int[np.ndarray, " subword"]
-    pieces: Pieces
+    pieces: PieceSpans
     layout: Bool[np.ndarray, " subword"]
     merged: Int[np.ndarray, " subword"]
 
     @classmethod
-    def of(cls, prepared: Sequence[Prepared]) -> Laid:
+    def from_items(cls, prepared: Sequence[Prepared]) -> Layout:
         """Lay items end to end."""
         texts = [one.item.text for one in prepared]
         base = np.cumsum([0, *(len(text) + len(_APART) for text in texts)])[:-1]
@@ -346,7 +346,7 @@ class Laid:
             for side in ("start", "end")
         )
         merged = np.concatenate([one.alignment.last - one.alignment.first for one in prepared])
-        pieces = Pieces.of(_APART.join(texts), start, end)
+        pieces = PieceSpans.trim(_APART.join(texts), start, end)
         return cls(prepared, base, np.cumsum([0, *sizes]), item, pieces, merged == 0, merged)
 
     def column(self, values: Callable[[Alignment], np.ndarray]) -> np.ndarray:
@@ -357,9 +357,9 @@ class Laid:
         """The columns of all items as one."""
         return list(chain.from_iterable(values(one.alignment) for one in self.prepared))
 
-    def of_items(self, value: Callable[[Prepared], str]) -> Pooled:
+    def of_items(self, value: Callable[[Prepared], str]) -> InternedStrings:
         """What is the same for all subwords of an item."""
-        return Pooled.of([value(one) for one in self.prepared]).at(self.item)
+        return InternedStrings.from_strings([value(one) for one in self.prepared]).take(self.item)
 
     def labels(self, table: pl.DataFrame) -> pl.DataFrame:
         """The label rows of these items, their spans moved to where the items lie."""
@@ -372,10 +372,10 @@ class Laid:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filed:
+class SubwordLabels:
     """Under what the score of each subword is filed."""
 
-    tags: Pooled | Sequence[str]
+    tags: InternedStrings | Sequence[str]
     calls: CallColumns
 
 
@@ -395,16 +395,16 @@ def observe_items(
         settings: What the user chose.
         surfaces: Readable surface of each vocabulary id.
     """
-    laid, scores = Laid.of(prepared), _together(scored)
-    calls = call_columns(CALLS.as_asked(settings, labels["call_origin"]), laid.labels, laid.pieces)
-    calls = dataclasses.replace(calls, origin=ORIGINS.as_asked(settings, calls.origin, labels, laid))
-    calls = calls.each(lambda column: column.where(~laid.layout))
-    tagged = TAGS.as_asked(settings, _tags)
+    laid, scores = Layout.from_items(prepared), _concatenate_scores(scored)
+    calls = call_columns(CALLS.resolve(settings, labels["call_origin"]), laid.labels, laid.pieces)
+    calls = dataclasses.replace(calls, origin=ORIGINS.resolve(settings, calls.origin, labels, laid))
+    calls = calls.map(lambda column: column.mask(~laid.layout))
+    tagged = TAGS.resolve(settings, _tags)
     tags = list(chain.from_iterable(map(tagged, prepared)))
-    filed = FILED.as_asked(settings, Filed(tags, calls), laid)
-    cut = [stretches(one.alignment.subwords) for one in prepared]
+    filed = FILED.resolve(settings, SubwordLabels(tags, calls), laid)
+    cut = [split_segments(one.alignment.subwords) for one in prepared]
     position = np.arange(len(laid.item)) - laid.row[laid.item]
-    columns: dict[str, Pooled | Sequence[str] | Sequence[None] | np.ndarray] = {
+    columns: dict[str, InternedStrings | Sequence[str] | Sequence[None] | np.ndarray] = {
         "item_id": laid.of_items(lambda one: one.item.item_id),
         "file": laid.of_items(lambda one: one.item.path),
         "cluster": laid.of_items(lambda one: one.item.cluster),
@@ -447,15 +447,15 @@ def observe_items(
     return rows.with_columns(unknown, pl.col("entropy").fill_nan(None))
 
 
-def _together(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:
+def _concatenate_scores(scored: Sequence[ScoredSubwords]) -> ScoredSubwords:
     names = [field.name for field in dataclasses.fields(ScoredSubwords)]
     return ScoredSubwords(
         **{name: np.concatenate([getattr(scores, name) for scores in scored]) for name in names}
     )
 
 
-def _series(name: str, values: Pooled | Sequence[str] | Sequence[None] | np.ndarray) -> pl.Series:
-    if isinstance(values, Pooled):
+def _series(name: str, values: InternedStrings | Sequence[str] | Sequence[None] | np.ndarray) -> pl.Series:
+    if isinstance(values, InternedStrings):
         return values.series(name)
     return pl.Series(name, values, dtype=OBSERVATIONS_SCHEMA[name])
 
@@ -464,7 +464,7 @@ def _tags(one: Prepared) -> Sequence[str]:
     return one.alignment.tag
 
 
-def _words(laid: Laid) -> Pooled:
+def _words(laid: Layout) -> InternedStrings:
     """The code token of each subword that lies in a single one."""
     words: list[str] = []
     before: list[int] = []
@@ -473,10 +473,10 @@ def _words(laid: Laid) -> Pooled:
         before.append(len(words))
         words += [text[a:b] for a, b in zip(tokens.start.tolist(), tokens.end.tolist(), strict=True)]
     first = np.array(before)[laid.item] + laid.column(lambda alignment: alignment.first)
-    return Pooled((*words, ""), np.where(laid.merged == 1, first, len(words)))
+    return InternedStrings((*words, ""), np.where(laid.merged == 1, first, len(words)))
 
 
-def constructs(laid: Laid) -> Pooled:
+def constructs(laid: Layout) -> InternedStrings:
     """The innermost construct around each subword; empty for blanks and where there is none."""
     labels: list[str] = []
     start: list[int] = []
@@ -487,21 +487,21 @@ def constructs(laid: Laid) -> Pooled:
             labels.append(construct.label)
             start.append(base + construct.start)
             end.append(base + construct.end)
-    spans = innermost(np.array(start, np.int64), np.array(end, np.int64), laid.pieces)
-    return Pooled.of([*labels, ""]).at(spans).where(~laid.layout)
+    spans = innermost_spans(np.array(start, np.int64), np.array(end, np.int64), laid.pieces)
+    return InternedStrings.from_strings([*labels, ""]).take(spans).mask(~laid.layout)
 
 
-def _user_tags(laid: Laid) -> Pooled:
+def _user_tags(laid: Layout) -> InternedStrings:
     found: dict[int, list[str]] = {}
     for one, base in zip(laid.prepared, laid.base.tolist(), strict=True):
         for tag in sorted(one.item.tags, key=lambda tag: (tag.start, tag.end, tag.label)):
-            for row in np.flatnonzero(touched(base + tag.start, base + tag.end, laid.pieces)).tolist():
+            for row in np.flatnonzero(overlaps_spans(base + tag.start, base + tag.end, laid.pieces)).tolist():
                 labels = found.setdefault(row, [])
                 if tag.label not in labels:
                     labels.append(tag.label)
     numbers = np.zeros(len(laid.item), np.int32)
     numbers[list(found)] = np.arange(1, len(found) + 1)
-    return Pooled(("", *("|".join(labels) for labels in found.values())), numbers).where(~laid.layout)
+    return InternedStrings(("", *("|".join(labels) for labels in found.values())), numbers).mask(~laid.layout)
 
 
 _BY_ENTROPY = ("entropy",)

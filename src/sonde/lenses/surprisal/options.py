@@ -11,7 +11,7 @@ from sonde.base.option_types import Count, OneOf
 from sonde.base.options import Option, option
 from sonde.capture.requests import Start
 from sonde.corpora import Item
-from sonde.lenses.engine.lens import LensSettings, ServerOptions, quirks_on
+from sonde.lenses.engine.lens import LensSettings, ServerOptions, get_active_quirks
 from sonde.lenses.surprisal.observe import FILED, FIRST_UNSCORED, LENS, PADS
 from sonde.models import Capabilities
 from sonde.models.engine.files import SERVED
@@ -66,17 +66,17 @@ class SurprisalOptions(ServerOptions):
     )
 
 
-def objective_for(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> str:
+def select_objective(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> str:
     """The objective that a user names, else that of the decoders of a run, else of its first model."""
     if "objective" in options:
         return SurprisalOptions.read(options).objective
-    first = [_fitting(model)[0] for model in models.values()]
+    first = [_supported_objectives(model)[0] for model in models.values()]
     return CAUSAL if CAUSAL in first or not first else first[0]
 
 
-def unfit(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
+def find_unfit_models(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, str]:
     """The models that the objective of a run does not fit, each with the reason."""
-    objective = objective_for(models, options)
+    objective = select_objective(models, options)
     if SurprisalOptions.read(options).before != ALONE:
         served = [name for name, model in models.items() if model.kind == SERVED.kind]
         reason = "lens 'surprisal' has a server score each text alone; leave out option before"
@@ -84,12 +84,12 @@ def unfit(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> 
     return {
         name: _why_unfit(name, model, objective)
         for name, model in models.items()
-        if objective not in _fitting(model)
+        if objective not in _supported_objectives(model)
     }
 
 
 def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
-    own = _fitting(model)[0]
+    own = _supported_objectives(model)[0]
     if objective == INFILL and model.kind == "decoder":
         return (
             "lens 'surprisal' has decoders fill in by tokens for it, and this one's tokenizer has none that "
@@ -101,13 +101,15 @@ def _why_unfit(name: str, model: Capabilities, objective: str) -> str:
     )
 
 
-def settled(models: Mapping[str, Capabilities], options: Mapping[str, Option]) -> Mapping[str, Option]:
+def resolve_objective(
+    models: Mapping[str, Capabilities], options: Mapping[str, Option]
+) -> Mapping[str, Option]:
     """The options with the objective that fits the models of a run."""
-    objective = objective_for(models, options)
+    objective = select_objective(models, options)
     return options if objective == CAUSAL else {**options, "objective": objective}
 
 
-def _fitting(model: Capabilities) -> tuple[str, ...]:
+def _supported_objectives(model: Capabilities) -> tuple[str, ...]:
     """What a model can be asked by, what it is asked by where nothing is said first."""
     if model.kind == SERVED.kind:
         # What a server scores from left to right is a decoder.
@@ -117,24 +119,26 @@ def _fitting(model: Capabilities) -> tuple[str, ...]:
     return (PLL,) if model.kind == "encoder" else (INFILL,)
 
 
-def read_by_masks(items: Sequence[Item], settings: LensSettings, options: SurprisalOptions) -> Sequence[Item]:
+def select_masked_items(
+    items: Sequence[Item], settings: LensSettings, options: SurprisalOptions
+) -> Sequence[Item]:
     """The items that are read with a part hidden: the first that are short enough, in the order given.
 
     Raises:
         UsageError: A quirk of decoders is on.
     """
-    refuse_quirks(settings)
+    check_no_quirks(settings)
     longest = options.masked_characters
     return [item for item in items if item.text.strip() and len(item.text) <= longest][: options.masked_items]
 
 
-def refuse_quirks(settings: LensSettings) -> None:
+def check_no_quirks(settings: LensSettings) -> None:
     """Quirks of scoring from left to right have no meaning for masked models.
 
     Raises:
         UsageError: One of them is on.
     """
-    for quirk in quirks_on(LENS, settings):
+    for quirk in get_active_quirks(LENS, settings):
         filed = quirk.published is not None and quirk.published.seam is FILED
         if filed or quirk.name in (FIRST_UNSCORED, PADS):
             raise UsageError(
@@ -143,7 +147,7 @@ def refuse_quirks(settings: LensSettings) -> None:
             )
 
 
-def named(scores: Iterable[Score], objective: str) -> Iterator[Score]:
+def with_objective(scores: Iterable[Score], objective: str) -> Iterator[Score]:
     """Scores that say their objective."""
     for score in scores:
         yield dataclasses.replace(score, objective=objective)

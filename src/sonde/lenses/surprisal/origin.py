@@ -17,7 +17,7 @@ import polars as pl
 from jaxtyping import Float
 
 from sonde.capture.requests import ItemCapture, Prepared
-from sonde.lenses.engine.lens import Seam
+from sonde.lenses.engine.lens import QuirkHook
 from sonde.lenses.surprisal.observe import LENS, alternatives
 from sonde.results import Mean, Score, cells, mean_differences, means, statistic_rows
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA, Dimensions
@@ -43,7 +43,7 @@ _ORIGINS = ("internal", "external", "local", "builtin")
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class OriginSummary:
     """How both sides are summed up.
 
     Attributes:
@@ -55,10 +55,10 @@ class Summary:
     weightings: tuple[str, ...] = WEIGHTINGS
 
 
-def by_origin(
+def scores_by_origin(
     calls: pl.DataFrame,
     template: Score,
-    summary: Summary,
+    summary: OriginSummary,
     kind: Kind = "nonnegative",
     metric: str = "nats",
 ) -> Iterator[Score]:
@@ -82,7 +82,7 @@ def by_origin(
             yield from means(held, [nats], named, by=_ORIGIN | chosen)
             if COUNT in summary.weightings:
                 yield from _sides(held, nats, dataclasses.replace(named, weighting=COUNT), chosen)
-            tagged = _tagged(held, summary.minimum)
+            tagged = _select_common_tags(held, summary.minimum)
             if tagged.is_empty():
                 continue
             yield from _summaries(tagged, named, part, of_tags, kind)
@@ -106,7 +106,7 @@ def _sides(calls: pl.DataFrame, nats: Mean, template: Score, groups: dict[str, p
     yield from mean_differences(both, [nats], template, ("origin", *_SIDES), by=groups)
 
 
-def _tagged(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
+def _select_common_tags(calls: pl.DataFrame, minimum: int) -> pl.DataFrame:
     """The calls of both sides, of the tags that both hold often enough."""
     sides = calls.filter(pl.col("origin").is_in(_SIDES) & (pl.col("tag") != ""))
     counts = sides.group_by("tag", "origin").agg(pl.col("n").sum()).filter(pl.col("n") >= minimum)
@@ -128,10 +128,10 @@ def _summaries(
             of_side = "real" if side is None else kind
             named = dataclasses.replace(template.within(("origin", name), *part), weighting=weighting)
             n = totals.sum() if side is None else totals[side]
-            yield from statistic_rows(named, weighted(weighting, side), table, weight, of_side, n=n)
+            yield from statistic_rows(named, weighted_mean(weighting, side), table, weight, of_side, n=n)
 
 
-def weighted(weighting: str, side: int | None) -> Statistic:
+def weighted_mean(weighting: str, side: int | None) -> Statistic:
     """The mean of tag means of one side (0 internal, 1 external), or with None the difference of the two.
 
     A tag that a row of totals lacks on either side takes no part in it.
@@ -197,5 +197,5 @@ def pad_rows(prepared: Prepared, capture: ItemCapture, surfaces: Sequence[str]) 
     return pl.DataFrame([*series, *alternatives(scores.top_ids, scores.top_nats, surfaces)])
 
 
-SUMMARY: Seam[Summary, []] = Seam(LENS)
+SUMMARY: QuirkHook[OriginSummary, []] = QuirkHook(LENS)
 """How calls into the repository and out of it are summed up."""

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sonde.lenses.engine.lens import Seam
-from sonde.lenses.engine.observations import Batches, SumsJob
+from sonde.lenses.engine.lens import QuirkHook
+from sonde.lenses.engine.observations import AccumulationJob, BatchSums
 from sonde.lenses.surprisal.observe import LENS
 from sonde.results import Mean, Score, means
-from sonde.results.group_means import Accumulator, whole, whole_items
-from sonde.results.schema import FIRST
+from sonde.results.group_means import Accumulator, iterate_item_batches, to_fixed_point
+from sonde.results.schema import IS_FIRST
 from sonde.stats.intervals import DIFFERENCE_OF, Kind
 
 LOGIT_STEPS = 20
@@ -119,7 +119,7 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SumsRequest:
     """How observations are added up; see `collect_sums`."""
 
     subword: pl.Expr
@@ -129,11 +129,11 @@ class _Asked:
 
 
 def collect_sums(
-    observations: Batches,
+    observations: BatchSums,
     *,
     bins: int,
     subword: pl.Expr = BY_ID,
-    first: pl.Expr = FIRST,
+    first: pl.Expr = IS_FIRST,
     behind: bool = False,
 ) -> Sums:
     """Pass once over the observations.
@@ -145,8 +145,8 @@ def collect_sums(
         first: Which subwords are in no slice.
         behind: What the subwords cost behind the text of their file, instead of alone.
     """
-    asked = _Asked(subword, first, bins, behind)
-    sums = observations.added_up(_sums_of, asked, _accumulators())
+    asked = _SumsRequest(subword, first, bins, behind)
+    sums = observations.accumulate(_sum_batch, asked, _accumulators())
     slices = {name: sums.pop(name) for name in _SLICES}
     return Sums(slices, **sums)
 
@@ -163,13 +163,15 @@ def _accumulators() -> dict[str, Accumulator]:
     }
 
 
-def _sums_of(job: SumsJob[_Asked]) -> dict[str, pl.DataFrame]:
+def _sum_batch(job: AccumulationJob[_SumsRequest]) -> dict[str, pl.DataFrame]:
     """The sums of one batch of observations; runs in any process."""
     observations, asked, found = job.observations, job.asked, _accumulators()
-    observations = _behind(observations) if asked.behind else observations.with_columns(best_nats=_BEST)
-    for batch in whole_items(observations.select(*_COLUMNS, pl.col("^.*_apart$"))):
-        rows = _derived(batch, asked.first)
-        later = rows.filter(~pl.col("first")).with_columns(_tokens_begun_later())
+    observations = (
+        _with_file_changes(observations) if asked.behind else observations.with_columns(best_nats=_BEST)
+    )
+    for batch in iterate_item_batches(observations.select(*_COLUMNS, pl.col("^.*_apart$"))):
+        rows = _derive_columns(batch, asked.first)
+        later = rows.filter(~pl.col("first")).with_columns(_later_token_sums())
         for name, part in _overall(rows):
             found["all"].add(part.with_columns(slice=pl.lit(name)).select(*KEYS, pl.exclude(KEYS)))
         for name in _PLAIN:
@@ -177,17 +179,17 @@ def _sums_of(job: SumsJob[_Asked]) -> dict[str, pl.DataFrame]:
             held = later.with_columns(slice=key).filter(pl.col("slice") != "")
             # There are many subwords, and little is asked of each.
             found[name].add(held.group_by(KEYS).agg(*(_BRIEF if name == "subword" else _SUMS)))
-        found["ancestor"].add(_several(later, "ancestors", "/"))
-        found["user_tag"].add(_several(later, "user_tag", "|"))
+        found["ancestor"].add(_sum_slices(later, "ancestors", "/"))
+        found["user_tag"].add(_sum_slices(later, "user_tag", "|"))
         found["names"].add(_names(rows))
         found["characters"].add(_characters(rows))
         found["calls"].add(_calls(later))
         found["calibration"].add(_calibration(rows, asked.bins))
         found["vocabulary"].add(rows.select(asked.subword.alias("slice"), "subword_id").unique())
-    return {name: one.added() for name, one in found.items()}
+    return {name: one.merge_parts() for name, one in found.items()}
 
 
-def _behind(observations: pl.LazyFrame) -> pl.LazyFrame:
+def _with_file_changes(observations: pl.LazyFrame) -> pl.LazyFrame:
     """The rows with their numbers behind the file, and how far these are from those of the text alone."""
     alone, behind = pl.col("rank"), pl.col("file_rank")
     return observations.with_columns(
@@ -197,11 +199,11 @@ def _behind(observations: pl.LazyFrame) -> pl.LazyFrame:
         best_nats="file_top_nats",
         top1_apart=((alone == 1) != (behind == 1)).cast(pl.Int64),
         top5_apart=((alone <= 5) != (behind <= 5)).cast(pl.Int64),
-        reciprocal_apart=whole((1.0 / behind - 1.0 / alone) ** 2),
+        reciprocal_apart=to_fixed_point((1.0 / behind - 1.0 / alone) ** 2),
     )
 
 
-def _derived(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
+def _derive_columns(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
     """Columns that sums are made of."""
     item = pl.col("item_id").rle_id().cast(pl.Int64)
     reach = pl.when(_CODE).then(item * _FAR + pl.col("token") + pl.col("merged"))
@@ -209,12 +211,12 @@ def _derived(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
     reached = reach.cum_max().forward_fill().shift(1).fill_null(-1) - item * _FAR
     tokens = pl.col("token") + pl.col("merged") - pl.max_horizontal(reached, pl.col("token").cast(pl.Int64))
     derived = batch.with_columns(
-        whole(pl.col("nats")),
-        whole(pl.col("entropy")),
+        to_fixed_point(pl.col("nats")),
+        to_fixed_point(pl.col("entropy")),
         pl.col("text_characters", "text_bytes", "covered").cast(pl.Int64),
         item=item,
         first=first,
-        reciprocal=whole(1.0 / pl.col("rank")),
+        reciprocal=to_fixed_point(1.0 / pl.col("rank")),
         # A rank that a server does not tell is beyond the alternatives that it lists, if it lists any.
         told=(pl.col("rank").is_not_null() | pl.col("best_nats").is_not_null()).cast(pl.Int64),
         top1=(pl.col("rank") == 1).fill_null(value=False).cast(pl.Int64),
@@ -226,7 +228,7 @@ def _derived(batch: pl.DataFrame, first: pl.Expr) -> pl.DataFrame:
     return derived.with_columns(begun_first=begun, token_nats="nats")
 
 
-def _tokens_begun_later() -> list[pl.Expr]:
+def _later_token_sums() -> list[pl.Expr]:
     """What tokens cost, and how many there are, without those that the first subword of a text begins."""
     return [pl.when("begun_first").then(0).otherwise(name).alias(name) for name in ("tokens", "token_nats")]
 
@@ -243,7 +245,7 @@ def _overall(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
         yield name, held.group_by("language", "cluster").agg(*_SUMS)
 
 
-def _several(rows: pl.DataFrame, column: str, mark: str) -> pl.DataFrame:
+def _sum_slices(rows: pl.DataFrame, column: str, mark: str) -> pl.DataFrame:
     """Sums where a row belongs to several slices: equal combinations first, then each of their parts."""
     combined = rows.filter(pl.col(column) != "").group_by("language", column, "cluster").agg(*_SUMS)
     parts = combined.with_columns(slice=pl.col(column).str.split(mark)).explode("slice")
@@ -298,7 +300,7 @@ def _calibration(rows: pl.DataFrame, bins: int) -> pl.DataFrame:
     return (
         rows.filter(best.is_not_null())
         .with_columns(
-            confidence=whole(confidence),
+            confidence=to_fixed_point(confidence),
             bin=(confidence * bins).floor().clip(0, bins - 1).cast(pl.Int64),
             step=(odds * LOGIT_STEPS).floor().cast(pl.Int64),
         )
@@ -311,54 +313,56 @@ BITS = 1.0 / math.log(2.0)
 """Bits in a nat."""
 
 
-def ratio(metric: str, over: str, under: str, kind: Kind = "nonnegative", factor: float = 1.0) -> Mean:
+def ratio_of_sums(
+    metric: str, over: str, under: str, kind: Kind = "nonnegative", factor: float = 1.0
+) -> Mean:
     """A sum of one column over that of another."""
     return Mean(metric, pl.col(over), kind, per=pl.col(under), factor=factor)
 
 
 _PER_SUBWORD = (
-    ratio("nats", "nats", "n"),
-    ratio("bits", "nats", "n", factor=BITS),
-    ratio("top1", "top1", "told", "proportion"),
+    ratio_of_sums("nats", "nats", "n"),
+    ratio_of_sums("bits", "nats", "n", factor=BITS),
+    ratio_of_sums("top1", "top1", "told", "proportion"),
 )
 
 
 _FULL = (
     *_PER_SUBWORD,
-    ratio("top5", "top5", "told", "proportion"),
-    ratio("mrr", "reciprocal", "n", "unit"),
-    ratio("entropy", "entropy", "n"),
-    ratio("nats_per_token", "token_nats", "tokens"),
+    ratio_of_sums("top5", "top5", "told", "proportion"),
+    ratio_of_sums("mrr", "reciprocal", "n", "unit"),
+    ratio_of_sums("entropy", "entropy", "n"),
+    ratio_of_sums("nats_per_token", "token_nats", "tokens"),
 )
 
 
-_OVERALL = (*_FULL, ratio("bits_per_byte", "nats", "text_bytes", factor=BITS))
+_OVERALL = (*_FULL, ratio_of_sums("bits_per_byte", "nats", "text_bytes", factor=BITS))
 
 
 _PER_CHARACTER = (
-    ratio("bits_per_character", "nats", "characters", factor=BITS),
-    ratio("coverage", "covered", "characters", "proportion"),
+    ratio_of_sums("bits_per_character", "nats", "characters", factor=BITS),
+    ratio_of_sums("coverage", "covered", "characters", "proportion"),
 )
 
 
-_NAMES = (ratio("nats_per_token", "nats", "tokens"),)
+_NAMES = (ratio_of_sums("nats_per_token", "nats", "tokens"),)
 
 
 _UNCHANGED = "coverage"
 
 
-def overall(sums: Sums, template: Score, *, change: bool = False) -> Iterator[Score]:
+def overall_scores(sums: Sums, template: Score, *, change: bool = False) -> Iterator[Score]:
     """Scores of all subwords, of code, of layout and of first subwords; of sums of changes, their changes."""
     everything = sums.slices["all"]
     by = {"text": pl.col("slice")}
-    for score in means(everything, _asked(_OVERALL, change), template, by=by, columns=("language",)):
+    for score in means(everything, _select_means(_OVERALL, change), template, by=by, columns=("language",)):
         of_all = score.dimensions[-1] == ("text", "all")
         yield dataclasses.replace(score, dimensions=template.dimensions) if of_all else score
     whole = everything.filter(pl.col("slice") == "all").join(sums.characters, on=["language", "cluster"])
-    yield from means(whole, _asked(_PER_CHARACTER, change), template, columns=("language",))
+    yield from means(whole, _select_means(_PER_CHARACTER, change), template, columns=("language",))
 
 
-def by_slice(sums: Sums, template: Score, minimum: int, *, change: bool = False) -> Iterator[Score]:
+def slice_scores(sums: Sums, template: Score, minimum: int, *, change: bool = False) -> Iterator[Score]:
     """Scores of every slice of every dimension that holds at least ``minimum`` subwords."""
     tables = [
         *((name, frame, "n") for name, frame in sums.slices.items() if name != "all"),
@@ -368,16 +372,16 @@ def by_slice(sums: Sums, template: Score, minimum: int, *, change: bool = False)
         asked = {"subword": _PER_SUBWORD, "name": _NAMES}.get(dimension, _FULL)
         yield from means(
             frame,
-            _asked(asked, change),
+            _select_means(asked, change),
             template,
             by={dimension: pl.col("slice")},
             columns=("language",),
             minimum=minimum,
-            counted=pl.col(counted),
+            size=pl.col(counted),
         )
 
 
-def _asked(metrics: Sequence[Mean], change: bool) -> list[Mean]:
+def _select_means(metrics: Sequence[Mean], change: bool) -> list[Mean]:
     """What is asked of sums, or of how far sums changed: then what had bounds has others.
 
     Changes of what lies between 0 and 1 have their squares in a column that ends in ``_apart``.
@@ -393,5 +397,5 @@ def _asked(metrics: Sequence[Mean], change: bool) -> list[Mean]:
     ]
 
 
-SUMS: Seam[Sums, []] = Seam(LENS)
+SUMS: QuirkHook[Sums, []] = QuirkHook(LENS)
 """The sums that scores are made of."""

@@ -21,9 +21,9 @@ from sonde.models.engine.files import (
     read_header,
     read_object,
 )
-from sonde.models.engine.locate import local_headers, locate
+from sonde.models.engine.locate import local_headers, locate_model
 from sonde.models.engine.model_names import bundled_folder, split_family, split_revision
-from sonde.models.engine.silence import one_line
+from sonde.models.engine.silence import format_error
 
 _TRIAL = 16
 """Subwords on which a merged adapter is held against the same beside the weights."""
@@ -56,7 +56,7 @@ def check_adapter(spec: ModelSpec, vocabulary: int) -> None:
             "adapters of weights, such as LORA"
         )
     named = str(config.get("base_model_name_or_path") or "")
-    if _is_another(spec, named):
+    if _is_different_model(spec, named):
         raise InputError(
             f"{about} was trained over {named!r}; name that as the model, or correct base_model_name_or_path "
             f"in its {ADAPTER_CONFIG}"
@@ -67,9 +67,9 @@ def check_adapter(spec: ModelSpec, vocabulary: int) -> None:
         _check_shape(about, name, held, shapes)
 
 
-def _is_another(spec: ModelSpec, named: str) -> bool:
+def _is_different_model(spec: ModelSpec, named: str) -> bool:
     """Whether an adapter's base is known to be another model than the one that was named."""
-    place = locate(spec)
+    place = locate_model(spec)
     bare = split_revision(split_family(spec.name)[1])[0]
     if not named or named == bare:
         return False
@@ -127,7 +127,7 @@ def _times(one: Tensor) -> str:
     return " x ".join(map(str, one.shape))
 
 
-def adapted(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
+def apply_adapter(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
     """A base with its adapter.
 
     Args:
@@ -160,12 +160,12 @@ def adapted(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
                 not lost
                 and merge
                 and hasattr(wrapped.base_model, "merge_and_unload")
-                and not _is_shared(model)
+                and not _changes_tied_weights(model)
             ):
-                return _merged(wrapped)
+                return _merge_adapter(wrapped)
     except Exception as error:
         raise InputError(
-            f"model {spec.name!r}: adapter {spec.adapter!r} does not fit it: {one_line(error)}; name the "
+            f"model {spec.name!r}: adapter {spec.adapter!r} does not fit it: {format_error(error)}; name the "
             "base that it was trained over"
         ) from error
     if lost:
@@ -176,14 +176,14 @@ def adapted(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
     return wrapped.get_base_model()
 
 
-def _is_shared(model: Any) -> bool:
+def _changes_tied_weights(model: Any) -> bool:
     """Tell whether an adapter changes a weight that has another use, as tied embeddings have."""
     names = Counter(id(weight) for _, weight in model.named_parameters(remove_duplicate=False))
     changed = (module.base_layer for module in model.modules() if hasattr(module, "base_layer"))
     return any(names[id(weight)] > 1 for layer in changed for weight in layer.parameters(recurse=False))
 
 
-def _merged(wrapped: Any) -> Any:
+def _merge_adapter(wrapped: Any) -> Any:
     """Return a base with its adapter in the weights where it reads as before, else beside them."""
     import torch
 
@@ -204,6 +204,6 @@ def _merged(wrapped: Any) -> Any:
     return wrapped.unload()
 
 
-def is_merged(model: Any) -> bool:
+def lacks_adapter(model: Any) -> bool:
     """Whether no adapter stands beside the weights of a model."""
     return not any(hasattr(module, "base_layer") for module in model.modules())

@@ -28,7 +28,7 @@ _SIGNS: tuple[tuple[str, str, str | None], ...] = (
 """What stands before the text that precedes a gap, before what follows it, and before what is written."""
 
 
-def infill_of(tokenizer: Any, vocab: int) -> Infill | None:
+def find_infill_tokens(tokenizer: Any, vocab: int) -> Infill | None:
     """The tokens of a tokenizer by which a decoder is asked to fill in; None where it has none.
 
     Args:
@@ -69,7 +69,7 @@ class ModuleNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ModelSide:
+class ModelStack:
     """One side of a loaded model.
 
     Attributes:
@@ -87,11 +87,11 @@ class ModelSide:
     count: int
 
 
-Sites = Mapping[str, ModelSide]
+Sites = Mapping[str, ModelStack]
 """The sides of a model: ``"encoder"``, ``"decoder"``."""
 
 
-def find(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
+def find_sites(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
     """The modules that places name.
 
     Args:
@@ -105,13 +105,13 @@ def find(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
     return {side: _side(body, one, model) for side, one in places.items()}
 
 
-def _side(body: Any, places: ModuleNames, model: Any) -> ModelSide:
+def _side(body: Any, places: ModuleNames, model: Any) -> ModelStack:
     layers = _first(body, places.layers)
     if layers is None or not len(layers):
         raise _unknown(model, "layers")
     heads = tuple(_first(layer, places.heads) for layer in layers)
     cross = tuple(_first(layer, places.cross) for layer in layers) if places.cross else ()
-    return ModelSide(
+    return ModelStack(
         layers=tuple(layers),
         heads=heads,
         cross=cross,
@@ -203,7 +203,7 @@ def _saved_as_decoder(config: Any) -> bool:
     return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
 
 
-def _one_sided(
+def _describe_single_stack(
     kind: str,
     config: Any,
     model_class: Any,
@@ -229,21 +229,21 @@ def _one_sided(
 
 def _by_prefix(model: Any) -> tuple[Any, Any]:
     """The body, by the name that its class has for it, and the model's own way from its states to logits."""
-    from sonde.models.engine.lm_head import head_of
+    from sonde.models.engine.lm_head import build_head
 
     body = getattr(model, model.base_model_prefix, None)
     if body is None:
         raise InputError(
             f"model class {type(model).__name__} has no body apart from its head; sonde cannot read it"
         )
-    return body, head_of(model, model.base_model_prefix)
+    return body, build_head(model, model.base_model_prefix)
 
 
 def _like_bart(model: Any) -> tuple[Any, Any]:
     """Body and head of a model whose encoder and decoder stand together in ``model``."""
-    from sonde.models.engine.lm_head import head_of
+    from sonde.models.engine.lm_head import build_head
 
-    return model.model, head_of(model, "model", states="decoder_inputs_embeds")
+    return model.model, build_head(model, "model", states="decoder_inputs_embeds")
 
 
 def _stem(model: Any) -> Any:
@@ -276,7 +276,9 @@ class DecoderFamily:
 
     def capabilities(self, config: Any) -> Capabilities:
         """Capabilities by configuration alone."""
-        return _one_sided("decoder", config, self._class(config), config_values.context, masks=True)
+        return _describe_single_stack(
+            "decoder", config, self._class(config), config_values.context, masks=True
+        )
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
         """The model with its head."""
@@ -293,7 +295,7 @@ class DecoderFamily:
             bos_source=source,
             added=_template(tokenizer)[0],
             pad=_pad(tokenizer, vocab),
-            infill=infill_of(tokenizer, vocab),
+            infill=find_infill_tokens(tokenizer, vocab),
         )
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
@@ -302,7 +304,7 @@ class DecoderFamily:
 
     def sites(self, model: Any) -> Sites:
         """Where it can be changed on its way."""
-        return find(_by_prefix(model)[0], {"decoder": self.places}, model)
+        return find_sites(_by_prefix(model)[0], {"decoder": self.places}, model)
 
     def _class(self, config: Any) -> Any:
         return config_values.model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
@@ -334,7 +336,9 @@ class EncoderFamily:
         """Capabilities by configuration alone; whether there is a head is told by the files, if at hand."""
         saved = config_values.architectures(config)
         head = not saved or config_values.names_language_model(saved)
-        return _one_sided("encoder", config, self._class(config), self.context, masks=True, head=head)
+        return _describe_single_stack(
+            "encoder", config, self._class(config), self.context, masks=True, head=head
+        )
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
         """The model with its masked head."""
@@ -359,7 +363,7 @@ class EncoderFamily:
 
     def sites(self, model: Any) -> Sites:
         """Where it can be changed on its way."""
-        return find(_by_prefix(model)[0], {"encoder": self.places}, model)
+        return find_sites(_by_prefix(model)[0], {"encoder": self.places}, model)
 
     def _class(self, config: Any) -> Any:
         return config_values.model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
@@ -437,4 +441,4 @@ class EncoderDecoderFamily:
 
     def sites(self, model: Any) -> Sites:
         """Where it can be changed on its way."""
-        return find(_stem(model), self.places, model)
+        return find_sites(_stem(model), self.places, model)

@@ -23,7 +23,7 @@ MASKED_HEAD, ATTENTION_WEIGHTS = "masked head", "attention weights"
 
 
 @dataclass(frozen=True, slots=True)
-class Sourced:
+class CitedValue:
     """What is known of a checkpoint, and who says so.
 
     Attributes:
@@ -53,7 +53,7 @@ class Checkpoint:
     family: str
     summary: str
     lacks: tuple[str, ...] = ()
-    cells: Mapping[str, Sourced] = field(default_factory=dict[str, Sourced])
+    cells: Mapping[str, CitedValue] = field(default_factory=dict[str, CitedValue])
     papers: tuple[str, ...] = ()
     bundled: bool = False
 
@@ -84,12 +84,12 @@ def known_checkpoints() -> tuple[Checkpoint, ...]:
             family=row["family"],
             summary=row["summary"],
             lacks=tuple(row.get("lacks", ())),
-            cells={one: Sourced(**row[one]) for one in CELLS if one in row},
+            cells={one: CitedValue(**row[one]) for one in CELLS if one in row},
             papers=tuple(row.get("papers", ())),
         )
         for name, row in table.items()
     ]
-    return (*map(_bundled, bundled_names()), *published)
+    return (*map(_load_bundled_checkpoint, bundled_names()), *published)
 
 
 def known_models() -> tuple[Header, ...]:
@@ -107,7 +107,7 @@ def size_text(parameters: int) -> str:
     return f"{parameters / scale:.3g}{unit}"
 
 
-def _bundled(name: str) -> Checkpoint:
+def _load_bundled_checkpoint(name: str) -> Checkpoint:
     folder = bundled_folder(name)
     assert folder is not None, name
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -120,6 +120,6 @@ def _bundled(name: str) -> Checkpoint:
         name=name,
         family=config["model_type"],
         summary=f"bundled, {layers} x {width}, {size / 1e6:.0f} MB; needs no network",
-        cells={"parameters": Sourced(parameters, "counted in the bundled file")},
+        cells={"parameters": CitedValue(parameters, "counted in the bundled file")},
         bundled=True,
     )

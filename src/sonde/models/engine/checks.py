@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
-from sonde.base.files import FileStamp, file_stamps
+from sonde.base.files import FileStamp, get_file_stamps
 from sonde.models.engine import config_values
 from sonde.models.engine.config_values import architectures, check_sizes, names_language_model
-from sonde.models.engine.convert import safe_place
+from sonde.models.engine.convert import locate_safetensors
 from sonde.models.engine.family import Capabilities, Contents, ModelSpec, SpecialTokens
 from sonde.models.engine.files import (
     JSON_LIMIT,
     VOCABULARY_LIMIT,
     check_size,
-    file_of,
+    find_file,
     read_header,
     read_object,
-    revision_of,
+    resolve_commit,
     small_files,
 )
-from sonde.models.engine.locate import locate
+from sonde.models.engine.locate import locate_model
 from sonde.models.engine.quantise import saved_quantisation
-from sonde.models.engine.silence import quiet
+from sonde.models.engine.silence import silence_libraries
 
 _PARTS = (
     *(
@@ -102,8 +102,8 @@ def check_config(spec: ModelSpec) -> None:
         InputError: A file is too large, or the configuration is missing, damaged, of an unknown
             type, or of sizes that no model has.
     """
-    place = locate(spec)
-    path = file_of(place, "config.json")
+    place = locate_model(spec)
+    path = find_file(place, "config.json")
     if path is None:
         if place.local:
             raise InputError(f"model {spec.name!r}: the folder holds no config.json; name a saved model")
@@ -113,7 +113,7 @@ def check_config(spec: ModelSpec) -> None:
         check_size(file, spec.name, VOCABULARY_LIMIT if file.name in _VOCABULARIES else JSON_LIMIT)
     config = read_object(path, spec.name)
     check_sizes(config, spec.name)
-    if file_of(place, "adapter_config.json") is not None:
+    if find_file(place, "adapter_config.json") is not None:
         raise InputError(
             f"model {spec.name!r}: beside its config.json stands an adapter_config.json, and transformers "
             "would read the base that it names instead; move the adapter into a folder of its own"
@@ -137,8 +137,8 @@ def check_config(spec: ModelSpec) -> None:
 
 def tokenizer_fault(spec: ModelSpec) -> str | None:
     """Why no tokenizer could be made, where its files say so."""
-    place = locate(spec)
-    held = [name for name in _VOCABULARIES if file_of(place, name) is not None]
+    place = locate_model(spec)
+    held = [name for name in _VOCABULARIES if find_file(place, name) is not None]
     if not held:
         return "it has no tokenizer; save one (tokenizer.json) beside the model"
     if all(name.endswith((".model", ".spm")) for name in held):
@@ -147,7 +147,7 @@ def tokenizer_fault(spec: ModelSpec) -> str | None:
             "(tokenizer.json) beside it"
         )
     if "tokenizer.json" in held:
-        path = file_of(place, "tokenizer.json")
+        path = find_file(place, "tokenizer.json")
         assert path is not None
         try:
             read_object(path, spec.name, limit=VOCABULARY_LIMIT)
@@ -219,7 +219,7 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
     lost = body if has_body else missing
     if lost:
         raise InputError(
-            f"{about} its files lack {_some(lost)}, which its config.json asks for; fetch it again, or name "
+            f"{about} its files lack {_list(lost)}, which its config.json asks for; fetch it again, or name "
             "the configuration that belongs to it"
         )
     head = head_weights(model, missing)
@@ -228,7 +228,7 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
     # A classifier may have weights under names that a language model's head has, too (ModernBERT).
     if lost and len(lost) < len(head) and (not saved or names_language_model(saved)):
         raise InputError(
-            f"{about} its files lack {_some(lost)} of the head of {type(model).__name__} and hold others of "
+            f"{about} its files lack {_list(lost)} of the head of {type(model).__name__} and hold others of "
             "it; name a checkpoint saved with its whole head"
         )
     # Of weights that were quantised before they were saved, their package knows what else the files hold.
@@ -242,12 +242,12 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
     ]
     if deeper:
         raise InputError(
-            f"{about} its files hold {_some(deeper)}, of layers that its config.json does not have; name the "
+            f"{about} its files hold {_list(deeper)}, of layers that its config.json does not have; name the "
             "configuration that belongs to it"
         )
     if unused:
         raise InputError(
-            f"{about} its files hold {_some(unused)}, which has no place in {type(model).__name__} as its "
+            f"{about} its files hold {_list(unused)}, which has no place in {type(model).__name__} as its "
             "config.json describes it; without it the numbers would be another model's"
         )
     return Contents(head=not lost, tied=not head)
@@ -271,7 +271,7 @@ def head_weights(model: Any, missing: Sequence[str]) -> dict[str, bool]:
     return {name: id(one) in absent for name, one in sorted(named.items()) if id(one) in head}
 
 
-def _some(names: list[str]) -> str:
+def _list(names: list[str]) -> str:
     return repr(names[0]) + (f" and {len(names) - 1} more weights" if len(names) > 1 else "")
 
 
@@ -310,7 +310,7 @@ def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path], absent: Con
         broken += _broken_in(files)
     if not broken:
         return
-    about = f"model {spec.name!r}: in {_some(broken)}"
+    about = f"model {spec.name!r}: in {_list(broken)}"
     dtype = str(model.dtype).removeprefix("torch.")
     if dtype == "float16" and all(_finite_in(files, name, spec.name) for name in broken):
         raise InputError(f"{about} numbers do not fit into float16; run it with --dtype float32 or bfloat16")
@@ -369,17 +369,17 @@ def contents_by_headers(spec: ModelSpec, config: Any, kind: str) -> Contents | N
     model_class = config_values.model_class(_MAPPINGS[kind], config) if kind in _MAPPINGS else None
     if model_class is None or getattr(config, "auto_map", None) or saved_quantisation(config):
         return None
-    if locate(spec).local:
+    if locate_model(spec).local:
         try:
-            _, files = safe_place(spec)
+            _, files = locate_safetensors(spec)
         except InputError:
             if spec.reinitialise is None:
                 raise
             # Weights are drawn for a configuration that stands alone, too.
             return None
-        return _of_folder(spec.name, model_class, _Config(config), file_stamps(files))
+        return _of_folder(spec.name, model_class, _Config(config), get_file_stamps(files))
     shapes = _shapes_on_hub(spec)
-    return None if shapes is None else _found(spec.name, model_class, config, shapes)
+    return None if shapes is None else _inspect_shapes(spec.name, model_class, config, shapes)
 
 
 class _Config:
@@ -402,17 +402,17 @@ def _of_folder(
     shapes: dict[str, tuple[int, ...]] = {}
     for path, *_ in stamps:
         shapes |= {tensor: one.shape for tensor, one in read_header(Path(path), name).items()}
-    return _found(name, model_class, config.config, shapes)
+    return _inspect_shapes(name, model_class, config.config, shapes)
 
 
 def _shapes_on_hub(spec: ModelSpec) -> _Shapes | None:
     """What the hub says of the safetensors of a model, without fetching them; None where it says nothing."""
     from huggingface_hub import HfApi
 
-    place = locate(spec)
+    place = locate_model(spec)
     try:
-        with quiet():
-            told = HfApi().get_safetensors_metadata(place.name, revision=revision_of(place))
+        with silence_libraries():
+            told = HfApi().get_safetensors_metadata(place.name, revision=resolve_commit(place))
     except Exception:
         # No network, no safetensors, no permission: whatever it is, reading the model says it.
         return None
@@ -423,14 +423,14 @@ def _shapes_on_hub(spec: ModelSpec) -> _Shapes | None:
     }
 
 
-def _found(name: str, model_class: Any, config: Any, shapes: _Shapes) -> Contents | None:
+def _inspect_shapes(name: str, model_class: Any, config: Any, shapes: _Shapes) -> Contents | None:
     import copy
 
     import torch
 
     weights = {tensor: torch.empty(shape, device="meta") for tensor, shape in shapes.items()}
     try:
-        with quiet():
+        with silence_libraries():
             model, report = model_class.from_pretrained(
                 None,
                 config=copy.deepcopy(config),

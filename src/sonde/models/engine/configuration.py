@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.base.files import FileStamp, file_stamps
+from sonde.base.files import FileStamp, get_file_stamps
 from sonde.models.engine.catalogue import known_models
 from sonde.models.engine.checks import check_config
 from sonde.models.engine.family import ModelSpec
-from sonde.models.engine.files import revision_of, small_files
-from sonde.models.engine.locate import locate
-from sonde.models.engine.silence import one_line, quiet
+from sonde.models.engine.files import resolve_commit, small_files
+from sonde.models.engine.locate import locate_model
+from sonde.models.engine.silence import format_error, silence_libraries
 
 _ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 
 
-def fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
+def load_auto_class(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
     """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
     """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
-    place = locate(spec)
+    place = locate_model(spec)
     try:
-        with quiet():
+        with silence_libraries():
             return auto_class.from_pretrained(
                 place.name,
-                revision=revision_of(place),
+                revision=resolve_commit(place),
                 trust_remote_code=spec.trust_remote_code,
                 **more,
             )
@@ -35,7 +35,7 @@ def fetch(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
 
 
 def _fault(spec: ModelSpec, error: BaseException, *, local: bool) -> Exception:
-    line = one_line(error)
+    line = format_error(error)
     # What transformers says begins with the name of the folder, which may be longer than a line.
     if "trust_remote_code" in str(error):
         return InputError(
@@ -68,14 +68,14 @@ _ATTENTION = ("eager", "sdpa")
 """Implementations of attention that PyTorch has by itself, on every machine."""
 
 
-def config_of(spec: ModelSpec) -> Any:
+def load_config(spec: ModelSpec) -> Any:
     """Return a model's configuration; no weight is read.
 
     Raises:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or is damaged.
     """
-    return _read_config(unweighted(spec), tokenizer_stamps(spec))
+    return _read_config(strip_weight_options(spec), tokenizer_stamps(spec))
 
 
 def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
@@ -83,11 +83,11 @@ def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
 
     A name on the hub means one commit as long as this process runs, so it has none.
     """
-    place = locate(spec)
-    return file_stamps(small_files(Path(place.name))) if place.local else ()
+    place = locate_model(spec)
+    return get_file_stamps(small_files(Path(place.name))) if place.local else ()
 
 
-def unweighted(spec: ModelSpec) -> ModelSpec:
+def strip_weight_options(spec: ModelSpec) -> ModelSpec:
     """What a configuration and a tokenizer depend on."""
     return ModelSpec(
         name=spec.name, revision=spec.revision, gguf=spec.gguf, trust_remote_code=spec.trust_remote_code
@@ -99,10 +99,10 @@ def _read_config(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
     from transformers import AutoConfig
 
     check_config(spec)
-    return _as_read_here(fetch(AutoConfig, spec))
+    return _strip_runtime_settings(load_auto_class(AutoConfig, spec))
 
 
-def _as_read_here(config: Any) -> Any:
+def _strip_runtime_settings(config: Any) -> Any:
     """A configuration without what it says of how a model was run where it was saved.
 
     Attention by a package of that machine gives way to what transformers chooses on this one, and outputs are

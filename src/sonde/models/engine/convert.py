@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import cache_folder, write_atomic
+from sonde.base.files import get_cache_folder, write_atomic
 from sonde.models.engine import unpickle
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
@@ -24,17 +24,17 @@ from sonde.models.engine.files import (
     WEIGHTS,
     Location,
     WeightFiles,
-    check_fetched,
-    file_of,
+    check_not_pointer,
     files_hash,
+    find_file,
+    find_weights,
     read_header,
-    revision_of,
+    resolve_commit,
     small_files,
-    weights_of,
     write_folder,
 )
-from sonde.models.engine.locate import locate
-from sonde.models.engine.silence import quiet
+from sonde.models.engine.locate import locate_model
+from sonde.models.engine.silence import silence_libraries
 
 VERSION = "1"
 """Raised when the same pickle would be written otherwise; part of a converted model's folder name."""
@@ -52,7 +52,7 @@ _SECONDS, _BYTES_A_SECOND = 600, 4 << 20
 """A reading process may take this long, and a second more for every so many bytes."""
 
 
-def converted(place: Location, weights: WeightFiles, model: str) -> Path:
+def convert_weights(place: Location, weights: WeightFiles, model: str) -> Path:
     """The folder in sonde's cache that holds pickled weights as safetensors; written on first use.
 
     It is named by the content of the pickles and of what is copied beside them: the configuration, and of a
@@ -62,16 +62,16 @@ def converted(place: Location, weights: WeightFiles, model: str) -> Path:
         InputError: The restricted reader refuses a file, or its process did not end well.
         StoreError: The cache cannot be written.
     """
-    beside = [file for name in _COPIED if (file := file_of(place, name))]
+    beside = [file for name in _COPIED if (file := find_file(place, name))]
     if place.local:
         beside += [path for path in small_files(Path(place.name)) if path.suffix == ".py"]
-    folder = cache_folder("weights") / f"{files_hash([*weights.files, *beside])}-{VERSION}"
+    folder = get_cache_folder("weights") / f"{files_hash([*weights.files, *beside])}-{VERSION}"
     if not folder.is_dir():
-        _whole(folder, weights, beside, model)
+        _convert_folder(folder, weights, beside, model)
     return folder
 
 
-def convert(name: str, target: Path) -> Path:
+def convert_checkpoint(name: str, target: Path) -> Path:
     """Write a checkpoint with pickled weights as one with safetensors, its other files beside them.
 
     Args:
@@ -86,26 +86,26 @@ def convert(name: str, target: Path) -> Path:
         InputError: It cannot be found or is refused.
         StoreError: The folder cannot be written.
     """
-    place = locate(ModelSpec(name=name))
+    place = locate_model(ModelSpec(name=name))
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"folder {str(target)!r} is not empty; name a new one")
-    weights = weights_of(place, name)
+    weights = find_weights(place, name)
     if not weights.pickled:
         raise UsageError(f"model {name!r} has safetensors weights already; name it as it is")
-    _whole(target, weights, list(small_files(_folder_of(place))), name)
+    _convert_folder(target, weights, list(small_files(_cache_folder(place))), name)
     return target
 
 
-def _folder_of(place: Location) -> Path:
+def _cache_folder(place: Location) -> Path:
     if place.local:
         return Path(place.name)
     from huggingface_hub import snapshot_download
 
     wanted = ["*.json", "*.txt", "*.model", "*.py"]
-    return Path(snapshot_download(place.name, revision=revision_of(place), allow_patterns=wanted))
+    return Path(snapshot_download(place.name, revision=resolve_commit(place), allow_patterns=wanted))
 
 
-def _whole(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -> None:
+def _convert_folder(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -> None:
     def write(made: Path) -> None:
         made.mkdir()
         _write(made, weights, model)
@@ -117,14 +117,14 @@ def _whole(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -
 
 def _write(folder: Path, weights: WeightFiles, model: str) -> None:
     if weights.index is None:
-        _read_apart(weights.files[0], folder / WEIGHTS, model)
+        _convert_in_child(weights.files[0], folder / WEIGHTS, model)
         return
     # Of every file what it holds; the index of the pickles may name weights that are not there.
     parts: dict[str, str] = {}
     size = 0
     for number, file in enumerate(weights.files, 1):
         name = f"model-{number:05}-of-{len(weights.files):05}.safetensors"
-        _read_apart(file, folder / name, model)
+        _convert_in_child(file, folder / name, model)
         held = read_header(folder / name, model)
         parts |= dict.fromkeys(held, name)
         size += sum(tensor.bytes for tensor in held.values())
@@ -132,10 +132,10 @@ def _write(folder: Path, weights: WeightFiles, model: str) -> None:
     write_atomic(folder / (WEIGHTS + INDEX_SUFFIX), json.dumps(index, indent=1))
 
 
-def _read_apart(source: Path, target: Path, model: str) -> None:
+def _convert_in_child(source: Path, target: Path, model: str) -> None:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     environment |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    check_fetched(source, model)
+    check_not_pointer(source, model)
     limit = _SECONDS + source.stat().st_size // _BYTES_A_SECOND
     about = f"model {model!r}: {source.name}"
     # -I: neither the folder that this runs in nor the user's site decides what torch is.
@@ -166,18 +166,18 @@ def _read_apart(source: Path, target: Path, model: str) -> None:
         raise InputError(f"{about} is refused: {answer['refused']}")
 
 
-def safe_place(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
+def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
     """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use.
 
     Raises:
         InputError: They are missing or damaged.
     """
-    place = locate(spec)
-    with quiet():
-        weights = weights_of(place, spec.name)
+    place = locate_model(spec)
+    with silence_libraries():
+        weights = find_weights(place, spec.name)
     if weights.pickled:
-        place = Location(name=str(converted(place, weights, spec.name)), local=True, revision="")
-        weights = weights_of(place, spec.name)
+        place = Location(name=str(convert_weights(place, weights, spec.name)), local=True, revision="")
+        weights = find_weights(place, spec.name)
     for file in weights.files:
         read_header(file, spec.name)
     return place, weights.files

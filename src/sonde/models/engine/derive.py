@@ -13,8 +13,8 @@ from sonde.models.engine.checks import head_weights
 from sonde.models.engine.family import LoadedModel, ModelSpec
 from sonde.models.engine.files import small_files
 from sonde.models.engine.load import load_model
-from sonde.models.engine.locate import locate
-from sonde.models.engine.silence import quiet
+from sonde.models.engine.locate import locate_model
+from sonde.models.engine.silence import silence_libraries
 
 
 def save_model(loaded: LoadedModel, folder: Path) -> None:
@@ -28,7 +28,7 @@ def save_model(loaded: LoadedModel, folder: Path) -> None:
     if not loaded.capabilities.head:
         absent = head_weights(model, ())
         kept = {name: weight for name, weight in model.state_dict().items() if name not in absent}
-    with quiet():
+    with silence_libraries():
         model.save_pretrained(folder, state_dict=kept)
 
 
@@ -40,7 +40,7 @@ float32, so that rounding is all that changes; ``random``: drawn anew, as the ar
 _STEPS = 127
 
 
-def derive(name: str, target: Path, weights: str, *, seed: int = 0) -> Path:
+def derive_checkpoint(name: str, target: Path, weights: str, *, seed: int = 0) -> Path:
     """Write a checkpoint with derived weights, its tokenizer and other files beside them.
 
     Args:
@@ -60,7 +60,7 @@ def derive(name: str, target: Path, weights: str, *, seed: int = 0) -> Path:
     """
     if weights not in WEIGHTS:
         raise UnknownNameError("weights", weights, WEIGHTS)
-    place = locate(ModelSpec(name=name))
+    place = locate_model(ModelSpec(name=name))
     if not place.local:
         raise UsageError(f"model {name!r}: only weights of a folder are derived; download it first")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):

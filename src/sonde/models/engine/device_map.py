@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import cache_folder, expand_home
-from sonde.models.engine.family import ModelSpec, hooks_of
+from sonde.base.files import expand_home, get_cache_folder
+from sonde.models.engine.family import ModelSpec, iterate_hooks
 
 POLICIES = ("auto", "balanced", "balanced_low_0", "sequential")
 """How accelerate fills devices by itself: fastest first, evenly, evenly but the first, or one by one."""
@@ -68,7 +68,7 @@ def device_map_text(given: str | os.PathLike[str] | Mapping[str, str | int]) -> 
     return json.dumps(dict(sorted(held.items())))
 
 
-def mapped(spec: ModelSpec) -> str | dict[str, str | int] | None:
+def parse_map(spec: ModelSpec) -> str | dict[str, str | int] | None:
     """The device map of a specification as accelerate takes it."""
     if not spec.device_map:
         return None
@@ -87,7 +87,7 @@ def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
     """
     import torch
 
-    asked = mapped(spec)
+    asked = parse_map(spec)
     assert asked is not None
     if isinstance(asked, str):
         return asked
@@ -126,13 +126,13 @@ def _whole_map(model: Any, asked: Mapping[str, str | int]) -> dict[str, str | in
             modules |= other
         together.append(modules)
     for modules in together:
-        place = _place_of(min(modules), asked)
-        if any(_place_of(module, asked) != place for module in modules):
+        place = _find_device(min(modules), asked)
+        if any(_find_device(module, asked) != place for module in modules):
             asked |= dict.fromkeys(modules, place)
-    return dict(_parts_of("", model, asked, rest))
+    return dict(_iterate_parts("", model, asked, rest))
 
 
-def _parts_of(
+def _iterate_parts(
     name: str, module: Any, asked: Mapping[str, str | int], around: str | int
 ) -> Iterator[tuple[str, str | int]]:
     place = asked.get(name, around)
@@ -144,10 +144,10 @@ def _parts_of(
     own = (*module.named_parameters(recurse=False), *module.named_buffers(recurse=False))
     yield from ((f"{begin}{one}", asked.get(f"{begin}{one}", place)) for one, _ in own)
     for child, held in module.named_children():
-        yield from _parts_of(f"{begin}{child}", held, asked, place)
+        yield from _iterate_parts(f"{begin}{child}", held, asked, place)
 
 
-def _place_of(part: str, placed: Mapping[str, str | int]) -> str | int:
+def _find_device(part: str, placed: Mapping[str, str | int]) -> str | int:
     """The device of a part, as of the nearest around it that the map names."""
     parts = part.split(".")
     around = (".".join(parts[:size]) for size in range(len(parts), -1, -1))
@@ -170,7 +170,7 @@ def offload_folder() -> Path:
     Raises:
         StoreError: It cannot be made.
     """
-    home = cache_folder("offloaded")
+    home = get_cache_folder("offloaded")
     try:
         home.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=home))
@@ -180,12 +180,12 @@ def offload_folder() -> Path:
         ) from error
 
 
-def gone_with(model: Any, folder: Path) -> None:
+def delete_folder_after_model(model: Any, folder: Path) -> None:
     """Remove a folder when a model is let go."""
     weakref.finalize(model, shutil.rmtree, folder, ignore_errors=True)
 
 
-def dispatched(model: Any, device_map: str | Mapping[str, str | int], folder: Path) -> Any:
+def dispatch_model(model: Any, device_map: str | Mapping[str, str | int], folder: Path) -> Any:
     """Lay a model that is in memory over devices, as ``from_pretrained`` does while it reads.
 
     Args:
@@ -211,7 +211,7 @@ def dispatched(model: Any, device_map: str | Mapping[str, str | int], folder: Pa
     return dispatch_model(model, device_map=layout, offload_dir=folder, force_hooks=True)
 
 
-def devices_of(model: Any) -> dict[str, int]:
+def count_modules_by_device(model: Any) -> dict[str, int]:
     """How many modules lie where; empty where all lie on one device."""
     placed = getattr(model, "hf_device_map", None) or {}
     counts: dict[str, int] = {}
@@ -220,30 +220,30 @@ def devices_of(model: Any) -> dict[str, int]:
     return counts if len(counts) > 1 or "disk" in counts else {}
 
 
-def spread(model: Any) -> bool:
+def spans_devices(model: Any) -> bool:
     """Whether accelerate moves a model's weights or states between places."""
     return any(hasattr(module, "_hf_hook") for module in model.modules())
 
 
-def fetched(module: Any, name: str) -> Any:
+def fetch_parameter(module: Any, name: str) -> Any:
     """A parameter of a module itself, read from where it was laid if it is not there."""
     from torch import nn
 
     given = module._parameters[name]
     if given is None or given.device.type != "meta":
         return given
-    for hook in hooks_of(module):
+    for hook in iterate_hooks(module):
         if hook.offload and hook.weights_map is not None:
             there = hook.weights_map[name].to(hook.execution_device, given.dtype)
             return nn.Parameter(there, requires_grad=False)
     raise InputError("weights were laid on disk and cannot be found there")
 
 
-def present(module: Any) -> Any:
+def copy_to_device(module: Any) -> Any:
     """A copy of a module that has its weights where it computes, and needs no hook."""
     one = copy.copy(module)
     for name in ("forward", "_hf_hook", "_old_forward"):
         vars(one).pop(name, None)
-    one._parameters = {name: fetched(module, name) for name in module._parameters}
-    one._modules = {name: child and present(child) for name, child in module._modules.items()}
+    one._parameters = {name: fetch_parameter(module, name) for name in module._parameters}
+    one._modules = {name: child and copy_to_device(child) for name, child in module._modules.items()}
     return one

@@ -19,10 +19,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from sonde.base.errors import CaptureError, InputError, UsageError, not_finite
+from sonde.base.errors import CaptureError, InputError, UsageError, explain_nan
 from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint
-from sonde.base.plugins import content_hash, module_of, module_offered, offered, source_of
+from sonde.base.plugins import (
+    find_entry_points,
+    find_source_file,
+    hash_path,
+    import_entry_point,
+    import_from_path,
+)
 from sonde.models.engine.family import Capabilities, ModelSpec
 from sonde.models.engine.model_names import PREFIX
 
@@ -141,7 +147,7 @@ class Server:
         """
         return self._ask("/completions", {"prompt": prompt, **said}, _choice)
 
-    def several(
+    def ask_all(
         self, ask: Callable[[Asked], Answer], asked: Sequence[Asked]
     ) -> Iterator[tuple[Asked, Answer]]:
         """Each thing that is asked and its answer, as they come, several at a time.
@@ -207,7 +213,7 @@ class Server:
 
 
 @lru_cache(maxsize=4)
-def serving(name: str, settings: ServerSettings) -> Server:
+def get_server(name: str, settings: ServerSettings) -> Server:
     """The server of a model; one in this process, so that all that is asked of it counts together."""
     return Server(name, settings)
 
@@ -282,7 +288,7 @@ class OutsideEncoder(Protocol):
 
 def is_encoder(spec: ModelSpec) -> bool:
     """Whether a model is an encoder from outside."""
-    return spec.name.endswith(".py") or spec.name in offered(GROUP)
+    return spec.name.endswith(".py") or spec.name in find_entry_points(GROUP)
 
 
 def load_encoder(spec: ModelSpec) -> OutsideEncoder:
@@ -295,11 +301,11 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
     what = f"encoder {spec.name!r}"
     if spec.adapter or spec.quantise or spec.device_map:
         raise UsageError(f"{what} holds its weights itself; leave out adapter, quantise and device map")
-    by_name = offered(GROUP)
+    by_name = find_entry_points(GROUP)
     if spec.name in by_name:
-        module = module_offered(by_name[spec.name], what)
+        module = import_entry_point(by_name[spec.name], what)
     else:
-        module = module_of(expand_home(spec.name), "sonde.models", what)
+        module = import_from_path(expand_home(spec.name), "sonde.models", what)
     encoder = getattr(module, "encoder", None)
     if isinstance(encoder, type) or not isinstance(encoder, OutsideEncoder):
         raise InputError(f"{what}: its file defines no `encoder`, an object with encode(texts)")
@@ -308,13 +314,13 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
 
 def encoder_revision(spec: ModelSpec) -> str:
     """Hash of the encoder's file and of what it says of its weights."""
-    by_name = offered(GROUP)
-    source = source_of(by_name[spec.name]) if spec.name in by_name else expand_home(spec.name)
+    by_name = find_entry_points(GROUP)
+    source = find_source_file(by_name[spec.name]) if spec.name in by_name else expand_home(spec.name)
     said = str(getattr(load_encoder(spec), "weights", ""))
-    return fingerprint("encoder", "" if source is None else content_hash(source), said)[:32]
+    return fingerprint("encoder", "" if source is None else hash_path(source), said)[:32]
 
 
-def encoded(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
+def encode_texts(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
     """What the encoder gives for some texts.
 
     Raises:
@@ -331,5 +337,5 @@ def encoded(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "text wi
         shape = " x ".join(map(str, found.shape))
         raise CaptureError(f"{what}: {len(texts)} texts gave an array of {shape}, not a row a text")
     if not np.isfinite(found).all():
-        raise CaptureError(f"{what}: a vector is not finite; {not_finite()}")
+        raise CaptureError(f"{what}: a vector is not finite; {explain_nan()}")
     return found

@@ -237,17 +237,17 @@ class Contents:
 _of_models: WeakKeyDictionary[Any, Contents] = WeakKeyDictionary()
 
 
-def remember(model: Any, contents: Contents) -> None:
+def set_contents(model: Any, contents: Contents) -> None:
     """Note what the files of a model held when it was read."""
     _of_models[model] = contents
 
 
-def contents_of(model: Any) -> Contents | None:
+def get_contents(model: Any) -> Contents | None:
     """What the files of a model held when it was read; None of weights that come from no file."""
     return _of_models.get(model)
 
 
-def refuse_without_head(loaded: LoadedModel) -> None:
+def check_head_available(loaded: LoadedModel) -> None:
     """Refuse to score or write with a model whose files hold no head.
 
     Raises:
@@ -260,7 +260,7 @@ def refuse_without_head(loaded: LoadedModel) -> None:
         )
 
 
-def hooks_of(module: Any) -> Iterator[Any]:
+def iterate_hooks(module: Any) -> Iterator[Any]:
     """Accelerate's hooks around a module."""
     hook = getattr(module, "_hf_hook", None)
     yield from getattr(hook, "hooks", () if hook is None else (hook,))
@@ -273,7 +273,7 @@ def computing_device(model: Any) -> Any:
     embeddings = model.get_input_embeddings()
     # Perceiver's are a parameter alone.
     for module in embeddings.modules() if isinstance(embeddings, torch.nn.Module) else ():
-        for hook in hooks_of(module):
+        for hook in iterate_hooks(module):
             if (device := getattr(hook, "execution_device", None)) is not None:
                 return torch.device(device)
     return next(one for one in model.parameters() if one.device.type != "meta").device

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sonde.base.errors import InputError, StoreError, UnknownNameError
-from sonde.base.files import FileStamp, expand_home, file_stamps
+from sonde.base.files import FileStamp, expand_home, get_file_stamps
 from sonde.models.engine.external import is_encoder
 from sonde.models.engine.family import Capabilities, ModelSpec, SpecialTokens
 from sonde.models.engine.model_names import (
@@ -59,14 +59,14 @@ class Location:
     revision: str
 
 
-def behind_a_server(spec: ModelSpec) -> bool:
+def uses_server(spec: ModelSpec) -> bool:
     """Whether a model is one of a server's."""
     return spec.name.startswith(PREFIX)
 
 
 def takes_texts(spec: ModelSpec) -> bool:
     """Whether a model is handed texts as they are: behind a server, or an encoder from outside."""
-    return behind_a_server(spec) or is_encoder(spec)
+    return uses_server(spec) or is_encoder(spec)
 
 
 def gguf_file(spec: ModelSpec) -> Path | None:
@@ -81,21 +81,21 @@ def gguf_file(spec: ModelSpec) -> Path | None:
         if named.suffix != SUFFIX or named.is_dir():
             return None
         if not named.is_file():
-            raise UnknownNameError("model", bare, _files_beside(named), "no file is there")
+            raise UnknownNameError("model", bare, _list_folder_files(named), "no file is there")
         return named
     if named.is_dir():
         file = named / spec.gguf
         if not file.is_file():
-            raise UnknownNameError(f"GGUF file of {bare!r}", spec.gguf, _files_beside(file))
+            raise UnknownNameError(f"GGUF file of {bare!r}", spec.gguf, _list_folder_files(file))
         return file
 
-    file = file_of(_locate(spec), spec.gguf)
+    file = find_file(_locate(spec), spec.gguf)
     if file is None:
         raise InputError(f"model {bare!r}: the hub gave no {spec.gguf!r}; see the files of its page")
     return file
 
 
-def _files_beside(file: Path) -> list[str]:
+def _list_folder_files(file: Path) -> list[str]:
     return sorted(path.name for path in file.parent.glob(f"*{SUFFIX}"))
 
 
@@ -175,7 +175,7 @@ def content_files(folder: Path) -> list[Path]:
 
 def files_hash(files: Iterable[Path]) -> str:
     """Hash files with their names, in the order given, into 32 hexadecimal digits."""
-    return _files_hash(file_stamps(files))
+    return _files_hash(get_file_stamps(files))
 
 
 @lru_cache(maxsize=16)
@@ -217,15 +217,15 @@ class WeightFiles:
     index: dict[str, str] | None
 
 
-def file_of(place: Location, name: str) -> Path | None:
+def find_file(place: Location, name: str) -> Path | None:
     """A file of a model, None where it has none or it cannot be fetched."""
     if place.local:
         path = Path(place.name) / name
         return path if path.is_file() else None
-    return _fetched(place, name, revision_of(place))
+    return _download_file(place, name, resolve_commit(place))
 
 
-def revision_of(place: Location) -> str:
+def resolve_commit(place: Location) -> str:
     """The commit that a name of the hub means, asked once: every file of a model is then of one commit.
 
     Where the hub does not tell, what the user named.
@@ -241,7 +241,9 @@ def _commit(place: Location) -> str:
     from transformers.utils.hub import extract_commit_hash
 
     files = () if place.local else ("config.json", "adapter_config.json")
-    found = next(filter(None, (_fetched(place, name, place.revision or "main") for name in files)), None)
+    found = next(
+        filter(None, (_download_file(place, name, place.revision or "main") for name in files)), None
+    )
     commit = extract_commit_hash(None if found is None else str(found), None)
     if commit is None:
         # An answer that was not had is asked for again.
@@ -249,7 +251,7 @@ def _commit(place: Location) -> str:
     return commit
 
 
-def _fetched(place: Location, name: str, revision: str) -> Path | None:
+def _download_file(place: Location, name: str, revision: str) -> Path | None:
     from transformers.utils.hub import cached_file
 
     found = cached_file(
@@ -263,7 +265,7 @@ def _fetched(place: Location, name: str, revision: str) -> Path | None:
     return None if found is None else Path(found)
 
 
-def weights_of(place: Location, model: str) -> WeightFiles:
+def find_weights(place: Location, model: str) -> WeightFiles:
     """Where a model's weights are: safetensors where there are any, else pickles.
 
     Args:
@@ -274,19 +276,19 @@ def weights_of(place: Location, model: str) -> WeightFiles:
         InputError: There are none, or an index names a file that is missing or not beside it.
     """
     for name in (WEIGHTS, PICKLED):
-        whole = file_of(place, name)
+        whole = find_file(place, name)
         if whole is not None:
             return WeightFiles(files=(whole,), pickled=name == PICKLED, index=None)
-        index = file_of(place, name + INDEX_SUFFIX)
+        index = find_file(place, name + INDEX_SUFFIX)
         if index is not None:
-            return _sharded(place, model, index, name)
+            return _find_shards(place, model, index, name)
     raise InputError(
         f"model {model!r}: it has neither {WEIGHTS} nor {PICKLED}; "
         "name a folder or revision with PyTorch weights"
     )
 
 
-def _sharded(place: Location, model: str, index: Path, kind: str) -> WeightFiles:
+def _find_shards(place: Location, model: str, index: Path, kind: str) -> WeightFiles:
     held = read_object(index, model)
     parts = held.get("weight_map")
     if not isinstance(parts, dict) or not parts or not isinstance(held.get("metadata"), dict):
@@ -301,7 +303,7 @@ def _sharded(place: Location, model: str, index: Path, kind: str) -> WeightFiles
                 f"model {model!r}: {index.name} names {name!r}, which is not a {suffix} file beside it; "
                 "put all weights into the model's own folder"
             )
-        file = file_of(place, name)
+        file = find_file(place, name)
         if file is None:
             raise InputError(f"model {model!r}: {index.name} names {name!r}, which is missing; fetch it")
         files.append(file)
@@ -373,7 +375,7 @@ class Tensor:
     bytes: int
 
 
-def check_fetched(path: Path, model: str) -> None:
+def check_not_pointer(path: Path, model: str) -> None:
     """Refuse the pointer that Git leaves where the weights were not fetched.
 
     Raises:
@@ -397,7 +399,7 @@ def read_header(path: Path, model: str) -> dict[str, Tensor]:
     Raises:
         InputError: The file is a pointer of Git LFS, was fetched by half, or is no safetensors.
     """
-    check_fetched(path, model)
+    check_not_pointer(path, model)
     about = f"model {model!r}: {path.name}"
     size = path.stat().st_size
     with path.open("rb") as handle:
@@ -457,12 +459,12 @@ def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
         InputError: One is missing, or the weights are a pickle.
     """
     about, place = f"model {spec.name!r}: adapter {spec.adapter!r}", adapter_location(spec)
-    config = file_of(place, ADAPTER_CONFIG)
+    config = find_file(place, ADAPTER_CONFIG)
     if config is None:
         raise InputError(f"{about} holds no {ADAPTER_CONFIG}; name a folder that PEFT saved")
-    weights = file_of(place, ADAPTER_WEIGHTS)
+    weights = find_file(place, ADAPTER_WEIGHTS)
     if weights is None:
-        pickled = file_of(place, ADAPTER_PICKLED) is not None
+        pickled = find_file(place, ADAPTER_PICKLED) is not None
         raise InputError(
             f"{about} has its weights as a pickle, {ADAPTER_PICKLED}, which can hold any program; save it "
             "again with safe_serialization"

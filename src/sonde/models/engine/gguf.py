@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import cache_folder, write_atomic
-from sonde.base.terminal import note
-from sonde.models.engine.files import check_fetched, files_hash, write_folder
-from sonde.models.engine.silence import one_line, quiet
+from sonde.base.files import get_cache_folder, write_atomic
+from sonde.base.terminal import print_note
+from sonde.models.engine.files import check_not_pointer, files_hash, write_folder
+from sonde.models.engine.silence import format_error, silence_libraries
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
@@ -70,7 +70,7 @@ _SPLITS: dict[str, tuple[str, ...]] = {
 """Expressions that texts are split by, one after the other, by llama.cpp's name; read off its source."""
 
 
-def as_the_file_says(file: Path, fields: Any, tokenizer: Any, model: str) -> tuple[Any, str]:
+def match_gguf_tokenizer(file: Path, fields: Any, tokenizer: Any, model: str) -> tuple[Any, str]:
     """Return a tokenizer that has the words of a GGUF file and splits as it says, and what was found.
 
     Where a tokenizer.json lies beside the file and has its words, that one is taken.
@@ -120,8 +120,8 @@ def _check_words(tokenizer: Any, words: list[str], made: str, model: str) -> Non
         InputError: One has another id.
     """
     vocabulary = tokenizer.get_vocab()
-    odd = [word for number, word in enumerate(words) if vocabulary.get(_spelled(word), number) != number]
-    known = sum(_spelled(word) in vocabulary for word in words)
+    odd = [word for number, word in enumerate(words) if vocabulary.get(_spell_token(word), number) != number]
+    known = sum(_spell_token(word) in vocabulary for word in words)
     if odd or known < len(words) * _KNOWN:
         raise InputError(
             f"model {model!r}: {made} has other words than the file"
@@ -133,7 +133,7 @@ _KNOWN = 0.99
 """Share of a file's words that a tokenizer must have: files fill their tables with words of no use."""
 
 
-def _spelled(word: str) -> str:
+def _spell_token(word: str) -> str:
     """A word as tokenizers write it: files hold blanks as they are."""
     return "▁" * len(word) if word and not word.strip(" ") else word
 
@@ -190,7 +190,7 @@ class GgufHeader:
     words: int
 
 
-def converted_gguf(file: Path, model: str) -> Path:
+def convert_gguf(file: Path, model: str) -> Path:
     """Return the folder in sonde's cache that holds a GGUF file as safetensors; it is written on first use.
 
     Its numbers are those of the file in float32: dequantising is exact, and a smaller type would round again.
@@ -204,7 +204,7 @@ def converted_gguf(file: Path, model: str) -> Path:
         InputError: The file is damaged, or of an architecture or a tokenizer that transformers does not read.
         StoreError: The cache cannot be written.
     """
-    folder = cache_folder("gguf") / f"{files_hash([file])}-{VERSION}"
+    folder = get_cache_folder("gguf") / f"{files_hash([file])}-{VERSION}"
     if not folder.is_dir():
         _convert(file, folder, model)
     return folder
@@ -219,7 +219,7 @@ def gguf_facts(folder: Path) -> dict[str, str]:
 def _convert(file: Path, folder: Path, model: str) -> None:
     if find_spec("gguf") is None:
         raise UsageError(f"model {model!r}: GGUF files need the package gguf: pip install 'sonde[gguf]'")
-    check_fetched(file, model)
+    check_not_pointer(file, model)
     with file.open("rb") as handle:
         if handle.read(len(_MAGIC)) != _MAGIC:
             raise InputError(f"model {model!r}: {file.name} is no GGUF file; fetch it again")
@@ -231,13 +231,13 @@ def _convert(file: Path, folder: Path, model: str) -> None:
         header = _read_header(reader)
     size = header.numbers * _BYTES_A_NUMBER / 1e9
     seconds = _SECONDS + header.numbers / _NUMBERS_A_SECOND + header.words / _WORDS_A_SECOND
-    note(
+    print_note(
         f"model {model!r}: dequantising {header.quantisation} once, {header.numbers / 1e6:,.0f} million "
         f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
     )
 
     def write(made: Path) -> None:
-        with _one_line(file, model), quiet(), redirect_stderr(io.StringIO()):
+        with _one_line(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
             said = _write_model(file, reader, made, model)
         facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
         write_atomic(made / FACTS, json.dumps(facts))
@@ -253,7 +253,7 @@ def _one_line(file: Path, model: str) -> Generator[None]:
     except (InputError, StoreError, UsageError, MemoryError, OSError):
         raise
     except Exception as error:
-        raise InputError(f"model {model!r}: {file.name} cannot be read: {one_line(error)}") from error
+        raise InputError(f"model {model!r}: {file.name} cannot be read: {format_error(error)}") from error
 
 
 def _read_header(reader: Any) -> GgufHeader:
@@ -288,7 +288,7 @@ def _write_model(file: Path, reader: Any, target: Path, model: str) -> str:
             f"model {model!r}: {file.name} lacks {missing[0]!r}, which its architecture asks for"
         )
     _check_all_read(file, reader, read, model)
-    tokenizer, said = as_the_file_says(
+    tokenizer, said = match_gguf_tokenizer(
         file, reader.fields, AutoTokenizer.from_pretrained(file.parent, **given), model
     )
     read.hf_quantizer = None

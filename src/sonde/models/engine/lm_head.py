@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sonde.base.errors import InputError
-from sonde.models.engine.device_map import present, spread
-from sonde.models.engine.family import LoadedModel, refuse_without_head
-from sonde.models.engine.trial_batches import forward_rows, some_rows
+from sonde.models.engine.device_map import copy_to_device, spans_devices
+from sonde.models.engine.family import LoadedModel, check_head_available
+from sonde.models.engine.trial_batches import forward_rows, make_rows
 
 Head = Callable[[Float[Tensor, "*axes d_model"]], Float[Tensor, "*axes vocab"]]
 
@@ -49,7 +49,7 @@ class _States:
             raise AttributeError(name)
 
 
-class _Given(nn.Module):
+class _EmbeddingBody(nn.Module):
     """A body that returns the embeddings that it is given.
 
     Args:
@@ -68,7 +68,7 @@ class _Given(nn.Module):
         return numbers[name] if name in numbers else super().__getattr__(name)
 
     @property
-    def decoder(self) -> _Given:
+    def decoder(self) -> _EmbeddingBody:
         """Some heads (OPT) go past the body to the decoder in it."""
         return self
 
@@ -77,7 +77,7 @@ class _Given(nn.Module):
         return _States(arguments.get("decoder_inputs_embeds") if states is None else states)
 
 
-class WholeHead:
+class FullHead:
     """From states to logits by the model's own code.
 
     Args:
@@ -97,22 +97,22 @@ class WholeHead:
     @cached_property
     def _shell(self) -> Any:
         """The model without its bodies; what lies elsewhere is fetched when the head is first asked."""
-        return present(self._given) if spread(self._given) else self._given
+        return copy_to_device(self._given) if spans_devices(self._given) else self._given
 
     @cached_property
     def _run(self) -> Any:
-        return _widened(self._shell, self._shell.get_output_embeddings()) if self.wide else self._shell
+        return _to_float32(self._shell, self._shell.get_output_embeddings()) if self.wide else self._shell
 
     def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
         """Logits over the whole vocabulary."""
         return _logits(self._run, self._states, given.float() if self.wide else given)
 
-    def widened(self) -> WholeHead:
+    def to_float32(self) -> FullHead:
         """The head in float32: logits in half precision are rounded to ties, which decide ranks."""
         dtypes = {one.dtype for one in self._given.parameters() if one.is_floating_point()}
-        return self if dtypes <= {torch.float32} else WholeHead(self._given, self._states, wide=True)
+        return self if dtypes <= {torch.float32} else FullHead(self._given, self._states, wide=True)
 
-    def narrowed(self, ids: Int[Tensor, " candidate"]) -> Head:
+    def restrict_to_ids(self, ids: Int[Tensor, " candidate"]) -> Head:
         """The head that gives the logits of some ids alone.
 
         Only their rows of the output embeddings are multiplied. Where that is not what the whole head gives,
@@ -120,12 +120,12 @@ class WholeHead:
         """
         part = _narrow(self._shell, ids)
         if part is not None and self.wide:
-            part = _widened(part, None)
+            part = _to_float32(part, None)
         return _NarrowHead(self, part, self._states, ids)
 
 
 class _NarrowHead:
-    def __init__(self, whole: WholeHead, part: Any, states: str, ids: Int[Tensor, " candidate"]) -> None:
+    def __init__(self, whole: FullHead, part: Any, states: str, ids: Int[Tensor, " candidate"]) -> None:
         self._whole = whole
         self._part = part
         self._states = states
@@ -173,7 +173,7 @@ def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
         name: None if one is None else nn.Parameter(one[ids], requires_grad=False)
         for name, one in projection._parameters.items()
     }
-    narrow = _copied(shell)
+    narrow = _copy_module(shell)
     size = projection.out_features
     narrow._buffers = {
         name: one[..., ids] if one is not None and one.shape[-1:] == (size,) else one
@@ -182,7 +182,7 @@ def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
     *path, last = named[0].split(".")
     at = narrow
     for part in path:
-        at._modules[part] = _copied(at._modules[part])
+        at._modules[part] = _copy_module(at._modules[part])
         at = at._modules[part]
     at._modules[last] = rows
     return narrow
@@ -208,7 +208,7 @@ class _WideLinear(nn.Module):
         return logits
 
 
-def _widened(module: Any, projection: Any) -> Any:
+def _to_float32(module: Any, projection: Any) -> Any:
     """A copy of a module in float32; the projection on the vocabulary is widened when it is used."""
     if module is projection and _is_plain(module):
         return _WideLinear(module)
@@ -218,7 +218,7 @@ def _widened(module: Any, projection: Any) -> Any:
     one = copy.copy(module)
     one._modules = {
         # Embeddings look ids up, which a head does not.
-        name: child if child is None or isinstance(child, nn.Embedding) else _widened(child, projection)
+        name: child if child is None or isinstance(child, nn.Embedding) else _to_float32(child, projection)
         for name, child in module._modules.items()
     }
     one._parameters = {
@@ -238,7 +238,7 @@ def _wide(given: Tensor) -> Tensor:
     return given.float() if given.is_floating_point() else given
 
 
-def _copied(module: Any) -> Any:
+def _copy_module(module: Any) -> Any:
     """A copy of a module that shares its parts, which may be replaced in the copy alone."""
     one = copy.copy(module)
     one._modules = dict(module._modules)
@@ -252,13 +252,13 @@ class _AbsentHead:
         self._loaded = loaded
 
     def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
-        refuse_without_head(self._loaded)
+        check_head_available(self._loaded)
         raise AssertionError
 
-    def widened(self) -> _AbsentHead:
+    def to_float32(self) -> _AbsentHead:
         return self
 
-    def narrowed(self, ids: Int[Tensor, " candidate"]) -> _AbsentHead:
+    def restrict_to_ids(self, ids: Int[Tensor, " candidate"]) -> _AbsentHead:
         return self
 
 
@@ -274,7 +274,7 @@ def body_and_head(loaded: LoadedModel) -> tuple[Any, Any]:
     return body, head if loaded.capabilities.head else _AbsentHead(loaded)
 
 
-def head_of(model: Any, *bodies: str, states: str = "inputs_embeds") -> WholeHead:
+def build_head(model: Any, *bodies: str, states: str = "inputs_embeds") -> FullHead:
     """From states to logits by the model's own code.
 
     Args:
@@ -282,13 +282,13 @@ def head_of(model: Any, *bodies: str, states: str = "inputs_embeds") -> WholeHea
         bodies: The attributes that hold its body.
         states: The argument that carries embeddings to the body.
     """
-    shell = _copied(model)
-    shell._modules |= {body: _Given(getattr(model, body)) for body in bodies}
-    return WholeHead(shell, states)
+    shell = _copy_module(model)
+    shell._modules |= {body: _EmbeddingBody(getattr(model, body)) for body in bodies}
+    return FullHead(shell, states)
 
 
 @torch.inference_mode()
-def separates(body: Any, head: Head, model: Any, **arguments: Any) -> bool:
+def is_separable(body: Any, head: Head, model: Any, **arguments: Any) -> bool:
     """Whether ``head(body(x))`` is what the whole model gives, on a few tokens.
 
     Args:
@@ -329,7 +329,7 @@ def last_steps(loaded: LoadedModel) -> LastSteps:
         InputError: The model does something there that is no module of its own.
     """
     model = loaded.model
-    inside = [name for name, _ in model.named_modules() if _numbered(name)]
+    inside = [name for name, _ in model.named_modules() if _is_list_member(name)]
     around = {name.rpartition(".")[0] for name in inside}
     around |= {".".join(name.split(".")[:at]) for name in inside for at in range(len(name.split(".")))}
     calls: list[_Call] = []
@@ -344,22 +344,22 @@ def last_steps(loaded: LoadedModel) -> LastSteps:
 
     # What holds layers returns the last states too, and is neither one of them nor a step behind them.
     watched = [
-        watch(module, in_layer=_numbered(name))
+        watch(module, in_layer=_is_list_member(name))
         for name, module in model.named_modules()
-        if _numbered(name) or name not in around
+        if _is_list_member(name) or name not in around
     ]
     try:
-        at: Tensor = forward_rows(loaded, some_rows(loaded, (5,)))[-1].last_hidden_state
+        at: Tensor = forward_rows(loaded, make_rows(loaded, (5,)))[-1].last_hidden_state
     finally:
         for handle in watched:
             handle.remove()
     steps: list[Any] = []
     for call in reversed(calls):
-        if not _same(call.returned, at):
+        if not _shares_memory(call.returned, at):
             continue
         if call.in_layer:
             return _Steps(tuple(reversed(steps)))
-        if not _same(call.given, at):
+        if not _shares_memory(call.given, at):
             steps.append(call.module)
             at = call.given
     raise InputError(
@@ -380,7 +380,7 @@ class _Steps:
         return states
 
 
-def _numbered(name: str) -> bool:
+def _is_list_member(name: str) -> bool:
     """Whether a module lies in a list of modules: layers do."""
     return any(part.isdigit() for part in name.split("."))
 
@@ -398,6 +398,6 @@ def _states(values: tuple[Any, ...]) -> Tensor | None:
     return None
 
 
-def _same(one: Tensor, two: Tensor) -> bool:
+def _shares_memory(one: Tensor, two: Tensor) -> bool:
     """Whether two are the same numbers in memory; the second may be a part of the first, cut off behind."""
     return one.data_ptr() == two.data_ptr() and one.shape[-1] == two.shape[-1]

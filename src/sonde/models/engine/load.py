@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, SondeError
-from sonde.models.engine.adapters import check_adapter, is_merged
+from sonde.models.engine.adapters import check_adapter, lacks_adapter
 from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
 from sonde.models.engine.checks import check_vocabulary, contents_by_headers
 from sonde.models.engine.config_values import architectures, names_language_model, number, text_config
-from sonde.models.engine.configuration import config_of
-from sonde.models.engine.device_map import devices_of
+from sonde.models.engine.configuration import load_config
+from sonde.models.engine.device_map import count_modules_by_device
 from sonde.models.engine.external import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models.engine.family import (
     Capabilities,
@@ -25,30 +25,30 @@ from sonde.models.engine.family import (
     ModelSpec,
     SpecialTokens,
     computing_device,
-    contents_of,
+    get_contents,
 )
 from sonde.models.engine.files import (
     SERVED,
     SERVED_REVISION,
     SERVED_SPECIAL,
     adapter_hash,
-    behind_a_server,
     gguf_file,
     takes_texts,
+    uses_server,
 )
 from sonde.models.engine.gguf import gguf_facts
-from sonde.models.engine.locate import check_content, files_revision, locate
+from sonde.models.engine.locate import check_content, files_revision, locate_model
 from sonde.models.engine.model_names import split_family
 from sonde.models.engine.quantise import (
-    by_bitsandbytes,
     check_quantisation,
-    quantisation_of,
+    disable_outliers,
+    find_quantisation,
+    needs_bitsandbytes,
     quantiser,
-    without_outliers,
 )
-from sonde.models.engine.silence import FAULTS
+from sonde.models.engine.silence import MODEL_CODE_ERRORS
 from sonde.models.engine.tokenizer import load_tokenizer, tokenizer_fact
-from sonde.models.engine.weights import TF32, check_files, device_of, dtype_of
+from sonde.models.engine.weights import TF32, check_files, resolve_device, resolve_dtype
 
 _FALLBACKS = ("encoder", "decoder")
 """Families that take whatever transformers loads; they are asked last, in this order."""
@@ -61,16 +61,16 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or cannot be read by sonde.
     """
-    config = config_of(spec)
-    name, family = _family_of(spec, config)
-    capabilities, special = _described(spec, family)
-    _check_how(spec, config)
+    config = load_config(spec)
+    name, family = _find_family(spec, config)
+    capabilities, special = _describe_by_family(spec, family)
+    _check_weight_options(spec, config)
     model = family.load(spec, config)
-    if contents := contents_of(model):
+    if contents := get_contents(model):
         capabilities = _with_head(capabilities, contents)
     if capabilities.head:
         _check_head(spec, family, model, capabilities)
-    kind = _held_as(spec, config)
+    kind = _linear_format(spec, config)
     revision = resolve_revision(spec)
     check_content(spec)
     loaded = LoadedModel(
@@ -89,7 +89,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
 
 
-def settle(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
+def resolve_auto(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
     """Spell ``auto`` out for this machine, so that results on another are told apart.
 
     Args:
@@ -102,21 +102,21 @@ def settle(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
     """
     if takes_texts(spec):
         return spec
-    device, config = device_of(spec), config_of(spec)
-    dtype = str(dtype_of(spec, config, device)).removeprefix("torch.")
-    if attention and spec.dtype == "auto" and device.type == "cpu" and not quantisation_of(spec, config):
+    device, config = resolve_device(spec), load_config(spec)
+    dtype = str(resolve_dtype(spec, config, device)).removeprefix("torch.")
+    if attention and spec.dtype == "auto" and device.type == "cpu" and not find_quantisation(spec, config):
         dtype = "float32"
     # Its weights are those of float32, and its numbers are not.
     dtype = TF32 if spec.dtype == TF32 else dtype
     return dataclasses.replace(spec, device=str(device), dtype=dtype)
 
 
-def trainable(spec: ModelSpec) -> bool:
+def is_trainable(spec: ModelSpec) -> bool:
     """Whether the weights of a model are numbers on one device, as training needs them; none is read."""
-    return takes_texts(spec) or not (spec.device_map or quantisation_of(spec, config_of(spec)))
+    return takes_texts(spec) or not (spec.device_map or find_quantisation(spec, load_config(spec)))
 
 
-def describe(spec: ModelSpec) -> Capabilities:
+def describe_model(spec: ModelSpec) -> Capabilities:
     """What a model can be asked for, from its configuration and tokenizer; no weight is read.
 
     The weights of a folder are held against their headers, so a damaged one is refused before work begins.
@@ -125,17 +125,17 @@ def describe(spec: ModelSpec) -> Capabilities:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or no family takes it.
     """
-    if behind_a_server(spec):
+    if uses_server(spec):
         return SERVED
     if is_encoder(spec):
         load_encoder(spec)
         return VECTORS
-    config = config_of(spec)
-    _, family = _family_of(spec, config)
-    capabilities, _ = _described(spec, family)
+    config = load_config(spec)
+    _, family = _find_family(spec, config)
+    capabilities, _ = _describe_by_family(spec, family)
     if spec.reinitialise is None:
         check_files(spec)
-    _check_how(spec, config)
+    _check_weight_options(spec, config)
     return capabilities
 
 
@@ -146,7 +146,7 @@ def describe_checkpoint(checkpoint: Checkpoint) -> Capabilities:
     refuses a model for its size.
     """
     if checkpoint.bundled:
-        return describe(ModelSpec(name=checkpoint.name))
+        return describe_model(ModelSpec(name=checkpoint.name))
     from sonde.models.engine.family import FAMILIES
 
     family = FAMILIES.load(checkpoint.family)
@@ -171,30 +171,30 @@ def describe_special(spec: ModelSpec) -> SpecialTokens:
     """A model's special-token policy; no weight is read."""
     if takes_texts(spec):
         return SERVED_SPECIAL
-    config = config_of(spec)
-    _, family = _family_of(spec, config)
+    config = load_config(spec)
+    _, family = _find_family(spec, config)
     return family.special_tokens(load_tokenizer(spec), config)
 
 
-def _check_how(spec: ModelSpec, config: Any) -> None:
+def _check_weight_options(spec: ModelSpec, config: Any) -> None:
     """Refuse an adapter or a quantisation that cannot be read, before a weight is."""
     check_quantisation(spec, config)
     if spec.adapter:
         check_adapter(spec, number(text_config(config), "vocab_size"))
 
 
-def _held_as(spec: ModelSpec, config: Any) -> str:
+def _linear_format(spec: ModelSpec, config: Any) -> str:
     """How the linear layers are held: weights drawn at random are quantised by bitsandbytes alone."""
-    kind = quantisation_of(spec, config)
-    return kind if spec.reinitialise is None or by_bitsandbytes(kind) else ""
+    kind = find_quantisation(spec, config)
+    return kind if spec.reinitialise is None or needs_bitsandbytes(kind) else ""
 
 
 def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str]:
     """How a model was read, for ``run.json``."""
     facts = {"tokenizer": tokenizer_fact(spec)}
     if gguf_file(spec) is not None:
-        facts |= gguf_facts(Path(locate(spec).name))
-    saved, contents = architectures(config), contents_of(model)
+        facts |= gguf_facts(Path(locate_model(spec).name))
+    saved, contents = architectures(config), get_contents(model)
     named = type(model).__name__ in saved or names_language_model(saved)
     if contents and contents.head and saved and not named:
         what = "its tied input embeddings" if contents.tied else "weights of its files"
@@ -202,8 +202,8 @@ def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str
     if kind:
         facts["quantised"] = quantiser(kind)
     if spec.adapter and spec.reinitialise is None:
-        facts["adapter"] = "merged" if is_merged(model) else "beside the weights"
-    if places := devices_of(model):
+        facts["adapter"] = "merged" if lacks_adapter(model) else "beside the weights"
+    if places := count_modules_by_device(model):
         facts["placed"] = ", ".join(
             f"{count} module{'s' * (count > 1)} on {device}" for device, count in places.items()
         )
@@ -215,7 +215,7 @@ def resolve_revision(spec: ModelSpec) -> str:
 
     That is the adapter by its content, the quantisation, and the seed of random weights.
     """
-    if behind_a_server(spec):
+    if uses_server(spec):
         return SERVED_REVISION
     if is_encoder(spec):
         return encoder_revision(spec)
@@ -226,14 +226,14 @@ def resolve_revision(spec: ModelSpec) -> str:
         revision += f"+{FAMILIES.source_hash(file)[:8]}"
     if spec.adapter:
         revision += f"+adapter-{adapter_hash(spec)}"
-    if kind := quantisation_of(spec, config_of(spec)):
+    if kind := find_quantisation(spec, load_config(spec)):
         revision += f"+{quantiser(kind)}"
     return revision if spec.reinitialise is None else f"{revision}+reinitialised-{spec.reinitialise}"
 
 
-def _described(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
+def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
     """What a family says of a model, held against its vocabulary and files; without a mask none masks."""
-    config, tokenizer = config_of(spec), load_tokenizer(spec)
+    config, tokenizer = load_config(spec), load_tokenizer(spec)
     capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
     check_vocabulary(spec, tokenizer, capabilities, special)
     signs = {"encoder-decoder": special.gap, "decoder": special.infill}
@@ -248,7 +248,7 @@ def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:
     return dataclasses.replace(capabilities, head=contents.head, masks=capabilities.masks and contents.head)
 
 
-def _family_of(spec: ModelSpec, config: Any) -> tuple[str, Family]:
+def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
     from sonde.models.engine.family import FAMILIES
 
     if file := split_family(spec.name)[0]:
@@ -277,7 +277,7 @@ def _with_positions(loaded: LoadedModel) -> LoadedModel:
     """A model with as many positions as its tables have, where its configuration says more."""
     from sonde.models.engine.trial_batches import table_positions
 
-    with _one_line(loaded.spec, loaded.model), without_outliers(loaded.model):
+    with _one_line(loaded.spec, loaded.model), disable_outliers(loaded.model):
         found = table_positions(loaded)
     told = loaded.capabilities
     if found is None or found >= told.context:
@@ -291,14 +291,14 @@ def _with_positions(loaded: LoadedModel) -> LoadedModel:
 def _takes_padding(loaded: LoadedModel) -> bool:
     from sonde.models.engine.trial_batches import takes_padding
 
-    with _one_line(loaded.spec, loaded.model), without_outliers(loaded.model):
+    with _one_line(loaded.spec, loaded.model), disable_outliers(loaded.model):
         return takes_padding(loaded)
 
 
 def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
     import torch
 
-    from sonde.models.engine.lm_head import separates
+    from sonde.models.engine.lm_head import is_separable
 
     some = torch.arange(min(4, capabilities.vocab, capabilities.context), device=computing_device(model))[
         None
@@ -308,7 +308,7 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
         given["decoder_input_ids"] = some
     try:
         with _one_line(spec, model):
-            separable = separates(*family.body_and_head(model), model, **given)
+            separable = is_separable(*family.body_and_head(model), model, **given)
     except FloatingPointError as error:
         dtype = str(model.dtype).removeprefix("torch.")
         fix = (
@@ -326,7 +326,7 @@ def _one_line(spec: ModelSpec, model: Any) -> Generator[None]:
     """Turn whatever a model's own code raises on a few subwords into one line."""
     try:
         yield
-    except FAULTS as error:
+    except MODEL_CODE_ERRORS as error:
         if isinstance(error, SondeError):
             raise
         line = " ".join(str(error).split())[:200]

@@ -20,16 +20,16 @@ from sonde.models.engine.files import (
     content_files,
     content_hash,
     files_hash,
+    find_weights,
     gguf_file,
     read_header,
-    revision_of,
+    resolve_commit,
     takes_texts,
-    weights_of,
 )
 from sonde.models.engine.model_names import bundled_folder, split_family
 
 
-def locate(spec: ModelSpec) -> Location:
+def locate_model(spec: ModelSpec) -> Location:
     """Find a model without opening it; a GGUF file is where sonde keeps what it makes of it.
 
     Raises:
@@ -37,13 +37,13 @@ def locate(spec: ModelSpec) -> Location:
         InputError: The folder holds no model, or the GGUF file cannot be read.
     """
     if (file := gguf_file(spec)) is not None:
-        from sonde.models.engine.gguf import converted_gguf
+        from sonde.models.engine.gguf import convert_gguf
 
-        return Location(name=str(converted_gguf(file, spec.full_name)), local=True, revision="")
+        return Location(name=str(convert_gguf(file, spec.full_name)), local=True, revision="")
     return _locate(spec)
 
 
-def pin(spec: ModelSpec) -> ModelSpec:
+def pin_revision(spec: ModelSpec) -> ModelSpec:
     """Return the specification of a model's files as they are now; loading it refuses any others.
 
     Raises:
@@ -57,8 +57,8 @@ def files_revision(spec: ModelSpec) -> str:
     """Return the commit of a model on the hub, or the hash of its folder's files, or of its GGUF file."""
     if (file := gguf_file(spec)) is not None:
         return f"gguf-{files_hash([file])}"
-    place = locate(spec)
-    return content_hash(place.name) if place.local else revision_of(place)
+    place = locate_model(spec)
+    return content_hash(place.name) if place.local else resolve_commit(place)
 
 
 def _content(spec: ModelSpec) -> str:
@@ -79,7 +79,7 @@ def check_content(spec: ModelSpec) -> None:
         )
 
 
-def stored(spec: ModelSpec, folder: Path) -> ModelSpec:
+def point_to_folder(spec: ModelSpec, folder: Path) -> ModelSpec:
     """The specification by which another machine loads the very same model.
 
     A local checkpoint is copied below the folder under the hash of its files, unless it is there. A hub name
@@ -98,9 +98,9 @@ def stored(spec: ModelSpec, folder: Path) -> ModelSpec:
         spec = dataclasses.replace(spec, adapter=_stored_adapter(spec, folder))
     if takes_texts(spec) or bundled_folder(bare):
         return spec
-    place = locate(spec)
+    place = locate_model(spec)
     if not place.local:
-        return dataclasses.replace(spec, revision=revision_of(place))
+        return dataclasses.replace(spec, revision=resolve_commit(place))
     copy = folder / content_hash(place.name)
     if not copy.is_dir() or content_hash(str(copy)) != copy.name:
         _copy(spec.name, [*content_files(Path(place.name)), *Path(place.name).glob("*.jinja")], copy)
@@ -111,7 +111,7 @@ def _stored_adapter(spec: ModelSpec, folder: Path) -> str:
     """The adapter of a model, copied likewise; what comes from the hub with the revision that it has here."""
     place = adapter_location(spec)
     if not place.local:
-        return f"{place.name}@{revision_of(place)}"
+        return f"{place.name}@{resolve_commit(place)}"
     files = adapter_files(spec)
     copy = folder / f"adapter-{files_hash(files)}"
     if not copy.is_dir() or files_hash([copy / file.name for file in files]) != files_hash(files):
@@ -142,8 +142,8 @@ def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
     Raises:
         InputError: A file is missing or damaged.
     """
-    place = locate(spec)
-    weights = weights_of(place, spec.name) if place.local else None
+    place = locate_model(spec)
+    weights = find_weights(place, spec.name) if place.local else None
     if weights is None or weights.pickled:
         return {}
     held: dict[str, Tensor] = {}

@@ -110,7 +110,7 @@ def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
     return f"{bare}?{'&'.join(asked)}" if asked else bare
 
 
-def spec_of(
+def parse_spec(
     name: str,
     *,
     device: str = "auto",
@@ -200,7 +200,7 @@ def manifest(name: str) -> ManifestFiles:
     return ManifestFiles(**found)
 
 
-def frequencies(name: str) -> pl.DataFrame | None:
+def read_frequencies(name: str) -> pl.DataFrame | None:
     """``subword_id, count`` in a model's training data, None where it does not say."""
     path = manifest(name).frequencies
     return None if path is None else scan_files(path).collect()

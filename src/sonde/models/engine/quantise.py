@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models.engine.family import ModelSpec
-from sonde.models.engine.silence import one_line, quiet
+from sonde.models.engine.silence import format_error, silence_libraries
 
 _PACKAGE = "bitsandbytes"
 
@@ -46,12 +46,12 @@ def _settings(config: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", held if isinstance(held, Mapping) else held.to_dict())
 
 
-def quantisation_of(spec: ModelSpec, config: Any) -> str:
+def find_quantisation(spec: ModelSpec, config: Any) -> str:
     """How the linear layers of a model are held: as asked, as saved, or empty for as they are."""
     return spec.quantise or saved_quantisation(config)
 
 
-def by_bitsandbytes(kind: str) -> bool:
+def needs_bitsandbytes(kind: str) -> bool:
     """Whether bitsandbytes holds layers of such a quantisation."""
     return kind in ("8bit", "4bit")
 
@@ -77,7 +77,7 @@ def check_quantisation(spec: ModelSpec, config: Any) -> None:
                 "disk; leave out --quantise, or give --device-map auto"
             )
     elif saved and spec.reinitialise is None:
-        if by_bitsandbytes(saved):
+        if needs_bitsandbytes(saved):
             _must_have_bitsandbytes(spec)
         _must_be_readable(spec, config, saved)
 
@@ -95,13 +95,13 @@ def _must_be_readable(spec: ModelSpec, config: Any, saved: str) -> None:
     from transformers.quantizers.auto import AutoHfQuantizer
 
     try:
-        with quiet():
+        with silence_libraries():
             asked = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
             asked.validate_environment(device_map=None, weights_only=True)
     except (ImportError, RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         raise InputError(
             f"model {spec.name!r}: its weights were saved as {saved}, which is not read here: "
-            f"{one_line(error)}; or name its weights before they were quantised"
+            f"{format_error(error)}; or name its weights before they were quantised"
         ) from error
 
 
@@ -147,7 +147,7 @@ def quantise_in_memory(model: Any, settings: Any) -> Any:
     return model
 
 
-def same_on_every_processor(model: Any) -> None:
+def compute_in_input_type(model: Any) -> None:
     """Have 4 bits widened and multiplied in the type of the inputs.
 
     Where a processor multiplies in bfloat16, bitsandbytes rounds inputs to it and takes only some widths.
@@ -158,7 +158,7 @@ def same_on_every_processor(model: Any) -> None:
 
 
 @contextmanager
-def without_outliers(model: Any) -> Generator[None]:
+def disable_outliers(model: Any) -> Generator[None]:
     """Round every column of the inputs of 8-bit layers, so that a row does not depend on those beside it."""
     held = [
         (module.state, module.state.threshold)

@@ -11,10 +11,15 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.base.files import FileStamp
 from sonde.models.engine.checks import check_tokenizer, tokenizer_fault
-from sonde.models.engine.configuration import config_of, fetch, tokenizer_stamps, unweighted
+from sonde.models.engine.configuration import (
+    load_auto_class,
+    load_config,
+    strip_weight_options,
+    tokenizer_stamps,
+)
 from sonde.models.engine.family import ModelSpec
-from sonde.models.engine.files import VOCABULARY_LIMIT, file_of, read_object
-from sonde.models.engine.locate import locate
+from sonde.models.engine.files import VOCABULARY_LIMIT, find_file, read_object
+from sonde.models.engine.locate import locate_model
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
@@ -169,10 +174,10 @@ _SETTINGS = {
 
 def may_be_read_from_file(spec: ModelSpec) -> bool:
     """Tell whether a model has a tokenizer.json, and no code of its own that would have to run beside it."""
-    return file_of(locate(spec), FILE) is not None and "auto_map" not in _settings(spec)
+    return find_file(locate_model(spec), FILE) is not None and "auto_map" not in _settings(spec)
 
 
-def like_its_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[str, Any]) -> tuple[Any, str]:
+def match_tokenizer_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[str, Any]) -> tuple[Any, str]:
     """Return a tokenizer that cuts texts as its model's tokenizer.json does, and what was found.
 
     Args:
@@ -188,7 +193,7 @@ def like_its_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[str, An
         InputError: The model's files contradict each other.
     """
     name = type(tokenizer).__name__
-    path = file_of(locate(spec), FILE)
+    path = find_file(locate_model(spec), FILE)
     if path is None:
         return tokenizer, f"{name}, without a {FILE}"
     wanted = _subwords_of_file(spec, path)
@@ -203,7 +208,7 @@ def like_its_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[str, An
     _check_settings(spec, path)
     from transformers import PreTrainedTokenizerFast
 
-    as_saved = fetch(PreTrainedTokenizerFast, spec, **settings)
+    as_saved = load_auto_class(PreTrainedTokenizerFast, spec, **settings)
     if unlike := count_unlike(as_saved, wanted):
         raise InputError(
             f"model {spec.name!r}: {type(as_saved).__name__} cuts {unlike} of {len(wanted)} texts otherwise "
@@ -241,7 +246,7 @@ def _check_settings(spec: ModelSpec, path: Path) -> None:
 
 
 def _settings(spec: ModelSpec) -> dict[str, Any]:
-    path = file_of(locate(spec), "tokenizer_config.json")
+    path = find_file(locate_model(spec), "tokenizer_config.json")
     return {} if path is None else read_object(path, spec.name)
 
 
@@ -264,12 +269,12 @@ def load_tokenizer(spec: ModelSpec) -> Any:
         UnknownNameError: No model has this name.
         InputError: It cannot be reached, or gives no character offsets.
     """
-    return _read_tokenizer(unweighted(spec), tokenizer_stamps(spec))[0]
+    return _read_tokenizer(strip_weight_options(spec), tokenizer_stamps(spec))[0]
 
 
 def tokenizer_fact(spec: ModelSpec) -> str:
     """Return which class a model's tokenizer has and how it compares with its tokenizer.json, as a clause."""
-    return _read_tokenizer(unweighted(spec), tokenizer_stamps(spec))[1]
+    return _read_tokenizer(strip_weight_options(spec), tokenizer_stamps(spec))[1]
 
 
 @lru_cache(maxsize=4)
@@ -281,14 +286,14 @@ def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any
         return own, f"made from its {SENTENCEPIECE_FILE}"
     old = _old_special_tokens(spec)
     try:
-        tokenizer = fetch(AutoTokenizer, spec, **old)
+        tokenizer = load_auto_class(AutoTokenizer, spec, **old)
     except InputError as error:
         if (reason := tokenizer_fault(spec)) is not None:
             raise InputError(f"model {spec.name!r}: {reason}") from error
         if not may_be_read_from_file(spec):
             raise
         tokenizer = None
-    tokenizer, fact = like_its_file(spec, tokenizer, old)
+    tokenizer, fact = match_tokenizer_file(spec, tokenizer, old)
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(
             f"model {spec.name!r}: {type(tokenizer).__name__} is a tokenizer without offsets; "
@@ -300,19 +305,19 @@ def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any
 
 def _published_by_pieces(spec: ModelSpec) -> Any | None:
     """The tokenizer of a model that transformers reads without character offsets, where we can."""
-    place = locate(spec)
-    if file_of(place, "config.json") is None or config_of(spec).model_type != "plbart":
+    place = locate_model(spec)
+    if find_file(place, "config.json") is None or load_config(spec).model_type != "plbart":
         return None
-    pieces = file_of(place, SENTENCEPIECE_FILE)
-    if pieces is None or file_of(place, "tokenizer.json") is not None:
+    pieces = find_file(place, SENTENCEPIECE_FILE)
+    if pieces is None or find_file(place, "tokenizer.json") is not None:
         return None
-    settings = file_of(place, "tokenizer_config.json")
+    settings = find_file(place, "tokenizer_config.json")
     return plbart_tokenizer(pieces, {} if settings is None else read_object(settings, spec.name), spec.name)
 
 
 def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
     """What transformers 5 does not read by itself: additional tokens written without their type (CodeT5)."""
-    path = file_of(locate(spec), "special_tokens_map.json")
+    path = find_file(locate_model(spec), "special_tokens_map.json")
     listed = read_object(path, spec.name) if path is not None else {}
     more = listed.get("additional_special_tokens", [])
     if not any(isinstance(token, dict) and "__type" not in token for token in more):

@@ -30,7 +30,7 @@ _CODE = (
 )
 
 
-def texts() -> Iterator[str]:
+def sample_texts() -> Iterator[str]:
     """Yield some hundred texts of all kinds that tokenizers are known to cut differently."""
     yield from _CODE
     for word in _WORDS.split():
@@ -47,13 +47,13 @@ def cut_texts(tokenizer: Any) -> list[list[int]]:
     """Cut the texts, whole: what a file says of truncating and padding is not about how words are cut."""
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    return [found.ids for found in tokenizer.encode_batch(list(texts()), add_special_tokens=False)]
+    return [found.ids for found in tokenizer.encode_batch(list(sample_texts()), add_special_tokens=False)]
 
 
 def count_unlike(tokenizer: Any, wanted: list[list[int]]) -> int:
     """Count the texts that a tokenizer, called as it is when a model is read, cuts otherwise."""
     try:
-        found = [tokenizer(text, add_special_tokens=False).input_ids for text in texts()]
+        found = [tokenizer(text, add_special_tokens=False).input_ids for text in sample_texts()]
     except Exception:
         # Where the unknown token is no word, or the class takes the words of a page; the libraries have no
         # error of their own.

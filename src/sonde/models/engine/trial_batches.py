@@ -16,7 +16,7 @@ from sonde.models.engine.family import LoadedModel
 _LENGTHS = (13, 8)
 
 
-def near(loaded: LoadedModel) -> float:
+def rounding_tolerance(loaded: LoadedModel) -> float:
     """Largest difference that is rounding; in half precision other shapes of a batch round otherwise.
 
     So do 8 bits, where a number that is a little larger may be rounded to another step.
@@ -31,7 +31,7 @@ def takes_padding(loaded: LoadedModel) -> bool:
     Raises:
         InputError: A decoder's states depend on what stands behind them, so that it is none.
     """
-    long, short = some_rows(loaded, _LENGTHS)
+    long, short = make_rows(loaded, _LENGTHS)
     decoder = loaded.capabilities.kind == "decoder"
     if decoder:
         # What follows in the longer row is to matter as little as padding.
@@ -40,7 +40,9 @@ def takes_padding(loaded: LoadedModel) -> bool:
     if not bool(torch.isfinite(alone).all()):
         return True
     together = forward_rows(loaded, [long, short])[0].last_hidden_state[:, : len(short)]
-    takes = all(moved(one, alone) <= near(loaded) for one in together[0 if decoder else 1 :])
+    takes = all(
+        largest_change(one, alone) <= rounding_tolerance(loaded) for one in together[0 if decoder else 1 :]
+    )
     if decoder and not takes:
         raise InputError(
             f"model {loaded.spec.name!r}: {type(loaded.model).__name__} sees what stands behind a subword, "
@@ -50,13 +52,13 @@ def takes_padding(loaded: LoadedModel) -> bool:
     return takes
 
 
-def moved(states: Tensor, usual: Tensor) -> float:
+def largest_change(states: Tensor, usual: Tensor) -> float:
     """Largest change of a state, as a share of the largest; infinite where a number is none."""
     apart, most = float((states.float() - usual.float()).abs().max()), float(usual.abs().max())
     return apart / max(1.0, most) if apart < float("inf") else float("inf")
 
 
-def some_rows(loaded: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
+def make_rows(loaded: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
     """Rows of different ids of the vocabulary, none of them special but those around a text.
 
     Args:
@@ -84,11 +86,11 @@ def forward_rows(loaded: LoadedModel, rows: Sequence[list[int]], **more: bool) -
     from sonde.models.engine.family import FAMILIES
 
     kind, device = loaded.capabilities.kind, loaded.device
-    ids = _padded(rows, loaded.special.pad, device)
+    ids = _pad_rows(rows, loaded.special.pad, device)
     body, _ = FAMILIES.load(loaded.family).body_and_head(loaded.model)
     if kind == "decoder":
         return [body(input_ids=ids, use_cache=False, **more)]
-    mask = _padded([[1] * len(row) for row in rows], 0, device)
+    mask = _pad_rows([[1] * len(row) for row in rows], 0, device)
     if kind == "encoder":
         return [body(input_ids=ids, attention_mask=mask, **more)]
     read = loaded.model.get_encoder()(input_ids=ids, attention_mask=mask, **more)
@@ -102,7 +104,7 @@ def forward_rows(loaded: LoadedModel, rows: Sequence[list[int]], **more: bool) -
     return [read, written]
 
 
-def _padded(rows: Sequence[list[int]], fill: int, device: torch.device) -> Tensor:
+def _pad_rows(rows: Sequence[list[int]], fill: int, device: torch.device) -> Tensor:
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=fill).to(device)
 
 

@@ -43,7 +43,7 @@ class _RefusedError(Exception):
     pass
 
 
-def _bound(size: int) -> None:
+def _limit_memory(size: int) -> None:
     try:
         import resource
     except ImportError:
@@ -143,5 +143,5 @@ def convert(source: str, target: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _bound(Path(sys.argv[1]).stat().st_size)
+    _limit_memory(Path(sys.argv[1]).stat().st_size)
     print(json.dumps(convert(*sys.argv[1:])), flush=True)  # noqa: T201  what the parent reads

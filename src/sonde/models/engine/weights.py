@@ -8,28 +8,28 @@ from typing import Any
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
-from sonde.models.engine.adapters import adapted
+from sonde.models.engine.adapters import apply_adapter
 from sonde.models.engine.checks import check_finite, check_keys, head_weights
-from sonde.models.engine.convert import safe_place
+from sonde.models.engine.convert import locate_safetensors
 from sonde.models.engine.device_map import (
     architecture,
     check_map,
-    dispatched,
-    gone_with,
-    mapped,
+    delete_folder_after_model,
+    dispatch_model,
     offload_folder,
+    parse_map,
 )
-from sonde.models.engine.family import Contents, ModelSpec, remember
-from sonde.models.engine.files import check_fetched, read_header, revision_of, weights_of
-from sonde.models.engine.locate import local_headers, locate
+from sonde.models.engine.family import Contents, ModelSpec, set_contents
+from sonde.models.engine.files import check_not_pointer, find_weights, read_header, resolve_commit
+from sonde.models.engine.locate import local_headers, locate_model
 from sonde.models.engine.quantise import (
     bitsandbytes_settings,
-    by_bitsandbytes,
-    quantisation_of,
+    compute_in_input_type,
+    find_quantisation,
+    needs_bitsandbytes,
     quantise_in_memory,
-    same_on_every_processor,
 )
-from sonde.models.engine.silence import one_line, quiet
+from sonde.models.engine.silence import format_error, silence_libraries
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
@@ -56,17 +56,17 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
     """
     import transformers
 
-    device = device_of(spec)
-    dtype = dtype_of(spec, config, device)
+    device = resolve_device(spec)
+    dtype = resolve_dtype(spec, config, device)
     picker = getattr(transformers, auto_class)
-    kind = quantisation_of(spec, config)
-    fewer = bitsandbytes_settings(kind, dtype) if by_bitsandbytes(kind) else None
-    placed = mapped(spec)
+    kind = find_quantisation(spec, config)
+    fewer = bitsandbytes_settings(kind, dtype) if needs_bitsandbytes(kind) else None
+    placed = parse_map(spec)
     if isinstance(placed, dict):
         skeleton = architecture(picker, config, trust_remote_code=spec.trust_remote_code)
         placed = check_map(spec, skeleton)
     if spec.reinitialise is not None:
-        model = _drawn(picker, spec, config, dtype)
+        model = _init_random(picker, spec, config, dtype)
         if fewer is not None:
             model = quantise_in_memory(model, fewer)
     else:
@@ -74,25 +74,25 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
         at_once = None if spec.adapter and not kind else placed
         model, contents = _read(picker, spec, config, dtype, fewer, at_once)
         if spec.adapter:
-            model = adapted(spec, model, merge=not kind)
-        remember(model, contents)
+            model = apply_adapter(spec, model, merge=not kind)
+        set_contents(model, contents)
         placed = None if at_once else placed
     if placed and not kind:
         folder = offload_folder()
         try:
-            with quiet():
-                model = dispatched(model, placed, folder)
+            with silence_libraries():
+                model = dispatch_model(model, placed, folder)
         except ValueError as error:
-            raise InputError(f"model {spec.name!r}: cannot be placed: {one_line(error)}") from error
-        gone_with(model, folder)
+            raise InputError(f"model {spec.name!r}: cannot be placed: {format_error(error)}") from error
+        delete_folder_after_model(model, folder)
     elif spec.reinitialise is not None or not (kind or spec.device_map):
         model = model.to(device)
     if kind == "4bit":
-        same_on_every_processor(model)
+        compute_in_input_type(model)
     return model.eval().requires_grad_(requires_grad=False)
 
 
-def _drawn(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
+def _init_random(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
     """The architecture with random weights, in memory."""
     import torch
 
@@ -100,7 +100,7 @@ def _drawn(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
     # Weights that were never quantised are drawn, whatever the checkpoint holds.
     if hasattr(config, "quantization_config"):
         del config.quantization_config
-    with torch.random.fork_rng(devices=[]), quiet():
+    with torch.random.fork_rng(devices=[]), silence_libraries():
         torch.manual_seed(derive_seed("reinitialise", spec.reinitialise))
         model = picker.from_config(config, trust_remote_code=spec.trust_remote_code)
     return model.to(dtype)
@@ -110,18 +110,18 @@ def _read(
     picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any
 ) -> tuple[Any, Contents]:
     """The trained weights: in memory, or where a device map or a quantisation has them at once."""
-    files_place, files = safe_place(spec)
+    files_place, files = locate_safetensors(spec)
     more: dict[str, Any] = {}
     folder = offload_folder() if placed else None
     if spec.quantise:
         more["quantization_config"] = fewer
-    if placed or quantisation_of(spec, config):
-        more["device_map"] = placed or {"": str(device_of(spec))}
+    if placed or find_quantisation(spec, config):
+        more["device_map"] = placed or {"": str(resolve_device(spec))}
     try:
-        with quiet():
+        with silence_libraries():
             model, report = picker.from_pretrained(
                 files_place.name,
-                revision=revision_of(files_place),
+                revision=resolve_commit(files_place),
                 config=config,
                 dtype=dtype,
                 use_safetensors=True,
@@ -133,9 +133,9 @@ def _read(
                 **more,
             )
     except Exception as error:
-        raise InputError(f"model {spec.name!r}: cannot be loaded: {one_line(error)}") from error
+        raise InputError(f"model {spec.name!r}: cannot be loaded: {format_error(error)}") from error
     if folder is not None:
-        gone_with(model, folder)
+        delete_folder_after_model(model, folder)
     contents = check_keys(spec, model, report)
     check_finite(spec, model, files, () if contents.head else head_weights(model, ()))
     return model, contents
@@ -147,17 +147,17 @@ def check_files(spec: ModelSpec) -> None:
     Raises:
         InputError: A file is missing or damaged, or an index leads out of the folder.
     """
-    place = locate(spec)
+    place = locate_model(spec)
     if place.local:
-        weights = weights_of(place, spec.name)
+        weights = find_weights(place, spec.name)
         for file in weights.files:
             if weights.pickled:
-                check_fetched(file, spec.name)
+                check_not_pointer(file, spec.name)
             else:
                 read_header(file, spec.name)
 
 
-def device_of(spec: ModelSpec) -> Any:
+def resolve_device(spec: ModelSpec) -> Any:
     """The device that a specification means.
 
     Raises:
@@ -177,7 +177,7 @@ def device_of(spec: ModelSpec) -> Any:
     return device
 
 
-def dtype_of(spec: ModelSpec, config: Any, device: Any) -> Any:
+def resolve_dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
     """Auto is what the weights were saved in, but float32 for float16 where a processor computes.
 
     Processors do not compute in float16: every number would be widened and rounded again at each step.

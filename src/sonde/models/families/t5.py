@@ -10,7 +10,7 @@ _SENTINELS = ("<extra_id_0>", "\u2581<extra_id_0>")
 
 
 def _separate(model: Any) -> tuple[Any, Any]:
-    from sonde.models.engine.lm_head import head_of
+    from sonde.models.engine.lm_head import build_head
 
     def body(
         input_ids: Any,
@@ -28,7 +28,7 @@ def _separate(model: Any) -> tuple[Any, Any]:
             **more,
         )
 
-    return body, head_of(model, "encoder", "decoder", states="decoder_inputs_embeds")
+    return body, build_head(model, "encoder", "decoder", states="decoder_inputs_embeds")
 
 
 def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...]) -> Gap | None:

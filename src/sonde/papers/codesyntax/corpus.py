@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError
-from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.decode import is_usable
 from sonde.corpora.engine.tables import EntryError, Faults, json_list, named_file
-from sonde.languages import LANGUAGES, facet_of, has_facet
+from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.relations import Delimiters, Relations, Words
 
 _TASK = "syntax_relations"
@@ -23,14 +23,14 @@ _TASK = "syntax_relations"
 _PUBLISHED_SPLITS: Mapping[str, tuple[int, int]] = {"python": (8680, 18701), "java": (11009, 13711)}
 
 
-class CodeSyntax:
+class CodeSyntaxSource:
     """`codesyntax:FILE`, a JSON list of ``{"code", "tokens", "id", "relns"}``.
 
     The file does not name its language; it is the one that knows all the relations in it and gives the same
     tokens.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one file a sample, in the file's order, with its relations.
 
         Samples whose tokens are not those of the language are counted as ``tokens differ`` and left out.
@@ -44,8 +44,8 @@ class CodeSyntax:
         for name in languages:
             LANGUAGES.load(name)
         corpus = f"codesyntax:{argument}"
-        samples = _samples(corpus, path)
-        language = _language(corpus, samples, languages)
+        samples = _read_samples(corpus, path)
+        language = _detect_language(corpus, samples, languages)
         boundary, size = _PUBLISHED_SPLITS.get(language, (0, -1))
         seen: dict[str, int] = {}
         bad = Faults(corpus, "samples")
@@ -54,7 +54,7 @@ class CodeSyntax:
             if identifier in seen:
                 bad.note(f"sample {number}", f"id {identifier!r} is that of sample {seen[identifier]}")
             seen.setdefault(identifier, number)
-            words = _words(sample, language)
+            words = _find_words(sample, language)
             if words is None:
                 intake.note("tokens differ", identifier)
                 continue
@@ -62,7 +62,7 @@ class CodeSyntax:
             if len(samples) == size and identifier.isdecimal():
                 split = "test" if int(identifier) < boundary else "valid"
             try:
-                given = tuple(_given(sample, words, split))
+                given = tuple(_iterate_labels(sample, words, split))
             except EntryError as error:
                 bad.note(f"sample {number}", error)
                 continue
@@ -80,7 +80,7 @@ class CodeSyntax:
         bad.refuse()
 
 
-def _samples(corpus: str, path: Path) -> list[dict[str, Any]]:
+def _read_samples(corpus: str, path: Path) -> list[dict[str, Any]]:
     """The samples of a file, their keys and types checked.
 
     Raises:
@@ -89,13 +89,13 @@ def _samples(corpus: str, path: Path) -> list[dict[str, Any]]:
     samples = json_list(corpus, path, "samples; unpack CodeSyntax's archives first")
     bad = Faults(corpus, "samples")
     for number, sample in enumerate(samples, 1):
-        if fault := _fault(sample):
+        if fault := _find_fault(sample):
             bad.note(f"sample {number}", fault)
     bad.refuse()
     return samples
 
 
-def _fault(sample: Any) -> str:
+def _find_fault(sample: Any) -> str:
     match sample:
         case {"code": str(), "tokens": list(), "id": int() | str(), "relns": dict(relations)}:
             broken = [name for name, edges in relations.items() if not isinstance(edges, list)]
@@ -106,7 +106,7 @@ def _fault(sample: Any) -> str:
             return "not a JSON object"
 
 
-def _language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[str, ...]) -> str:
+def _detect_language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[str, ...]) -> str:
     """The language of the samples.
 
     Raises:
@@ -114,21 +114,23 @@ def _language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[str, ...
     """
     found = {relation for sample in samples for relation in sample["relns"]}
     able = [name for name in LANGUAGES.names() if has_facet(name, "relations")]
-    fits = [name for name in able if found <= set(facet_of(name, "relations", Relations).relation_types)]
+    fits = [name for name in able if found <= set(get_facet(name, "relations", Relations).relation_types)]
     fits = [name for name in fits if not wanted or name in wanted]
     if not fits:
-        odd = {name: len(found - set(facet_of(name, "relations", Relations).relation_types)) for name in able}
+        odd = {
+            name: len(found - set(get_facet(name, "relations", Relations).relation_types)) for name in able
+        }
         told = ", ".join(f"{name} lacks {count}" for name, count in odd.items())
         raise InputError(f"corpus {corpus!r}: no language wanted has all its {len(found)} relations ({told})")
     if len(fits) == 1:
         return fits[0]
-    agreeing = {name: sum(_words(sample, name) is not None for sample in samples[:50]) for name in fits}
+    agreeing = {name: sum(_find_words(sample, name) is not None for sample in samples[:50]) for name in fits}
     return max(fits, key=lambda name: agreeing[name])
 
 
-def _words(sample: Mapping[str, Any], language: str) -> Words | None:
+def _find_words(sample: Mapping[str, Any], language: str) -> Words | None:
     """The words of a sample, newlines among them where its tokens have them; None where they differ."""
-    facet = facet_of(language, "relations", Relations)
+    facet = get_facet(language, "relations", Relations)
     # Of code that does not parse the words of both modes differ, and either may have been written.
     for mode, newlines in product(("paper", "corrected"), (False, True)):
         words = facet.words(sample["code"], mode=mode, delimiters=Delimiters(newlines=newlines))
@@ -137,12 +139,12 @@ def _words(sample: Mapping[str, Any], language: str) -> Words | None:
     return None
 
 
-def _given(sample: Mapping[str, Any], words: Words, split: str) -> Iterator[Given]:
+def _iterate_labels(sample: Mapping[str, Any], words: Words, split: str) -> Iterator[Given]:
     starts, ends = words.start.tolist(), words.end.tolist()
     for relation, edges in sample["relns"].items():
         for edge in edges:
             match edge:
-                case [int(head), int(first), int(last)] if _within(edge, len(words)):
+                case [int(head), int(first), int(last)] if _is_valid_edge(edge, len(words)):
                     pass
                 case _:
                     told = json.dumps(edge)[:60]
@@ -150,8 +152,8 @@ def _given(sample: Mapping[str, Any], words: Words, split: str) -> Iterator[Give
             yield Given(_TASK, relation, starts[head], ends[head], starts[first], ends[last], split)
 
 
-def _within(edge: Sequence[int], count: int) -> bool:
+def _is_valid_edge(edge: Sequence[int], count: int) -> bool:
     return min(edge) >= 0 and max(edge) < count and edge[1] <= edge[2]
 
 
-source = CodeSyntax()
+source = CodeSyntaxSource()

@@ -6,13 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sonde.experiments.formats import Labelled
+from sonde.experiments.formats import LabelledItem
 from sonde.languages.engine.relations import Delimiters
 from sonde.tasks import Task
 from sonde.tasks.engine.relation_rows import TASK, relation_words
 
 
-class CodeSyntaxForm:
+class CodeSyntaxFormat:
     """``{"code", "tokens", "id", "relns"}`` an item; an edge is ``[head, first, last token]``.
 
     An item whose code does not parse has no relations, as in the published file.
@@ -21,16 +21,16 @@ class CodeSyntaxForm:
     tasks: tuple[str, ...] = (TASK,)
     whole = True
 
-    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+    def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
         """A JSON list with a line a sample; rows of one item that stand in several entries are joined."""
-        joined: dict[tuple[str, str], list[Labelled]] = {}
+        joined: dict[tuple[str, str], list[LabelledItem]] = {}
         for entry in entries:
             joined.setdefault((entry.item.identifier, entry.item.item_id), []).append(entry)
-        samples = (_sample(group) for group in joined.values())
+        samples = (_build_sample(group) for group in joined.values())
         return "[\n" + ",\n".join(json.dumps(sample, ensure_ascii=False) for sample in samples) + "\n]\n"
 
 
-def _sample(entries: Sequence[Labelled]) -> dict[str, Any]:
+def _build_sample(entries: Sequence[LabelledItem]) -> dict[str, Any]:
     item = entries[0].item
     rows = [row for entry in entries for row in entry.rows]
     words = relation_words(item, delimiters=Delimiters(newlines=any(row["newlines"] for row in rows)))
@@ -48,4 +48,4 @@ def _sample(entries: Sequence[Labelled]) -> dict[str, Any]:
     }
 
 
-form = CodeSyntaxForm()
+form = CodeSyntaxFormat()

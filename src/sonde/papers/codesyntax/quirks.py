@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.capture.requests import RankRules
-from sonde.lenses.attention.head_selection import HEAD_CHOICE, HeadChoice, RelationEdges
+from sonde.lenses.attention.head_selection import HEAD_CHOICE, HeadSelection, RelationEdges
 from sonde.lenses.attention.options import AVERAGED, BASELINES, RANKS
-from sonde.papers.quirks import handed_over
+from sonde.papers.quirks import build_paper_preset
 
 
 def later_wins(rules: RankRules) -> RankRules:
@@ -23,16 +23,16 @@ def self_competes(rules: RankRules) -> RankRules:
     return dataclasses.replace(rules, self_competes=True)
 
 
-def oracle_heads(choice: HeadChoice) -> HeadChoice:
+def oracle_heads(choice: HeadSelection) -> HeadSelection:
     """The best head is chosen on the scored edges, anew for each k."""
-    return dataclasses.replace(choice, usable=_is_scored, hits=_on_test, worth=_at_each_k)
+    return dataclasses.replace(choice, usable=_has_test_edges, hits=_count_test_hits, worth=_at_each_k)
 
 
-def _is_scored(relation: RelationEdges) -> bool:
+def _has_test_edges(relation: RelationEdges) -> bool:
     return bool(relation.edges[relation.test].sum() > 0)
 
 
-def _on_test(relation: RelationEdges) -> Int[np.ndarray, "metric k head"]:
+def _count_test_hits(relation: RelationEdges) -> Int[np.ndarray, "metric k head"]:
     return relation.hits[1]
 
 
@@ -40,7 +40,7 @@ def _at_each_k(hits: Int[np.ndarray, "metric k head"]) -> Int[np.ndarray, "metri
     return hits
 
 
-def larger_head(choice: HeadChoice) -> HeadChoice:
+def larger_head(choice: HeadSelection) -> HeadSelection:
     """Of heads with the same score the later one is best."""
     return dataclasses.replace(choice, best=_last_of_equals)
 
@@ -61,7 +61,7 @@ def selected_relations(every: tuple[str, ...], selected: tuple[str, ...]) -> tup
     return selected
 
 
-published = handed_over(
+published = build_paper_preset(
     "codesyntax",
     "attention",
     {

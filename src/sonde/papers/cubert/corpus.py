@@ -11,12 +11,12 @@ from typing import Any
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.decode import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, not_json
-from sonde.languages import LANGUAGES, facet_of
-from sonde.languages.engine.program_tokens import Program, untokenize
-from sonde.papers.cubert.subtokens import Subtokens, characters, joined
+from sonde.languages import LANGUAGES, get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer, untokenize
+from sonde.papers.cubert.subtokens import JoinedSubtokens, join_subtokens, locate_subtokens
 
 # `dataset/ETHPy150Open OWNER/REPOSITORY/PATH.py FUNCTION/WHAT WAS DONE`
 _INFO = re.compile(r"\S+ (?P<repository>[^/ ]+/[^/ ]+)/(?P<path>.+?\.\w+) (?P<name>[^ /]+)")
@@ -45,13 +45,13 @@ class _Line:
     split: str
 
 
-class Cubert:
+class CubertSource:
     """`cubert:PATH`: a file of JSON lines, or a folder with ``train``, ``dev`` and ``eval`` files of them.
 
     In a folder the files say which split an example is in. Which task it is follows from the labels.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one file an example, in the order of the files and lines.
 
         Raises:
@@ -67,11 +67,11 @@ class Cubert:
         bad = Faults(corpus, "lines")
         task = ""
         for path, split in files_by_split(corpus, expand_home(argument), "{}.json*"):
-            lines = list(_lines(path, split, bad))
-            task = _task([line.row for line in lines], task, corpus, path) if lines else task
+            lines = list(_read_lines(path, split, bad))
+            task = _detect_task([line.row for line in lines], task, corpus, path) if lines else task
             for line in lines:
                 try:
-                    file = _file(line, task, path)
+                    file = _build_file(line, task, path)
                 except EntryError as error:
                     bad.note(f"{path.name} line {line.number}", error)
                     continue
@@ -81,7 +81,7 @@ class Cubert:
         bad.refuse()
 
 
-def _lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:
+def _read_lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:
     with path.open("rb") as handle:
         for number, line in numbered_lines(handle, f"cubert:{path}"):
             try:
@@ -95,20 +95,20 @@ def _lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:
                 bad.note(f"{path.name} line {number}", "not a JSON object")
 
 
-def _task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, path: Path) -> str:
+def _detect_task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, path: Path) -> str:
     """The task whose examples these are; that of the files before where they alone do not tell.
 
     Raises:
         InputError: They are of none, or of several.
     """
-    found = {task for row in rows if (task := _told(row))} | ({before} - {""})
+    found = {task for row in rows if (task := _infer_task(row))} | ({before} - {""})
     if len(found) == 1:
         return found.pop()
     names = ", ".join(sorted(found)) or "none"
     raise InputError(f"corpus {corpus!r}: {path.name} holds examples of {names}; one task is needed")
 
 
-def _told(row: Mapping[str, Any]) -> str:
+def _infer_task(row: Mapping[str, Any]) -> str:
     """The task that an example alone tells; empty where it has no bug and says nothing else."""
     if "target_mask" in row:
         return "misuse_repair"
@@ -119,16 +119,20 @@ def _told(row: Mapping[str, Any]) -> str:
     return _TASK_OF.get(str(row.get("label")), "")
 
 
-def _file(line: _Line, task: str, path: Path) -> SourceFile:
+def _build_file(line: _Line, task: str, path: Path) -> SourceFile:
     row = line.row
     if task == "misuse_repair":
-        text, given = _repair(row, line.split)
-        info = _string(row, "provenance")
+        text, given = _parse_repair(row, line.split)
+        info = _read_string(row, "provenance")
     else:
-        text, info, label = _string(row, "function"), _string(row, "info"), _string(row, "label")
+        text, info, label = (
+            _read_string(row, "function"),
+            _read_string(row, "info"),
+            _read_string(row, "label"),
+        )
         start, end, other_start, other_end = 0, len(text), -1, -1
         if task == "function_docstring":
-            words = _string(row, "docstring")
+            words = _read_string(row, "docstring")
             other_start, other_end = end + 1, end + 1 + len(words)
             text = f"{text}\n{words}"
         elif task == "exception_type":
@@ -151,7 +155,7 @@ def _file(line: _Line, task: str, path: Path) -> SourceFile:
     )
 
 
-def _repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
+def _parse_repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
     """The function of a list of subtokens, with its masks as characters."""
     pieces = row.get("function")
     masks = [row.get(name) for name in ("error_location_mask", "target_mask", "candidate_mask")]
@@ -165,29 +169,31 @@ def _repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
     if len(errors) != 1:
         raise EntryError(f"'error_location_mask' marks {len(errors)} places, not 1")
     try:
-        whole = joined(pieces)
-        facet = facet_of(_LANGUAGE, "program", Program)
+        whole = join_subtokens(pieces)
+        facet = get_facet(_LANGUAGE, "program", ProgramLexer)
         text = untokenize(facet, whole.pieces)
-        places = characters(facet, text, whole)
+        places = locate_subtokens(facet, text, whole)
     except ValueError as error:
         raise EntryError(str(error)) from None
     if errors[0] == 0 or not targets:
         return text, Given("misuse_repair", "Correct", 0, 0, split=split)
-    error, repair = _spot(places, errors[0], whole), _spot(places, targets[0], whole)
+    error, repair = _locate_span(places, errors[0], whole), _locate_span(places, targets[0], whole)
     return text, Given("misuse_repair", "Variable misuse", *error, *repair, split=split)
 
 
-def _spot(places: Mapping[int, tuple[int, int]], place: int, whole: Subtokens) -> tuple[int, int]:
+def _locate_span(
+    places: Mapping[int, tuple[int, int]], place: int, whole: JoinedSubtokens
+) -> tuple[int, int]:
     if place not in places:
         raise EntryError(f"subtoken {place} of {whole.size} begins no word of the function")
     return places[place]
 
 
-def _string(row: Mapping[str, Any], key: str) -> str:
+def _read_string(row: Mapping[str, Any], key: str) -> str:
     value = row.get(key)
     if not isinstance(value, str):
         raise EntryError(f"no {key!r}" if value is None else f"{key!r} is not a string")
     return value
 
 
-source = Cubert()
+source = CubertSource()

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sonde.corpora import Item
-from sonde.experiments.formats import Labelled
-from sonde.languages import facet_of
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.languages.engine.program_tokens import Program
-from sonde.languages.engine.treesitter import summary_line
-from sonde.papers.cubert.subtokens import masked
+from sonde.experiments.formats import LabelledItem
+from sonde.languages import get_facet
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.languages.engine.program_tokens import ProgramLexer
+from sonde.languages.engine.treesitter import find_summary_line
+from sonde.papers.cubert.subtokens import mask_program
 from sonde.tasks import Task
 from sonde.tasks.bugs.exception_type import HOLE
 from sonde.tasks.bugs.function_docstring import first_line
-from sonde.tasks.engine.bugs import AS_WRITTEN, pointers
+from sonde.tasks.engine.bugs import AS_WRITTEN, find_pointers
 
 _DATASET = "dataset/sonde"
 
@@ -24,7 +24,7 @@ _DATASET = "dataset/sonde"
 _PUBLISHED = "dataset/"
 
 
-class CubertForm:
+class CubertFormat:
     """A line a labelled function, with the published fields.
 
     - Classification: ``function``, ``label``, ``info``.
@@ -39,14 +39,14 @@ class CubertForm:
     )
     whole = False
 
-    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+    def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
         """One line a row that has a label.
 
         Raises:
             UsageError: A function is in a language without program tokens.
         """
         rows = (
-            _LINES.get(task.name, _classified)(entry.item, row)
+            _LINES.get(task.name, _format_classification)(entry.item, row)
             for entry in entries
             for row in entry.rows
             if row["label"] is not None
@@ -54,42 +54,42 @@ class CubertForm:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _classified(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"function": item.text, "label": row["label"], "info": _info(item)}
+def _format_classification(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"function": item.text, "label": row["label"], "info": _format_info(item)}
 
 
-def _exception(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+def _format_exception(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
     text, start, end = item.text, row["start"], row["end"]
     return {
         "function": text[:start] + HOLE + text[end:],
         "label": row["label"],
-        "info": _info(item).removesuffix(f"/{AS_WRITTEN}"),
+        "info": _format_info(item).removesuffix(f"/{AS_WRITTEN}"),
     }
 
 
-def _documented(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+def _format_documentation(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
     if row.get("other_start") is None:
-        function = facet_of(item.language, "bugs", Bugs).undocumented(item.text).rstrip()
-        words = summary_line(item.docstring) or first_line(item)
+        function = get_facet(item.language, "bugs", BugSites).remove_documentation(item.text).rstrip()
+        words = find_summary_line(item.docstring) or first_line(item)
     else:
         function = item.text[row["start"] : row["end"]]
         words = item.text[row["other_start"] : row["other_end"]]
-    return {"function": function, "docstring": words, "label": row["label"], "info": _info(item)}
+    return {"function": function, "docstring": words, "label": row["label"], "info": _format_info(item)}
 
 
-def _repaired(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
+def _format_repair(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
     found = row.get("other_start") is not None
     error = (row["start"], row["end"]) if found else None
     repair = (row["other_start"], row["other_end"]) if found else None
-    where = pointers(item.text, item.language, error, repair)
-    lines = masked(
-        facet_of(item.language, "program", Program),
+    where = find_pointers(item.text, item.language, error, repair)
+    lines = mask_program(
+        get_facet(item.language, "program", ProgramLexer),
         item.text,
         error=where.error,
         targets=where.targets,
         candidates=where.candidates,
     )
-    info = _info(item)
+    info = _format_info(item)
     if where.error is not None and 1 in lines.error and 1 in lines.targets and "VarMisuse " in info:
         places = f"{lines.error.index(1)}/{lines.targets.index(1)}"
         info = info.replace("VarMisuse ", f"VarMisuse@{places} ")
@@ -103,13 +103,13 @@ def _repaired(item: Item, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _LINES = {
-    "exception_type": _exception,
-    "function_docstring": _documented,
-    "misuse_repair": _repaired,
+    "exception_type": _format_exception,
+    "function_docstring": _format_documentation,
+    "misuse_repair": _format_repair,
 }
 
 
-def _info(item: Item) -> str:
+def _format_info(item: Item) -> str:
     """Where a function is from and what was done to it; published words stay as they are."""
     name, _, edit = item.name.partition("/")
     if item.identifier.startswith(_PUBLISHED):
@@ -119,4 +119,4 @@ def _info(item: Item) -> str:
     return f"{_DATASET} {item.repository}/{item.path} {name}/{edit or AS_WRITTEN}"
 
 
-form = CubertForm()
+form = CubertFormat()

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from sonde.languages.engine.program_tokens import (
     COMMENT,
     EOS,
-    EOS_SPELLING,
+    EOS_TOKEN,
     ERROR,
-    ERROR_SPELLING,
+    ERROR_TOKEN,
     IDENTIFIER,
     KEYWORD,
     NEWLINE,
-    NEWLINE_SPELLING,
+    NEWLINE_TOKEN,
     NUMBER,
     PUNCTUATION,
     STRING,
@@ -36,13 +36,13 @@ _KEYWORDS = frozenset(
 )
 _LITERALS = frozenset(("true", "false", "null"))
 _DIGITS = "0123456789"
-_REFUSED = (Lexeme(ERROR_SPELLING, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_SPELLING, EOS, (0, 0), (0, 0), 0))
+_REFUSED = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
 
-_WRITTEN = {NEWLINE_SPELLING: "\n", ERROR_SPELLING: ""}
+_WRITTEN = {NEWLINE_TOKEN: "\n", ERROR_TOKEN: ""}
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class _TokenSpan:
     """Characters of the decoded text that are one token; tokens meet."""
 
     kind: str
@@ -64,14 +64,14 @@ class JavaProgram:
         """All tokens of a text; a character that begins no token is an error of its own."""
         try:
             decoded, origin = lexer._unescape(text)
-            stretches = list(_stretches(decoded))
+            stretches = list(_iterate_token_spans(decoded))
         except lexer.LexerError:
             return _REFUSED
-        place = _Place(decoded, origin)
+        place = _TextCursor(decoded, origin)
         found: list[Lexeme] = []
         for one in stretches:
             if one.kind == WHITESPACE:
-                found += _blanks(decoded[one.start : one.end], place, one.start)
+                found += _blank_lexemes(decoded[one.start : one.end], place, one.start)
             else:
                 # A lone surrogate has no UTF-8, which the released tokenizer asks of every token.
                 spelling = decoded[one.start : one.end].encode("utf-8", "replace").decode("utf-8")
@@ -84,7 +84,7 @@ class JavaProgram:
         return "".join(_WRITTEN.get(token, token) for token in whole)
 
 
-class _Place:
+class _TextCursor:
     """Lines, columns and characters of a decoded text."""
 
     def __init__(self, decoded: str, origin: list[int] | None) -> None:
@@ -108,7 +108,7 @@ class _Place:
         return self._line, at - self._begin
 
 
-def _stretches(decoded: str) -> Iterator[_Stretch]:
+def _iterate_token_spans(decoded: str) -> Iterator[_TokenSpan]:
     """Every character of a text in one token, blanks and comments too.
 
     Raises:
@@ -124,12 +124,12 @@ def _stretches(decoded: str) -> Iterator[_Stretch]:
         elif pair in ("//", "/*"):
             kind, end = COMMENT, lexer._comment_end(decoded, at, pair)
         else:
-            kind, end = _word(decoded, at, character, pair)
-        yield _Stretch(kind, at, end)
+            kind, end = _read_word(decoded, at, character, pair)
+        yield _TokenSpan(kind, at, end)
         at = end
 
 
-def _word(decoded: str, at: int, character: str, pair: str) -> tuple[str, int]:
+def _read_word(decoded: str, at: int, character: str, pair: str) -> tuple[str, int]:
     number = character in _DIGITS or (character == "." and pair[1:].isdigit())
     try:
         end = lexer._word_end(decoded, at, character, pair, text_blocks=False)
@@ -151,14 +151,14 @@ def _word(decoded: str, at: int, character: str, pair: str) -> tuple[str, int]:
     return KEYWORD if word in _KEYWORDS else IDENTIFIER, end
 
 
-def _blanks(blank: str, place: _Place, start: int) -> Iterator[Lexeme]:
+def _blank_lexemes(blank: str, place: _TextCursor, start: int) -> Iterator[Lexeme]:
     """Line breaks, and the blanks behind the last of them as spaces."""
     first = start
     for number, line in enumerate(lines := blank.split("\n")):
         if number < len(lines) - 1:
             # A break begins where the token before it ends, blanks at the end of a line included.
             end = start + len(line) + 1
-            yield place.lexeme(NEWLINE_SPELLING, NEWLINE, first, end)
+            yield place.lexeme(NEWLINE_TOKEN, NEWLINE, first, end)
             first = start = end
         elif line:
             yield place.lexeme(" " * len(line), WHITESPACE, start, start + len(line))

@@ -10,21 +10,21 @@ from itertools import accumulate
 from sonde.languages.engine.program_tokens import (
     COMMENT,
     EOS,
-    EOS_SPELLING,
+    EOS_TOKEN,
     ERROR,
-    ERROR_SPELLING,
+    ERROR_TOKEN,
     IDENTIFIER,
     KEYWORD,
     NEWLINE,
-    NEWLINE_SPELLING,
+    NEWLINE_TOKEN,
     NUMBER,
     PUNCTUATION,
     STRING,
     Lexeme,
-    special,
+    format_special_token,
 )
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.papers.python_tokens import Scan, scan
+from sonde.papers.python_tokens import ScannedWords, scan_words
 
 # Soft keywords (match, case, type) are identifiers. Written out: Python's own list differs between versions.
 _KEYWORDS = frozenset(
@@ -59,9 +59,13 @@ _KIND_OF = {
     "ENDMARKER": EOS,
     "ERRORTOKEN": ERROR,
 }
-_INDENT, _DEDENT, _NL = special("INDENT"), special("DEDENT"), special("NL")
-_SPELLING = {"NEWLINE": NEWLINE_SPELLING, "NL": _NL, "DEDENT": _DEDENT, "ENDMARKER": EOS_SPELLING}
-_REFUSED = (Lexeme(ERROR_SPELLING, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_SPELLING, EOS, (0, 0), (0, 0), 0))
+_INDENT, _DEDENT, _NL = (
+    format_special_token("INDENT"),
+    format_special_token("DEDENT"),
+    format_special_token("NL"),
+)
+_SPELLING = {"NEWLINE": NEWLINE_TOKEN, "NL": _NL, "DEDENT": _DEDENT, "ENDMARKER": EOS_TOKEN}
+_REFUSED = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS, (0, 0), (0, 0), 0))
 
 
 class PythonProgram:
@@ -73,7 +77,7 @@ class PythonProgram:
     def lexemes(self, text: str) -> Sequence[Lexeme]:
         """All tokens of a text; blanks at its end and the line break of its last line are none."""
         text = text.rstrip()
-        words = scan(text)
+        words = scan_words(text)
         if not words.whole:
             return _REFUSED
         lines = list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
@@ -81,7 +85,7 @@ class PythonProgram:
 
     def program(self, whole: Sequence[str]) -> str:
         """A program with these tokens, one blank behind names and numbers, none elsewhere unless needed."""
-        return _Writer().write(whole)
+        return _ProgramWriter().write(whole)
 
 
 def _without_last_newline(kinds: Sequence[str]) -> list[int]:
@@ -98,7 +102,7 @@ def _without_last_newline(kinds: Sequence[str]) -> list[int]:
     return kept
 
 
-def _lexeme(words: Scan, number: int, lines: Sequence[int], size: int) -> Lexeme:
+def _lexeme(words: ScannedWords, number: int, lines: Sequence[int], size: int) -> Lexeme:
     surface, kind, offset = words.surface[number], words.kind[number], words.start[number]
     line = bisect_right(lines, offset) - 1
     start = (line, offset - lines[line])
@@ -120,7 +124,7 @@ _REACH = 3
 """Signs behind which one more can change how the first of them is read: three characters are the longest."""
 
 
-class _Writer:
+class _ProgramWriter:
     """Joins tokens into a program."""
 
     def __init__(self) -> None:
@@ -133,8 +137,8 @@ class _Writer:
 
     def write(self, whole: Sequence[str]) -> str:
         for place, token in enumerate(whole):
-            if token in (NEWLINE_SPELLING, _NL):
-                if token == NEWLINE_SPELLING and self._fresh:
+            if token in (NEWLINE_TOKEN, _NL):
+                if token == NEWLINE_TOKEN and self._fresh:
                     # Only a line that is continued ends a statement without a token of its own.
                     self._parts.append("".join(self._margins[-1:]) + "\\\n")
                 self._break("\n")
@@ -143,8 +147,8 @@ class _Writer:
             elif token == _DEDENT:
                 if self._margins:
                     self._margins.pop()
-            elif token != ERROR_SPELLING:
-                self._token(token, _kind_of(whole[place + 1]) if place + 1 < len(whole) else "")
+            elif token != ERROR_TOKEN:
+                self._token(token, _classify_token(whole[place + 1]) if place + 1 < len(whole) else "")
         if _ends_in_comment(whole):
             # A blank line at the end would be no token. There was a comment: an empty one stands for it.
             self._parts[-1] = "#"
@@ -155,14 +159,14 @@ class _Writer:
         self._fresh, self._run = True, []
 
     def _token(self, token: str, following: str) -> None:
-        kind = _kind_of(token)
+        kind = _classify_token(token)
         if self._fresh and not (self._depth and kind == "ERRORTOKEN"):
             # Within brackets a blank before a character that begins no word is a token too.
             self._parts += self._margins[-1:]
         if kind == "OP":
             self._depth += (token in "([{") - (token in ")]}")
         self._fresh = False
-        if self._run and not _reads(self._run, token, kind):
+        if self._run and not _can_touch(self._run, token, kind):
             # A blank before a character that begins no word would be a token; a continued line is none.
             self._parts.append("\\\n" if kind == "ERRORTOKEN" else " ")
             self._run = []
@@ -184,15 +188,15 @@ def _ends_in_comment(whole: Sequence[str]) -> bool:
     last = len(whole) - 1
     while last >= 0 and whole[last] == _DEDENT:
         last -= 1
-    return last >= 0 and whole[last] == _NL and not (last and _kind_of(whole[last - 1]) == "COMMENT")
+    return last >= 0 and whole[last] == _NL and not (last and _classify_token(whole[last - 1]) == "COMMENT")
 
 
 @lru_cache(maxsize=1 << 14)
-def _kind_of(token: str) -> str:
+def _classify_token(token: str) -> str:
     """What a whole token is by itself; names are whatever is nothing else."""
-    if token in (NEWLINE_SPELLING, _NL, _DEDENT) or token.startswith(_INDENT):
+    if token in (NEWLINE_TOKEN, _NL, _DEDENT) or token.startswith(_INDENT):
         return ""
-    words = scan(token)
+    words = scan_words(token)
     if not words.surface:
         return "ERRORTOKEN"
     kind = words.kind[0]
@@ -201,7 +205,7 @@ def _kind_of(token: str) -> str:
     return "ERRORTOKEN" if kind == "ERRORTOKEN" or token.isspace() else "NAME"
 
 
-def _reads(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
+def _can_touch(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
     """Whether a token that is put behind others without a blank is still read as they are."""
     if kind == "STRING" and run[-1][0] == "STRING":
         return False
@@ -209,7 +213,7 @@ def _reads(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
         return True
     # The bracket keeps blanks that are tokens from being an indentation; nothing is read together with it.
     expected = ["(", *(surface for _, surface in run), token]
-    return scan("".join(expected)).surface[: len(expected)] == expected
+    return scan_words("".join(expected)).surface[: len(expected)] == expected
 
 
 def facet(language: TreeSitterLanguage) -> PythonProgram:

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 
 from sonde.corpora import Item
 from sonde.lenses.finetune.options import RECIPE
-from sonde.papers.quirks import handed_over, lines
-from sonde.tasks.bugs.function_docstring import FunctionDocstring, first_line
-from sonde.training.finetune.recipe import KEEP, FineTuning
+from sonde.papers.quirks import build_paper_preset, describe_quirks
+from sonde.tasks.bugs.function_docstring import DocstringMismatch, first_line
+from sonde.training.finetune.recipe import KEEP, FinetuneRecipe
 
 
-def masked_zero(recipe: FineTuning) -> FineTuning:
+def masked_zero(recipe: FinetuneRecipe) -> FinetuneRecipe:
     """What is masked has a logit of 0."""
     return dataclasses.replace(recipe, masked_zero=True)
 
 
-def sum_of_logs(recipe: FineTuning) -> FineTuning:
+def sum_of_logs(recipe: FinetuneRecipe) -> FinetuneRecipe:
     """The loss of a repair is the sum of the logarithms of all its places."""
     return dataclasses.replace(recipe, sum_of_logs=True)
 
 
-published = handed_over(
+published = build_paper_preset(
     "cubert",
     "finetune",
     {
@@ -33,10 +33,10 @@ published = handed_over(
 )
 
 
-class GlobalPermutation(FunctionDocstring):
+class GlobalPermutation(DocstringMismatch):
     """One permutation of all functions, in which a summary may come from another split or say the same."""
 
-    quirks = lines(__name__, "cubert.global_permutation")
+    quirks = describe_quirks(__name__, "cubert.global_permutation")
 
     def permuted_in(self, split: str) -> str:
         """All of them together."""
@@ -46,7 +46,7 @@ class GlobalPermutation(FunctionDocstring):
         """Return the first line, whatever it says."""
         return first_line(item)
 
-    def unchanged(self, item: Item, other: Item) -> bool:
+    def is_same_summary(self, item: Item, other: Item) -> bool:
         """Whether the permutation leaves the function where it is."""
         return other is item
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sonde.languages.engine.program_tokens import (
-    EOS_SPELLING,
-    FINETUNING,
-    Program,
+    EOS_TOKEN,
+    FINETUNING_FORMAT,
+    ProgramLexer,
     ProgramToken,
-    program_tokens,
+    build_program_tokens,
 )
 
 BEGIN, END = "[CLS]_", "[SEP]_"
@@ -21,7 +21,7 @@ _ESCAPE = re.compile(r"\\u|\\\\|\\([0-9]+);")
 
 
 @dataclass(frozen=True, slots=True)
-class Subtokens:
+class JoinedSubtokens:
     """Subtokens of a function joined to program tokens.
 
     Attributes:
@@ -52,17 +52,17 @@ class MaskedProgram:
     candidates: list[int]
 
 
-def escaped(piece: str) -> str:
+def escape_piece(piece: str) -> str:
     r"""A piece of a program token as a whole subtoken.
 
-    >>> escaped("a_^")
+    >>> escape_piece("a_^")
     'a\\u^_'
     """
     plain = piece.replace("\\", "\\\\").replace("_", "\\u").replace("\n", "\\10;")
     return f"{plain}_"
 
 
-def unescaped(subtoken: str) -> str:
+def unescape_subtoken(subtoken: str) -> str:
     """The piece that subtokens stand for that were put together."""
 
     def meant(found: re.Match[str]) -> str:
@@ -73,7 +73,7 @@ def unescaped(subtoken: str) -> str:
     return _ESCAPE.sub(meant, subtoken.removesuffix("_"))
 
 
-def joined(subtokens: Sequence[str]) -> Subtokens:
+def join_subtokens(subtokens: Sequence[str]) -> JoinedSubtokens:
     """Join subtokens to pieces; the marks of begin and end are left out, and the end of the program is added.
 
     Raises:
@@ -87,36 +87,36 @@ def joined(subtokens: Sequence[str]) -> Subtokens:
         pending += subtoken
         if not subtoken.endswith("_"):
             continue
-        piece = unescaped(pending)
-        if pending not in (BEGIN, END) and piece != EOS_SPELLING:
+        piece = unescape_subtoken(pending)
+        if pending not in (BEGIN, END) and piece != EOS_TOKEN:
             pieces.append(piece)
             first.append(begin)
         pending = ""
     if pending:
         raise ValueError(f"subtokens end within a token: {pending!r}")
-    return Subtokens((*pieces, EOS_SPELLING), tuple(first), len(subtokens))
+    return JoinedSubtokens((*pieces, EOS_TOKEN), tuple(first), len(subtokens))
 
 
-def characters(facet: Program, text: str, whole: Subtokens) -> dict[int, tuple[int, int]]:
+def locate_subtokens(facet: ProgramLexer, text: str, whole: JoinedSubtokens) -> dict[int, tuple[int, int]]:
     """For each subtoken that begins a program token, the token's characters in the text made of them.
 
     Raises:
         ValueError: The text has other tokens.
     """
-    tokens = _words(facet, text)
+    tokens = _program_tokens(facet, text)
     if [piece for token in tokens for piece in token.pieces] != list(whole.pieces[:-1]):
         raise ValueError("the function read from its subtokens has other ones")
     places: dict[int, tuple[int, int]] = {}
     place = 0
     for token in tokens:
         offset = token.lexeme.offset
-        places[whole.first[place]] = (offset, offset + len(token.lexeme.spelling))
+        places[whole.first[place]] = (offset, offset + len(token.lexeme.surface))
         place += len(token.pieces)
     return places
 
 
-def masked(
-    facet: Program,
+def mask_program(
+    facet: ProgramLexer,
     text: str,
     *,
     error: tuple[int, int] | None,
@@ -125,24 +125,24 @@ def masked(
 ) -> MaskedProgram:
     """A function as subtokens, with the masks of places in characters; only first subtokens are marked."""
     subtokens, first = [BEGIN], dict[int, int]()
-    for token in _words(facet, text):
+    for token in _program_tokens(facet, text):
         first[token.lexeme.offset] = len(subtokens)
-        subtokens += map(escaped, token.pieces)
+        subtokens += map(escape_piece, token.pieces)
     subtokens.append(END)
-    marked = _mask(len(subtokens), [error] if error else [], first)
+    marked = _build_mask(len(subtokens), [error] if error else [], first)
     if error is None:
         marked[0] = 1
-    possible = _mask(len(subtokens), candidates, first)
+    possible = _build_mask(len(subtokens), candidates, first)
     possible[0] = 1
-    return MaskedProgram(subtokens, marked, _mask(len(subtokens), targets, first), possible)
+    return MaskedProgram(subtokens, marked, _build_mask(len(subtokens), targets, first), possible)
 
 
-def _words(facet: Program, text: str) -> list[ProgramToken]:
+def _program_tokens(facet: ProgramLexer, text: str) -> list[ProgramToken]:
     """The tokens of a function without its end."""
-    return program_tokens(facet, text, FINETUNING)[:-1]
+    return build_program_tokens(facet, text, FINETUNING_FORMAT)[:-1]
 
 
-def _mask(size: int, places: Iterable[tuple[int, int]], first: Mapping[int, int]) -> list[int]:
+def _build_mask(size: int, places: Iterable[tuple[int, int]], first: Mapping[int, int]) -> list[int]:
     mask = [0] * size
     for start, _ in places:
         if start in first:

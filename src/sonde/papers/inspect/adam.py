@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.training.probes.adam import TrainedProbes, trained_probes
-from sonde.training.probes.splits import Parts, check_labels, check_states
+from sonde.training.probes.adam import TrainedProbes, build_trained_probes
+from sonde.training.probes.splits import Splits, check_labels, check_states
 
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 EPOCHS = 20
@@ -20,11 +20,11 @@ _BETAS = (0.9, 0.999)
 _EPSILON = 1e-8
 
 
-def adam_layers(
+def train_adam_layers(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, " item"],
     classes: Sequence[str],
-    parts: Parts,
+    parts: Splits,
     *,
     epochs: int = EPOCHS,
     seed: int = SEED,
@@ -56,7 +56,7 @@ def adam_layers(
     weights = _adam(held["train"], gold["train"], len(classes), chosen, 1, epochs, seed)
     valid = (_linear(held["valid"], weights).argmax(3) == gold["valid"]).double().mean(2)
     chance = _linear(held["test"], weights)[:, 0].log_softmax(2)
-    return trained_probes(
+    return build_trained_probes(
         valid[:, 0].cpu().numpy(), chance.cpu().numpy(), chosen[:, 0].double().cpu().numpy()
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from sonde.base.errors import InputError
-from sonde.corpora.engine.corpus import Given, Intake, SourceFile
+from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
 from sonde.corpora.engine.decode import is_usable, read_document
 from sonde.corpora.engine.tables import named_file
 
@@ -38,7 +38,7 @@ class _Text:
     given: list[Given] = field(default_factory=list[Given])
 
 
-class Inspect:
+class InspectSource:
     """`inspect:FILE`, with the task's name at the front of the file's (``CPX_ORIG_10k.txt``: task ``cpx``).
 
     Each text is an item with its label (`sonde.corpora.Given`) and its published split; texts are what models
@@ -56,7 +56,7 @@ class Inspect:
     - ``empty text``: a row without a text, left out.
     """
 
-    def files(self, argument: str, languages: tuple[str, ...], intake: Intake) -> Iterator[SourceFile]:
+    def files(self, argument: str, languages: tuple[str, ...], intake: SkipCounter) -> Iterator[SourceFile]:
         """Yield one single-function file a text, in the order of the first rows; its path is ``name#line``.
 
         Raises:
@@ -68,12 +68,12 @@ class Inspect:
             content = read_document(path, f"inspect:{argument}").decode("utf-8-sig")
         except UnicodeDecodeError:
             raise InputError(f"corpus 'inspect:{argument}': not UTF-8; convert it first") from None
-        rows = _rows(content, argument, intake)
+        rows = _read_rows(content, argument, intake)
         if languages and _LANGUAGE not in languages:
             intake.counts["another language"] += len(rows)
             return
         task = path.name.partition(".")[0].partition("_")[0].lower()
-        for text in _texts(rows, task, intake):
+        for text in _group_by_text(rows, task, intake):
             name = f"{path.name}#{text.first.number}"
             if is_usable(text.first.text, name, intake):
                 yield SourceFile(
@@ -88,7 +88,7 @@ class Inspect:
                 )
 
 
-def _rows(content: str, argument: str, intake: Intake) -> list[_Row]:
+def _read_rows(content: str, argument: str, intake: SkipCounter) -> list[_Row]:
     rows: list[_Row] = []
     lost = 0
     # Only a newline ends a row: texts hold other characters that str.splitlines breaks at.
@@ -112,7 +112,7 @@ def _rows(content: str, argument: str, intake: Intake) -> list[_Row]:
     return rows
 
 
-def _texts(rows: list[_Row], task: str, intake: Intake) -> list[_Text]:
+def _group_by_text(rows: list[_Row], task: str, intake: SkipCounter) -> list[_Text]:
     found: dict[str, _Text] = {}
     about_tokens = not any(" " in row.text for row in rows)
     for row in rows:
@@ -136,4 +136,4 @@ def _texts(rows: list[_Row], task: str, intake: Intake) -> list[_Text]:
     return list(found.values())
 
 
-source = Inspect()
+source = InspectSource()

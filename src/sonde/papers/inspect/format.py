@@ -7,8 +7,8 @@ from typing import Any
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
-from sonde.experiments.formats import Labelled
-from sonde.languages import facet_of
+from sonde.experiments.formats import LabelledItem
+from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits
 from sonde.tasks import Task
 
@@ -16,7 +16,7 @@ _SPLIT_CODES = {"train": "tr", "valid": "va", "test": "te", "": "tr"}
 """Raw labels are in no split; the file has no word for that, so that all of them are ``tr``."""
 
 
-class InspectForm:
+class InspectFormat:
     """Tokens joined by blanks, comments left out; of a task about tokens the token alone.
 
     A label that is null is an empty field: with ``--raw`` every item keeps its line.
@@ -25,7 +25,7 @@ class InspectForm:
     tasks: tuple[str, ...] = ()
     whole = False
 
-    def write(self, task: Task, entries: Sequence[Labelled]) -> str:
+    def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
         """One line a label, in the order of the entries; neither text nor label holds a tab or a newline.
 
         Raises:
@@ -38,20 +38,20 @@ class InspectForm:
             )
         about_tokens = task.target == "span"
         return "".join(
-            f"{_SPLIT_CODES[entry.split]}\t{row['label'] or ''}\t{_text(entry.item, row, about_tokens)}\n"
+            f"{_SPLIT_CODES[entry.split]}\t{row['label'] or ''}\t{_to_text(entry.item, row, about_tokens)}\n"
             for entry in entries
             for row in entry.rows
         )
 
 
-def flattened(item: Item) -> str:
+def join_code_tokens(item: Item) -> str:
     """The code tokens of an item joined by blanks, as INSPECT shows code to models."""
-    tokens = facet_of(item.language, "edits", Edits).tokens(item.text)
+    tokens = get_facet(item.language, "edits", Edits).tokens(item.text)
     return " ".join(" ".join(token.surface.split()) for token in tokens)
 
 
-def _text(item: Item, row: Mapping[str, Any], about_tokens: bool) -> str:
-    return " ".join(item.text[row["start"] : row["end"]].split()) if about_tokens else flattened(item)
+def _to_text(item: Item, row: Mapping[str, Any], about_tokens: bool) -> str:
+    return " ".join(item.text[row["start"] : row["end"]].split()) if about_tokens else join_code_tokens(item)
 
 
-form = InspectForm()
+form = InspectFormat()

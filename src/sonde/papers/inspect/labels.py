@@ -16,23 +16,30 @@ from types import MappingProxyType
 import tree_sitter
 
 from sonde.corpora import Item
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.grammar import read_table
-from sonde.languages.engine.metrics import Branching, MetricsOf, paths, row
-from sonde.languages.engine.tagging import Tagged, TaggingOf, follows, preceded
-from sonde.languages.engine.tokens import Leaf, surfaces
-from sonde.languages.java.npath import GROUPS, PathRule, in_header, labels_of
-from sonde.papers.quirks import lines
+from sonde.languages.engine.metrics import BranchRegion, QueryMetrics, count_paths, count_row_paths
+from sonde.languages.engine.tagging import QueryTagger, TaggedToken, has_next, has_previous
+from sonde.languages.engine.tokens import Leaf, invert_table
+from sonde.languages.java.npath import SWITCH_GROUPS, PathRule, count_labels, is_in_header
+from sonde.papers.quirks import describe_quirks
 from sonde.tasks.complexity.cpx import CyclomaticComplexity
-from sonde.tasks.complexity.mxn import MaximumNesting
+from sonde.tasks.complexity.mxn import NestingDepth
 from sonde.tasks.complexity.npt import NPath
-from sonde.tasks.complexity.oct import Operators
-from sonde.tasks.complexity.ocu import DistinctOperators
-from sonde.tasks.complexity.vct import VariableUses
-from sonde.tasks.complexity.vcu import DistinctVariables
-from sonde.tasks.engine.faults import Fault, KeywordSwitch, Stratum, Surroundings, by_weight, replaced
-from sonde.tasks.engine.task_types import exact, flow, metrics
+from sonde.tasks.complexity.oct import OperatorCount
+from sonde.tasks.complexity.ocu import DistinctOperatorCount
+from sonde.tasks.complexity.vct import VariableUseCount
+from sonde.tasks.complexity.vcu import DistinctVariableCount
+from sonde.tasks.engine.faults import (
+    Fault,
+    FaultContext,
+    KeywordSwitch,
+    Stratum,
+    replace_words,
+    sample_by_weight,
+)
+from sonde.tasks.engine.task_types import exact_classes, get_flow, get_metrics
 from sonde.tasks.faults.jbl import JumbledTokens
 from sonde.tasks.faults.rea import RelationalToAssignment
 from sonde.tasks.faults.sck import SwitchCompatibleKeyword
@@ -45,13 +52,13 @@ from sonde.tasks.tokens.ktx import Keywords
 _TRIES = frozenset({"try_statement", "try_with_resources_statement"})
 
 
-def java_paths(text: str) -> int:
+def count_java_paths(text: str) -> int:
     """The number of paths through a Java method."""
-    found = facet_of("java", "metrics", MetricsOf).captured(text)
-    return paths(found.get("path", []), ReleasedPaths(found.get("boolean", [])).rule)
+    found = get_facet("java", "metrics", QueryMetrics).captured(text)
+    return count_paths(found.get("path", []), ReleasedPathRule(found.get("boolean", [])).rule)
 
 
-class ReleasedPaths:
+class ReleasedPathRule:
     """NPath as the released labels have it.
 
     Args:
@@ -61,25 +68,25 @@ class ReleasedPaths:
     def __init__(self, signs: list[tree_sitter.Node]) -> None:
         self._count = PathRule(signs, [])
 
-    def rule(self, region: Branching) -> None:
+    def rule(self, region: BranchRegion) -> None:
         """Set the value of one region."""
         node, kind = region.node, region.node.type
         if kind == "ternary_expression":
-            region.value = 0 if any(in_header(above.node, node) for above in region.above()) else 2
-            region.value *= max(row(region.parts), 1)
-        elif kind in GROUPS or kind in ("return_statement", "catch_clause"):
-            region.value = max(row(region.parts), 1)
+            region.value = 0 if any(is_in_header(above.node, node) for above in region.ancestors()) else 2
+            region.value *= max(count_row_paths(region.parts), 1)
+        elif kind in SWITCH_GROUPS or kind in ("return_statement", "catch_clause"):
+            region.value = max(count_row_paths(region.parts), 1)
         elif kind == "switch_expression":
-            groups = [part for part in region.parts if part.node.type in GROUPS]
-            default = any(labels_of(part.node)[1] for part in groups)
+            groups = [part for part in region.parts if part.node.type in SWITCH_GROUPS]
+            default = any(count_labels(part.node)[1] for part in groups)
             region.value = max(sum(part.value for part in groups) + (not default), 1)
         elif kind in _TRIES:
             closing = [child for child in node.named_children if child.type == "finally_clause"]
             catches = [part for part in region.parts if part.node.type == "catch_clause"]
-            last = region.within(*closing)
+            last = region.select_parts(*closing)
             body = [part for part in region.parts if part not in catches and part not in last]
-            value = max(row(body), 1) + sum(part.value for part in catches)
-            region.value = row(last, value)
+            value = max(count_row_paths(body), 1) + sum(part.value for part in catches)
+            region.value = count_row_paths(last, value)
         else:
             self._count.rule(region)
 
@@ -101,45 +108,45 @@ class PublishedTables:
 
 
 @cache
-def tables(language: str) -> PublishedTables:
+def load_published_tables(language: str) -> PublishedTables:
     """The tables of a language, from the file of its name."""
     if not (files(_PACKAGE) / f"{language}.toml").is_file():
         return PublishedTables()
     raw = read_table(_PACKAGE, language)
-    return PublishedTables(frozenset(raw["operators"]), surfaces(raw["keywords"]))
+    return PublishedTables(frozenset(raw["operators"]), invert_table(raw["keywords"]))
 
 
-_ANY_SIGN = lines(__name__, "inspect.any_sign")
+_ANY_SIGN = describe_quirks(__name__, "inspect.any_sign")
 
 
-class Decisions(CyclomaticComplexity):
+class DecisionCount(CyclomaticComplexity):
     """CPX: decisions without the one, 0 to 9, with everything that the text holds (97.8 % of the labels)."""
 
-    classes = exact(0, 9)
-    quirks = lines(__name__, "inspect.decisions")
+    classes = exact_classes(0, 9)
+    quirks = describe_quirks(__name__, "inspect.decisions")
 
     def value(self, text: str, language: str) -> float:
         """Number of decisions."""
-        return facet_of(language, "metrics", MetricsOf).decisions(text, everywhere=True)
+        return get_facet(language, "metrics", QueryMetrics).count_decisions(text, everywhere=True)
 
 
-class Braces(MaximumNesting):
+class BraceDepth(NestingDepth):
     """MXN: in Java the deepest curly brace, array initialisers included, layout and braceless bodies not."""
 
-    quirks = lines(__name__, "inspect.braces")
+    quirks = describe_quirks(__name__, "inspect.braces")
 
     def value(self, text: str, language: str) -> float:
         """Depth of the deepest brace; in other languages that of the deepest block."""
-        if not tables(language).operators:
+        if not load_published_tables(language).operators:
             return super().value(text, language)
-        return braces(metrics(language).leaves(text))
+        return measure_brace_depth(get_metrics(language).leaves(text))
 
 
-class ExactPaths(NPath):
+class ExactPathCount(NPath):
     """NPT: exact values from 1 to 10, not the bins of the text, in Java by another rule (95.5 %)."""
 
-    classes = exact(1, 10)
-    quirks = lines(__name__, "inspect.exact_paths")
+    classes = exact_classes(1, 10)
+    quirks = describe_quirks(__name__, "inspect.exact_paths")
 
     def value(self, text: str, language: str) -> float:
         """Number of paths."""
@@ -147,17 +154,17 @@ class ExactPaths(NPath):
         return float(rule(text)) if rule is not None else super().value(text, language)
 
 
-class AnyOperators(Operators):
+class AnyOperatorCount(OperatorCount):
     """OCT: every sign of an operator wherever it stands; see `AnyDistinctOperators`."""
 
     quirks = _ANY_SIGN
 
     def value(self, text: str, language: str) -> float:
         """Number of signs."""
-        return len(signs(text, language))
+        return len(list_operator_signs(text, language))
 
 
-class AnyDistinctOperators(DistinctOperators):
+class AnyDistinctOperatorCount(DistinctOperatorCount):
     """OCU: angle brackets of types, colons and question marks count in Java, instanceof does not.
 
     77 % of the released labels follow from this, and no definition was found that does better.
@@ -167,42 +174,42 @@ class AnyDistinctOperators(DistinctOperators):
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct signs."""
-        return len(set(signs(text, language)))
+        return len(set(list_operator_signs(text, language)))
 
 
-class LocalDeclarations(DistinctVariables):
+class LocalDeclarationCount(DistinctVariableCount):
     """VCU: local declarations and fields of anonymous classes alone, no parameters (97 %)."""
 
-    quirks = lines(__name__, "inspect.local_declarations")
+    quirks = describe_quirks(__name__, "inspect.local_declarations")
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct names."""
-        found = flow(language).variables(text)
+        found = get_flow(language).variables(text)
         return len({variable.name for variable in found if variable.kind != "parameter"})
 
 
-class AllIdentifiers(VariableUses):
+class IdentifierCount(VariableUseCount):
     """VCT: the number of all identifiers, names of types and methods included (98.9 %)."""
 
-    quirks = lines(__name__, "inspect.all_identifiers")
+    quirks = describe_quirks(__name__, "inspect.all_identifiers")
 
     def value(self, text: str, language: str) -> float:
         """Number of identifiers."""
-        return len(metrics(language).identifiers(text))
+        return len(get_metrics(language).identifiers(text))
 
 
-_PATHS = {"java": java_paths}
+_PATHS = {"java": count_java_paths}
 
 
-def signs(text: str, language: str) -> tuple[str, ...]:
+def list_operator_signs(text: str, language: str) -> tuple[str, ...]:
     """Every sign of an operator; in a language that nothing was published of its operators."""
-    known = tables(language).operators
+    known = load_published_tables(language).operators
     if not known:
-        return metrics(language).operators(text)
-    return tuple(leaf.text for leaf in metrics(language).leaves(text) if leaf.text in known)
+        return get_metrics(language).operators(text)
+    return tuple(leaf.text for leaf in get_metrics(language).leaves(text) if leaf.text in known)
 
 
-def braces(listed: tuple[Leaf, ...]) -> int:
+def measure_brace_depth(listed: tuple[Leaf, ...]) -> int:
     """How deep curly brackets stand in each other, by the tokens alone."""
     depth = deepest_yet = 0
     for leaf in listed:
@@ -211,10 +218,16 @@ def braces(listed: tuple[Leaf, ...]) -> int:
     return deepest_yet
 
 
-cpx, mxn, npt, oct_, ocu = Decisions(), Braces(), ExactPaths(), AnyOperators(), AnyDistinctOperators()
+cpx, mxn, npt, oct_, ocu = (
+    DecisionCount(),
+    BraceDepth(),
+    ExactPathCount(),
+    AnyOperatorCount(),
+    AnyDistinctOperatorCount(),
+)
 
 
-vcu, vct = LocalDeclarations(), AllIdentifiers()
+vcu, vct = LocalDeclarationCount(), IdentifierCount()
 
 
 class KeywordText(Keywords):
@@ -224,16 +237,16 @@ class KeywordText(Keywords):
     colon is a unary operator.
     """
 
-    quirks = lines(__name__, "inspect.keyword_text")
+    quirks = describe_quirks(__name__, "inspect.keyword_text")
 
-    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Keywords, operators and signs with their class."""
-        classes = tables(item.language).keywords
+        classes = load_published_tables(item.language).keywords
         if classes is None:
             return super().tags(item, imports)
-        listed = metrics(item.language).leaves(item.text)
+        listed = get_metrics(item.language).leaves(item.text)
         return tuple(
-            Tagged(leaf.start, leaf.end, classes[leaf.text]) for leaf in listed if leaf.text in classes
+            TaggedToken(leaf.start, leaf.end, classes[leaf.text]) for leaf in listed if leaf.text in classes
         )
 
 
@@ -243,20 +256,22 @@ class LeadingNames(Identifiers):
     They are too inconsistent for any rule to reproduce them.
     """
 
-    quirks = lines(__name__, "inspect.leading_names")
+    quirks = describe_quirks(__name__, "inspect.leading_names")
 
-    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Identifiers with what they name."""
-        facet = facet_of(item.language, "tagging", TaggingOf)
-        return facet.named_in(item.text, leading(facet.metrics.leaves(item.text), facet.kinds))
+        facet = get_facet(item.language, "tagging", QueryTagger)
+        return facet.tag_identifiers(
+            item.text, find_leading_names(facet.metrics.leaves(item.text), facet.kinds)
+        )
 
 
-def leading(listed: tuple[Leaf, ...], kinds: Set[str]) -> set[int]:
+def find_leading_names(listed: tuple[Leaf, ...], kinds: Set[str]) -> set[int]:
     """First characters of the names that lead a dotted expression."""
     return {
         leaf.start
         for place, leaf in enumerate(listed)
-        if leaf.kind in kinds and follows(listed, place, ".") and not preceded(listed, place, ".")
+        if leaf.kind in kinds and has_next(listed, place, ".") and not has_previous(listed, place, ".")
     }
 
 
@@ -282,13 +297,13 @@ class _AnyKeyword(KeywordSwitch):
         """Nothing is weighted."""
         return {}
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match."""
-        return () if around.edits.keyword_places(text) else None
+        return () if around.edits.keyword_spans(text) else None
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Replace one keyword."""
-        places = around.edits.keyword_places(text)
+        places = around.edits.keyword_spans(text)
         if not places:
             return None
         place = draw.choice(places)
@@ -299,7 +314,7 @@ class _AnyKeyword(KeywordSwitch):
             for word in listed
             if word != place.surface
         ]
-        return Fault(replaced(text, (place, draw.choice(words))), ()) if words else None
+        return Fault(replace_words(text, (place, draw.choice(words))), ()) if words else None
 
 
 class AnyKeyword(_AnyKeyword, SwitchRandomKeyword):
@@ -315,7 +330,7 @@ class UnparsedExchange(JumbledTokens):
 
     quirks = _NONE
 
-    def stands(self, changed: str, around: Surroundings) -> bool:
+    def is_valid(self, changed: str, around: FaultContext) -> bool:
         """Where it does not parse."""
         return not around.edits.parses(changed)
 
@@ -330,16 +345,16 @@ class ForeignIdentifier(SwitchRandomIdentifier):
         """How often each name occurs."""
         return Counter(place.surface for text in texts for place in edits.places(text, "name"))
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Replace one occurrence."""
         places = around.edits.places(text, "name")
         own = {other.surface for other in places}
         if len(own) < 2:
             return None
         place = draw.choice(places)
-        drawn = (by_weight(around.survey, draw) for _ in range(_DRAWS))
+        drawn = (sample_by_weight(around.survey, draw) for _ in range(_DRAWS))
         name = next((word for word in drawn if word not in own), None)
-        return None if name is None else Fault(replaced(text, (place, name)), ())
+        return None if name is None else Fault(replace_words(text, (place, name)), ())
 
 
 class EveryOperator(RelationalToAssignment):
@@ -349,16 +364,16 @@ class EveryOperator(RelationalToAssignment):
     compiled = False
     levelled = False
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match."""
         found = around.edits.places(text, "relational")
         return () if any(place.surface in _OLD for place in found) else None
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Replace all of them."""
         found = (place for place in around.edits.places(text, "relational") if place.surface in _OLD)
         changes = [(place, draw.choice(_NEW)) for place in found]
-        return Fault(replaced(text, *changes), ()) if changes else None
+        return Fault(replace_words(text, *changes), ()) if changes else None
 
 
 class EveryType(DetectInvalidTypes):
@@ -368,12 +383,12 @@ class EveryType(DetectInvalidTypes):
     compiled = False
     levelled = False
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Misspell all of them."""
         types = around.edits.places(text, "type")
-        words = [misspellings(place.surface, around.edits.reserved) for place in types]
+        words = [misspellings(place.surface, around.edits.reserved_words) for place in types]
         pairs = [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]
-        return Fault(replaced(text, *pairs), ()) if pairs else None
+        return Fault(replace_words(text, *pairs), ()) if pairs else None
 
 
 srk, sck, jbl = AnyKeyword(), AnyCompatibleKeyword(), UnparsedExchange()

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sonde.base.options import Option
-from sonde.lenses.probe.examples import Examples, Fitted, States
-from sonde.lenses.probe.fit import fitted
+from sonde.lenses.probe.examples import Examples, FittedProbes, States
+from sonde.lenses.probe.fit import evaluate_probes
 from sonde.lenses.probe.options import DEFAULTS, PROTOCOL, ProbeProtocol
-from sonde.papers.quirks import handed_over
+from sonde.papers.quirks import build_paper_preset
 
 
 def adam_protocol(protocol: ProbeProtocol) -> ProbeProtocol:
     """Adam on unscaled states, one item at a time, always 20 epochs; one test part."""
-    return ProbeProtocol(fit=by_adam, crossed=False, alone_first=True)
+    return ProbeProtocol(fit=fit_with_adam, uses_folds=False, alone_first=True)
 
 
-def by_adam(states: States, examples: Examples, device: str) -> Fitted:
+def fit_with_adam(states: States, examples: Examples, device: str) -> FittedProbes:
     """The published probes of every layer."""
     # Imported here: what only asks for the quirks does not wait for torch.
-    from sonde.papers.inspect.adam import adam_layers
+    from sonde.papers.inspect.adam import train_adam_layers
 
     (parts,) = examples.folds
-    found = adam_layers(states, examples.labels, examples.classes, parts, name=examples.task, device=device)
-    return fitted("paper", found, examples.labels[parts.test])
+    found = train_adam_layers(
+        states, examples.labels, examples.classes, parts, name=examples.task, device=device
+    )
+    return evaluate_probes("paper", found, examples.labels[parts.test])
 
 
 def summary_token(options: Mapping[str, Option]) -> Mapping[str, Option]:
@@ -36,7 +38,7 @@ def isolated_tokens(options: Mapping[str, Option]) -> Mapping[str, Option]:
     return {**options, "isolated": True}
 
 
-published = handed_over(
+published = build_paper_preset(
     "inspect",
     "probe",
     {

@@ -14,30 +14,32 @@ from sonde.lenses.surprisal.observe import (
     FIRST_APART,
     ORIGINS,
     SUBWORD,
-    Filed,
-    Laid,
-    Pooled,
-    owners,
+    InternedStrings,
+    Layout,
+    SubwordLabels,
+    shortest_spans,
 )
-from sonde.lenses.surprisal.origin import SUMMARY, Summary
+from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary
 from sonde.lenses.surprisal.sums import NONE_FIRST, SUMS, Sums
 from sonde.papers.perplexed import tags
-from sonde.papers.quirks import handed_over
+from sonde.papers.quirks import build_paper_preset
 
 _ARGUMENT_NAMES = "argument_names"
 _CALL_TAGS = r"^<?(call|argument_list) -> "
 
 
-def shift(filed: Filed, laid: Laid) -> Filed:
+def shift(filed: SubwordLabels, laid: Layout) -> SubwordLabels:
     """Every score is filed under what the subword before it has; the first of an item under nothing."""
     rows = np.arange(len(laid.item))
     before, follows = np.maximum(rows - 1, 0), rows > laid.row[laid.item]
 
-    def of_previous(column: Pooled) -> Pooled:
-        return column.at(before).where(follows)
+    def of_previous(column: InternedStrings) -> InternedStrings:
+        return column.take(before).mask(follows)
 
-    tagged = filed.tags if isinstance(filed.tags, Pooled) else Pooled.of(filed.tags)
-    return Filed(of_previous(tagged), filed.calls.each(of_previous))
+    tagged = (
+        filed.tags if isinstance(filed.tags, InternedStrings) else InternedStrings.from_strings(filed.tags)
+    )
+    return SubwordLabels(of_previous(tagged), filed.calls.map(of_previous))
 
 
 def local_is_external(calls: pl.DataFrame) -> pl.DataFrame:
@@ -51,13 +53,15 @@ def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
     return calls.with_columns(label=pl.when(internal).then(pl.lit("external")).otherwise("label"))
 
 
-def argument_names(origin: Pooled, labels: Mapping[str, pl.DataFrame], laid: Laid) -> Pooled:
+def argument_names(
+    origin: InternedStrings, labels: Mapping[str, pl.DataFrame], laid: Layout
+) -> InternedStrings:
     """An argument that is named like a definition of another file is internal, whatever is called."""
     arguments, pieces = laid.labels(labels[_ARGUMENT_NAMES]), laid.pieces
-    named = owners(arguments["start"].to_numpy(), arguments["end"].to_numpy(), pieces.length) >= 0
+    named = shortest_spans(arguments["start"].to_numpy(), arguments["end"].to_numpy(), pieces.length) >= 0
     before = np.concatenate([[0], np.cumsum(named)])
     touched = before[pieces.end] > before[pieces.start]
-    return Pooled((*origin.pool, "internal"), np.where(touched, len(origin.pool), origin.codes))
+    return InternedStrings((*origin.pool, "internal"), np.where(touched, len(origin.pool), origin.codes))
 
 
 def decode_merge(subword: pl.Expr) -> pl.Expr:
@@ -75,12 +79,12 @@ def call_tags(sums: Sums) -> Sums:
     return dataclasses.replace(sums, calls=sums.calls.filter(pl.col("tag").str.contains(_CALL_TAGS)))
 
 
-def unweighted(summary: Summary) -> Summary:
+def unweighted(summary: OriginSummary) -> OriginSummary:
     """The plain mean of all tag means alone, however rare a tag is."""
-    return Summary(minimum=1, weightings=("unweighted",))
+    return OriginSummary(minimum=1, weightings=("unweighted",))
 
 
-published = handed_over(
+published = build_paper_preset(
     "perplexed",
     "surprisal",
     {

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from sonde.alignment.align import inked, joined
+from sonde.alignment.align import join_tags, trim_spans
 from sonde.alignment.spans import Subwords
 from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared
 from sonde.languages import Tree
-from sonde.languages.engine.text import blank
+from sonde.languages.engine.text import whitespace_mask
 from sonde.lenses.surprisal.observe import TAGS, TagRule
-from sonde.papers.quirks import lines
+from sonde.papers.quirks import describe_quirks
 
 BYTE_COLUMNS = "codetokenizers.byte_columns"
 FIRST_OVERLAP = "codetokenizers.first_overlap"
@@ -28,12 +28,12 @@ NOT_AVAILABLE = "codetokenizers.not_available"
 PADS = "codetokenizers.pads"
 WHOLE_STRINGS = "codetokenizers.whole_strings"
 
-QUIRKS: Mapping[str, str] = lines(__name__)
+QUIRKS: Mapping[str, str] = describe_quirks(__name__)
 
 _LAYOUT = "layout"
 
 
-def quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
+def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
     """Tags as ``<parent -> node>`` with the quirks asked for; with none, by the rule of `align` on leaves.
 
     Args:
@@ -54,7 +54,7 @@ def quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, 
     if FIRST_OVERLAP in quirks:
         left, right = subwords.start, subwords.end
     else:
-        left, right = inked(subwords.start, subwords.end, ~blank(subwords.text))
+        left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
     nothing = "< N/A >" if NOT_AVAILABLE in quirks else _LAYOUT
     tags: list[str] = []
     for place in range(len(subwords)):
@@ -64,8 +64,8 @@ def quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, 
             found = find(int(left[place]), int(right[place]), start, end)
         elif PADS in quirks:
             found = _first_overlap(int(subwords.start[place]), int(subwords.end[place]), start, end)
-        names = [_name(tree, int(leaves[leaf])) for leaf in found.tolist()]
-        tags.append(f"<{joined(names)}>" if names else nothing)
+        names = [_format_tag(tree, int(leaves[leaf])) for leaf in found.tolist()]
+        tags.append(f"<{join_tags(names)}>" if names else nothing)
     return tuple(tags)
 
 
@@ -111,7 +111,7 @@ def _leaves_with_whole_strings(tree: Tree) -> Int[np.ndarray, " leaf"]:
     return np.unique(np.concatenate([tree.leaves[~nested[tree.leaves]], outermost]))
 
 
-def _name(tree: Tree, row: int) -> str:
+def _format_tag(tree: Tree, row: int) -> str:
     above = int(tree.parent[row])
     return f"{tree.kind_name(above)} -> {tree.kind_name(row)}" if above >= 0 else tree.kind_name(row)
 
@@ -124,10 +124,10 @@ class QuirkyTags:
 
     def __call__(self, one: Prepared) -> tuple[str, ...]:
         """The tag of each subword."""
-        return quirky_tags(one.alignment.subwords, one.tree, self.quirks)
+        return compute_quirky_tags(one.alignment.subwords, one.tree, self.quirks)
 
 
-def tagged(quirk: str) -> Callable[[TagRule], TagRule]:
+def make_tag_rule(quirk: str) -> Callable[[TagRule], TagRule]:
     """What a quirk makes of a rule for tags."""
 
     def published(rule: TagRule) -> TagRule:
@@ -137,4 +137,4 @@ def tagged(quirk: str) -> Callable[[TagRule], TagRule]:
     return published
 
 
-RULES = {quirk: TAGS.quirk(tagged(quirk)) for quirk in QUIRKS}
+RULES = {quirk: TAGS.quirk(make_tag_rule(quirk)) for quirk in QUIRKS}

@@ -14,12 +14,12 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.corpora import Intake, SourceFile, read_files
-from sonde.corpora.engine.parallel import ONE, Spread
-from sonde.tasks.engine.api_names import NameUses, add_names, gather, names_by_release
-from sonde.tasks.engine.cloze_options import StatementOptions, given_queries
-from sonde.tasks.engine.cloze_queries import FrequentPieces, QueryRules, queries
-from sonde.tasks.engine.cloze_statements import items_of_queries, listed
+from sonde.corpora import SkipCounter, SourceFile, read_files
+from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.tasks.engine.api_names import NameUses, add_names, gather_names, names_by_release
+from sonde.tasks.engine.cloze_options import StatementOptions, read_provided_queries
+from sonde.tasks.engine.cloze_queries import FrequentPieces, QueryRules, make_query_table
+from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
 from sonde.tasks.engine.examples import Dataset
 
 
@@ -37,9 +37,9 @@ class ApiCloze:
             InputError: There are too few aliases for adversarial queries.
         """
         held = list(files)
-        given = given_queries(held, limit=None, seed=0)
-        table = queries(gather(held), QueryRules()).table if given.is_empty() else given
-        return listed(table)
+        given = read_provided_queries(held, limit=None, seed=0)
+        table = make_query_table(gather_names(held), QueryRules()).table if given.is_empty() else given
+        return to_label_rows(table)
 
     def draw(
         self,
@@ -50,7 +50,7 @@ class ApiCloze:
         language: str,
         mode: str,
         options: Mapping[str, Any],
-        spread: Spread = ONE,
+        spread: ParallelMap = ONE,
     ) -> Dataset:
         """Draw the queries of at most ``size`` names; see `sonde.tasks.DrawingTask`.
 
@@ -70,19 +70,19 @@ class ApiCloze:
             InputError: No name gives a query under the size, or there are too few aliases.
         """
         held = list(files)
-        given = given_queries(held, limit=size, seed=seed)
+        given = read_provided_queries(held, limit=size, seed=seed)
         if not given.is_empty():
             report = {"asked": size, "size": given.height, "files": len(held)}
-            return Dataset(self.name, self.version, given, tuple(items_of_queries(given)), report)
+            return Dataset(self.name, self.version, given, tuple(make_statement_items(given)), report)
         chosen = StatementOptions.among(options)
-        gathered = gather(held, within=chosen.within, propagate=chosen.propagate, spread=spread)
+        gathered = gather_names(held, within=chosen.within, propagate=chosen.propagate, spread=spread)
         frequent = FrequentPieces((file.text for file in held), chosen.reference)
-        rules, release = chosen.wanted(size, seed), dict[str, str]()
+        rules, release = chosen.to_query_rules(size, seed), dict[str, str]()
         if chosen.release or chosen.earlier_release:
             release = names_by_release(chosen.release, chosen.earlier_release, language)
             add_names(gathered, release, language)
             rules = dataclasses.replace(rules, releases=release)
-        made = queries(gathered, rules, frequent)
+        made = make_query_table(gathered, rules, frequent)
         if made.table.is_empty():
             raise InputError(
                 f"cloze queries about names of APIs: of {len(gathered.names)} names in {gathered.files} "
@@ -104,16 +104,16 @@ class ApiCloze:
             "aliases": _alias_statistics(gathered),
             **({"release": dict(Counter(release.values()))} if release else {}),
         }
-        return Dataset(self.name, self.version, table, tuple(items_of_queries(table)), report)
+        return Dataset(self.name, self.version, table, tuple(make_statement_items(table)), report)
 
 
-def _called_in(corpus: str, language: str, spread: Spread) -> pl.Expr:
+def _called_in(corpus: str, language: str, spread: ParallelMap) -> pl.Expr:
     """Whether the library of a query's name is called anywhere in a corpus.
 
     Raises:
         SondeError: There is no such corpus, or it has no file in this language.
     """
-    found = gather(read_files(corpus, (language,), Intake()), spread=spread).names.values()
+    found = gather_names(read_files(corpus, (language,), SkipCounter()), spread=spread).names.values()
     return pl.col("library").is_in(sorted({name.library for name in found}))
 
 

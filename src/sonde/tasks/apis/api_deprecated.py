@@ -14,17 +14,17 @@ from typing import Any
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
 from sonde.corpora import SourceFile
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.languages import facet_of, has_facet
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.deprecations import Deprecation, Deprecations
-from sonde.languages.engine.imports import Imports
+from sonde.languages.engine.imports import ImportReader
 from sonde.tasks.engine.cloze_margins import (
     FORMS,
     REPLACEMENT,
     margin_items,
     margin_rows,
     margin_table,
-    shown,
+    to_label_row,
 )
 from sonde.tasks.engine.cloze_options import PairOptions
 from sonde.tasks.engine.cloze_statements import CALL
@@ -34,7 +34,7 @@ _KIND = "call"
 PRIVATE = "private name"
 
 
-class ApiDeprecated:
+class DeprecatedNames:
     """Pairs of a deprecated name and its replacement."""
 
     name = "api_deprecated"
@@ -43,8 +43,8 @@ class ApiDeprecated:
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
         """Every pair of a corpus with its statements; no mode changes them."""
-        pairs, _ = gathered(files)
-        return [shown(row) for row in margin_table(_rows(pairs), None, 0).iter_rows(named=True)]
+        pairs, _ = gather_deprecations(files)
+        return [to_label_row(row) for row in margin_table(_rows(pairs), None, 0).iter_rows(named=True)]
 
     def draw(
         self,
@@ -55,7 +55,7 @@ class ApiDeprecated:
         language: str,
         mode: str,
         options: Mapping[str, Any],
-        spread: Spread = ONE,
+        spread: ParallelMap = ONE,
     ) -> Dataset:
         """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
 
@@ -75,10 +75,10 @@ class ApiDeprecated:
         table = PairOptions.among(options).deprecated
         left_out: Counter[str] = Counter()
         if table:
-            pairs = {(language, *pair): 1 for pair in given_pairs(table)}
+            pairs = {(language, *pair): 1 for pair in read_pair_table(table)}
             rows = _rows(pairs)
         else:
-            pairs, left_out = gathered(files, spread)
+            pairs, left_out = gather_deprecations(files, spread)
             rows = _rows(pairs)
         examples = margin_table(rows, size, seed)
         if examples.is_empty():
@@ -99,7 +99,9 @@ Pair = tuple[str, str, str, tuple[int, int]]
 """Language, deprecated name, replacement, and how many levels of each are members of a class."""
 
 
-def gathered(files: Iterable[SourceFile], spread: Spread = ONE) -> tuple[dict[Pair, int], Counter[str]]:
+def gather_deprecations(
+    files: Iterable[SourceFile], spread: ParallelMap = ONE
+) -> tuple[dict[Pair, int], Counter[str]]:
     """The pairs that files state of their own names, as users import them, and why messages gave none."""
     held: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
     for file in files:
@@ -108,11 +110,13 @@ def gathered(files: Iterable[SourceFile], spread: Spread = ONE) -> tuple[dict[Pa
     pairs: Counter[Pair] = Counter()
     left_out: Counter[str] = Counter()
     for (language, repository), some in sorted(held.items()):
-        facet = facet_of(language, "deprecations", Deprecations)
-        imports = facet_of(language, "imports", Imports)
-        rooted = imports.rooted([file.path for file in some], repository.rpartition("/")[2])
+        facet = get_facet(language, "deprecations", Deprecations)
+        imports = get_facet(language, "imports", ImportReader)
+        rooted = imports.to_import_paths([file.path for file in some], repository.rpartition("/")[2])
         stated: list[Deprecation] = []
-        for _, (found, reasons) in spread.of_files.over(_stated, (language, rooted), some, share=_of_some):
+        for _, (found, reasons) in spread.of_files.map(
+            _read_deprecations, (language, rooted), some, share=_restrict_rule
+        ):
             left_out.update(reasons)
             stated += found
         if not stated:
@@ -128,22 +132,22 @@ def gathered(files: Iterable[SourceFile], spread: Spread = ONE) -> tuple[dict[Pa
     return dict(sorted(pairs.items())), left_out
 
 
-def _of_some(
+def _restrict_rule(
     rule: tuple[str, Mapping[str, str]], some: Sequence[SourceFile]
 ) -> tuple[str, Mapping[str, str]]:
     return rule[0], {file.path: rule[1][file.path] for file in some}
 
 
-def _stated(
+def _read_deprecations(
     part: ItemChunk[tuple[str, Mapping[str, str]], SourceFile],
 ) -> list[tuple[Sequence[Deprecation], Mapping[str, int]]]:
     """What some files of a language state, and why messages gave nothing; runs in any process."""
     language, rooted = part.rule
-    facet = facet_of(language, "deprecations", Deprecations)
+    facet = get_facet(language, "deprecations", Deprecations)
     return [facet.read(file.text, rooted[file.path]) for file in part.items]
 
 
-def given_pairs(name: str) -> list[tuple[str, str, tuple[int, int]]]:
+def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
     """The pairs of a user's table.
 
     Raises:
@@ -170,7 +174,7 @@ def given_pairs(name: str) -> list[tuple[str, str, tuple[int, int]]]:
 def _rows(pairs: Mapping[Pair, int]) -> Sequence[list[dict[str, Any]]]:
     found: list[list[dict[str, Any]]] = []
     for (language, old, new, members), count in pairs.items():
-        facet = facet_of(language, "imports", Imports)
+        facet = get_facet(language, "imports", ImportReader)
         library = ".".join(old.split(".")[: facet.library_levels])
         # A member of a class is called, and no import names it.
         forms = (CALL,) if any(members) else FORMS
@@ -189,4 +193,4 @@ def _rows(pairs: Mapping[Pair, int]) -> Sequence[list[dict[str, Any]]]:
     return found
 
 
-task = ApiDeprecated()
+task = DeprecatedNames()

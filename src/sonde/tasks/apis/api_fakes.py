@@ -12,19 +12,19 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
-from sonde.corpora.engine.parallel import ONE, Spread
-from sonde.languages import facet_of
-from sonde.languages.engine.imports import Imports
-from sonde.tasks.engine.api_names import ALL, PUBLIC, Name, NameUses, gather
+from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.languages import get_facet
+from sonde.languages.engine.imports import ImportReader
+from sonde.tasks.engine.api_names import ALL, PUBLIC, ApiName, NameUses, gather_names
 from sonde.tasks.engine.cloze_margins import (
     FAKE_NAME,
     FAKE_PACKAGE,
-    Fakes,
+    FakeNames,
+    collect_words,
     margin_items,
     margin_rows,
     margin_table,
-    shown,
-    words_of,
+    to_label_row,
 )
 from sonde.tasks.engine.cloze_options import PER_LIBRARY, PairOptions
 from sonde.tasks.engine.cloze_queries import REFERENCE, segments
@@ -41,9 +41,9 @@ class ApiFakes:
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
         """Every pair of a corpus with its statements; no mode changes them."""
         held = list(files)
-        known = words_of(file.text for file in held)
-        pairs, _ = made_up(gather(held), known, 0, PER_LIBRARY, REFERENCE, PUBLIC)
-        return [shown(row) for row in margin_table(pairs, None, 0).iter_rows(named=True)]
+        known = collect_words(file.text for file in held)
+        pairs, _ = make_fake_pairs(gather_names(held), known, 0, PER_LIBRARY, REFERENCE, PUBLIC)
+        return [to_label_row(row) for row in margin_table(pairs, None, 0).iter_rows(named=True)]
 
     def draw(
         self,
@@ -54,7 +54,7 @@ class ApiFakes:
         language: str,
         mode: str,
         options: Mapping[str, Any],
-        spread: Spread = ONE,
+        spread: ParallelMap = ONE,
     ) -> Dataset:
         """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
 
@@ -71,10 +71,12 @@ class ApiFakes:
             InputError: No name of the corpus has a fake.
         """
         held = list(files)
-        gathered = gather(held, spread=spread)
+        gathered = gather_names(held, spread=spread)
         chosen = PairOptions.among(options)
-        known = words_of(file.text for file in held)
-        pairs, left_out = made_up(gathered, known, seed, chosen.per_library, chosen.reference, chosen.scope)
+        known = collect_words(file.text for file in held)
+        pairs, left_out = make_fake_pairs(
+            gathered, known, seed, chosen.per_library, chosen.reference, chosen.scope
+        )
         examples = margin_table(pairs, size, seed)
         if examples.is_empty():
             raise InputError(
@@ -91,29 +93,29 @@ class ApiFakes:
         return Dataset(self.name, self.version, examples, tuple(margin_items(examples)), report)
 
 
-def made_up(
+def make_fake_pairs(
     gathered: NameUses, known: set[str], seed: int, per_library: int, reference: str, scope: str
 ) -> tuple[Sequence[list[dict[str, Any]]], Counter[str]]:
     """A pair a library, under its most called name, and a pair a public name; and how many had no fake."""
-    by_language: dict[str, list[Name]] = defaultdict(list)
+    by_language: dict[str, list[ApiName]] = defaultdict(list)
     for name in sorted(gathered.names.values(), key=lambda one: (-one.calls, one.name, one.kind)):
         levels = name.name.split(".")
-        if len(levels) > facet_of(name.language, "imports", Imports).library_levels and gathered.usable(
+        if len(levels) > get_facet(name.language, "imports", ImportReader).library_levels and gathered.usable(
             name, PUBLIC if scope == ALL else scope
         ):
             by_language[name.language].append(name)
     pairs: list[list[dict[str, Any]]] = []
     left_out: Counter[str] = Counter()
     for language, names in sorted(by_language.items()):
-        facet = facet_of(language, "imports", Imports)
+        facet = get_facet(language, "imports", ImportReader)
         at = facet.library_levels - 1
         for pair, level in ((FAKE_PACKAGE, at), (FAKE_NAME, -1)):
-            chosen = _chosen(names, 1 if pair == FAKE_PACKAGE else per_library)
+            chosen = _select_names(names, 1 if pair == FAKE_PACKAGE else per_library)
             parts = [name.name.split(".")[level] for name in names]
-            fakes = Fakes(parts, segments(parts, reference), known, seed)
+            fakes = FakeNames(parts, segments(parts, reference), known, seed)
             for name in chosen:
                 levels = name.name.split(".")
-                found = fakes.of(levels[level])
+                found = fakes.make_fake(levels[level])
                 if found is None:
                     left_out[f"{pair}: no new name of its length and spelling"] += 1
                     continue
@@ -133,9 +135,9 @@ def made_up(
     return pairs, left_out
 
 
-def _chosen(names: Sequence[Name], per_library: int) -> list[Name]:
+def _select_names(names: Sequence[ApiName], per_library: int) -> list[ApiName]:
     taken: Counter[str] = Counter()
-    chosen: list[Name] = []
+    chosen: list[ApiName] = []
     for name in names:
         taken[name.library] += 1
         if taken[name.library] <= per_library:

@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 
 from sonde.corpora import SourceFile
-from sonde.languages import facet_of
-from sonde.languages.engine.imports import Imports, ImportsOf
-from sonde.results.schema import Columns, schema_of
-from sonde.tasks.engine.api_names import Name, NameUses, gather
+from sonde.languages import get_facet
+from sonde.languages.engine.imports import BaseImportReader, ImportReader
+from sonde.results.schema import Columns, to_schema
+from sonde.tasks.engine.api_names import ApiName, NameUses, gather_names
 
 NAMES_COLUMNS: Columns = {
     "name": (pl.String, "fully qualified"),
@@ -29,7 +29,7 @@ NAMES_COLUMNS: Columns = {
 }
 """Columns of the names of a corpus, one row a distinct name and kind of call."""
 
-NAMES_SCHEMA = schema_of(NAMES_COLUMNS)
+NAMES_SCHEMA = to_schema(NAMES_COLUMNS)
 
 
 class ApiNames:
@@ -43,12 +43,12 @@ class ApiNames:
         """The rows of `names_table`; no mode changes them."""
         return names_table(files).to_dicts()
 
-    def collect_told(
+    def collect_with_notes(
         self, files: Iterable[SourceFile], *, mode: str = "corrected"
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """The rows, and what is not in them."""
-        uses = gather(files)
-        return _table(uses).to_dicts(), list(_told(uses))
+        uses = gather_names(files)
+        return _table(uses).to_dicts(), list(_unnamed_messages(uses))
 
 
 def names_table(
@@ -58,14 +58,14 @@ def names_table(
 
     Args:
         files: Whole files.
-        within: ``"file"`` or ``"function"``, see `sonde.tasks.engine.api_names.gather`.
+        within: ``"file"`` or ``"function"``, see `sonde.tasks.engine.api_names.gather_names`.
         propagate: Whether calls on what an imported name gave count, one step far.
 
     Raises:
         UsageError: ``within`` is neither.
         InputError: No file is of a language that has imports.
     """
-    return _table(gather(files, within=within, propagate=propagate))
+    return _table(gather_names(files, within=within, propagate=propagate))
 
 
 def _table(uses: NameUses) -> pl.DataFrame:
@@ -74,12 +74,12 @@ def _table(uses: NameUses) -> pl.DataFrame:
     return table.sort("calls", "name", "kind", "language", descending=[True, False, False, False])
 
 
-def _told(uses: NameUses) -> Iterator[str]:
+def _unnamed_messages(uses: NameUses) -> Iterator[str]:
     """Yield what has no name, by language."""
     for language, count in sorted(uses.unplaced_in.items()):
         if count:
-            facet = facet_of(language, "imports", Imports)
-            kind = getattr(facet, "unplaced_kind", ImportsOf.unplaced_kind)
+            facet = get_facet(language, "imports", ImportReader)
+            kind = getattr(facet, "unplaced_kind", BaseImportReader.unplaced_kind)
             yield f"{count:,} import{'s' * (count > 1)} in {language} without names: {kind}"
     if uses.stars:
         yield f"{uses.stars:,} star import{'s' * (uses.stars > 1)} without names: what they bind is not known"
@@ -87,7 +87,7 @@ def _told(uses: NameUses) -> Iterator[str]:
         yield f"{count:,} file{'s' * (count > 1)} in {language} without names: its imports bind none"
 
 
-def _row(name: Name) -> tuple[object, ...]:
+def _row(name: ApiName) -> tuple[object, ...]:
     aliases = sorted({alias.alias for alias in name.aliases})
     counts = (name.calls, len(name.files), len(name.repositories))
     return (name.name, name.kind, name.language, name.library, *counts, aliases)

@@ -13,11 +13,11 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import SourceFile
-from sonde.corpora.engine.parallel import ONE, Spread
-from sonde.tasks.engine.api_names import NameUses, gather
+from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.tasks.engine.api_names import NameUses, gather_names
 from sonde.tasks.engine.cloze_options import PER_LIBRARY, PromptOptions
-from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, QueryRules, queries
-from sonde.tasks.engine.cloze_statements import items_of_queries, listed
+from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, QueryRules, make_query_table
+from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
 from sonde.tasks.engine.examples import Dataset
 
 
@@ -30,7 +30,7 @@ class ApiPrompts:
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
         """Every such query of a corpus, as of `api_cloze`; no mode changes them."""
-        return listed(_asked(gather(files), PromptOptions(), 0))
+        return to_label_rows(_order_queries(gather_names(files), PromptOptions(), 0))
 
     def draw(
         self,
@@ -41,7 +41,7 @@ class ApiPrompts:
         language: str,
         mode: str,
         options: Mapping[str, Any],
-        spread: Spread = ONE,
+        spread: ParallelMap = ONE,
     ) -> Dataset:
         """At most ``size`` queries, as many of each template; see `sonde.tasks.DrawingTask`.
 
@@ -57,8 +57,8 @@ class ApiPrompts:
         Raises:
             InputError: No name gives a query.
         """
-        gathered = gather(files, spread=spread)
-        table = _asked(gathered, PromptOptions.among(options), seed)
+        gathered = gather_names(files, spread=spread)
+        table = _order_queries(gathered, PromptOptions.among(options), seed)
         templates = table["template"].unique(maintain_order=True).to_list()
         share = max(size // max(len(templates), 1), 1)
         chosen = table.group_by("template", maintain_order=True).head(share)
@@ -69,10 +69,10 @@ class ApiPrompts:
             )
         examples = chosen.with_columns(example_id="query_id")
         report = {"asked": size, "size": examples.height, "queries": table.height}
-        return Dataset(self.name, self.version, examples, tuple(items_of_queries(examples)), report)
+        return Dataset(self.name, self.version, examples, tuple(make_statement_items(examples)), report)
 
 
-def _asked(gathered: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
+def _order_queries(gathered: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
     """The queries in an order by hash."""
     wanted = QueryRules(
         templates=options.templates,
@@ -80,7 +80,7 @@ def _asked(gathered: NameUses, options: PromptOptions, seed: int) -> pl.DataFram
         per_library=PER_LIBRARY,
         seed=seed,
     )
-    table = queries(gathered, wanted).table.filter(pl.col("mode").is_in([FULL, FIRST, LAST]))
+    table = make_query_table(gathered, wanted).table.filter(pl.col("mode").is_in([FULL, FIRST, LAST]))
     order = [unit_hash("prompts", seed, query) for query in table["query_id"].to_list()]
     return (
         table.with_columns(_order=pl.Series(order, dtype=pl.Float64))

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Item
-from sonde.corpora.engine.parallel import Spread
-from sonde.languages import facet_of
-from sonde.languages.engine.bug_sites import Bugs, Spot
-from sonde.tasks.engine.bugs import BugExample, BugTask, Choice, choice_of
+from sonde.corpora.engine.parallel import ParallelMap
+from sonde.languages import get_facet
+from sonde.languages.engine.bug_sites import BugSites, CodeSpan
+from sonde.tasks.engine.bugs import BugExample, BugTask, RandomChoice, make_choice
 from sonde.tasks.engine.sampling import DatasetRequest, Pool
 
 HOLE = "__HOLE__"
@@ -32,38 +32,38 @@ class ExceptionType(BugTask):
     each = 1
     hint = "except"
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+    def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
-        place = _place(text, bugs, choice)
+        place = _find_handler_type(text, bugs, choice)
         if place is None:
             return ()
         changed = text[: place.start] + HOLE + text[place.end :]
         return (BugExample(place.surface, changed, "", place.start, place.start + len(HOLE)),)
 
-    def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
+    def draw_examples(
+        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """See `BugTask.drawn`.
 
         Raises:
             UsageError: The language names no types that are asked for.
         """
-        if not facet_of(asked.language, "bugs", Bugs).exceptions:
+        if not get_facet(asked.language, "bugs", BugSites).exceptions:
             raise UsageError(
                 f"task {self.name!r}: language {asked.language!r} has no types of exceptions to ask for; "
                 "name another task or language"
             )
-        return super().drawn(pool, sides, asked, spread)
+        return super().draw_examples(pool, sides, asked, spread)
 
-    def as_written(self, item: Item) -> tuple[int, int, str | None]:
+    def original_label(self, item: Item) -> tuple[int, int, str | None]:
         """The type that would be hidden."""
-        bugs = facet_of(item.language, "bugs", Bugs)
-        place = _place(item.text, bugs, choice_of(0, item))
+        bugs = get_facet(item.language, "bugs", BugSites)
+        place = _find_handler_type(item.text, bugs, make_choice(0, item))
         return place if place else (0, len(item.text), None)
 
 
-def _place(text: str, bugs: Bugs, choice: Choice) -> Spot | None:
-    caught = bugs.caught(text) if bugs.parses(text) else ()
+def _find_handler_type(text: str, bugs: BugSites, choice: RandomChoice) -> CodeSpan | None:
+    caught = bugs.caught_exceptions(text) if bugs.parses(text) else ()
     return choice.pick(caught, about="exception") if caught else None
 
 

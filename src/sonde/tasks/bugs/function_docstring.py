@@ -10,13 +10,13 @@ from typing import Any
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
-from sonde.corpora.engine.parallel import Spread
-from sonde.languages import facet_of
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.languages.engine.treesitter import summary_line
-from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Choice
+from sonde.corpora.engine.parallel import ParallelMap
+from sonde.languages import get_facet
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.languages.engine.treesitter import find_summary_line
+from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, RandomChoice
 from sonde.tasks.engine.sampling import DatasetRequest, Pool
-from sonde.tasks.engine.task import Repository, as_asked
+from sonde.tasks.engine.task import Repository, resolve_task
 
 INCORRECT = "Incorrect"
 BLANK = "___"
@@ -25,7 +25,7 @@ BLANK = "___"
 _WORD = re.compile(r"\w+")
 
 
-class FunctionDocstring(BugTask):
+class DocstringMismatch(BugTask):
     """A function without its documentation, beside the summary of its own or of another function's.
 
     The summary is the first line of documentation that says something in words; functions that only inherit
@@ -44,11 +44,11 @@ class FunctionDocstring(BugTask):
     version = "4"
     target = "pair"
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+    def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """None: a function alone does not say whose summary it gets, see `drawn`."""
         return ()
 
-    def as_written(self, item: Item) -> tuple[int, int, str | None]:
+    def original_label(self, item: Item) -> tuple[int, int, str | None]:
         """Documented code is correct."""
         return 0, len(item.text), CORRECT if self.summary(item) else None
 
@@ -56,19 +56,19 @@ class FunctionDocstring(BugTask):
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
     ) -> list[tuple[Any, ...]]:
         """See `BugTask.label_rows`; what a paper published may take other words for a summary."""
-        asked = as_asked(self, mode, quirks)
+        asked = resolve_task(self, mode, quirks)
         return BugTask.label_rows(asked, item, repositories, mode=mode, quirks=quirks)
 
     def summary(self, item: Item) -> str:
         """Return the summary of a function's documentation; empty where it has none."""
-        return summary_line(item.docstring)
+        return find_summary_line(item.docstring)
 
-    def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
+    def draw_examples(
+        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """See `BugTask.drawn`; one process pairs them all, which takes little."""
-        bugs = facet_of(asked.language, "bugs", Bugs)
-        task = as_asked(self, asked.mode, asked.quirks)
+        bugs = get_facet(asked.language, "bugs", BugSites)
+        task = resolve_task(self, asked.mode, asked.quirks)
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
             if task.summary(item):
@@ -81,21 +81,21 @@ class FunctionDocstring(BugTask):
         for item in pool.items:
             other = others.get(item.item_id)
             # A function that the permutation leaves where it is has no other summary.
-            made = () if other is None or task.unchanged(item, other) else task.pair(item, other, bugs)
+            made = () if other is None or task.is_same_summary(item, other) else task.pair(item, other, bugs)
             yield item, made
 
     def permuted_in(self, split: str) -> str:
         """The functions among which summaries are permuted, given the split of one of them."""
         return split
 
-    def unchanged(self, item: Item, other: Item) -> bool:
+    def is_same_summary(self, item: Item, other: Item) -> bool:
         """Whether another function's summary is no other summary."""
         own, others = self._summaries(item, other)
         return own == others
 
-    def pair(self, item: Item, other: Item, bugs: Bugs) -> tuple[BugExample, BugExample]:
+    def pair(self, item: Item, other: Item, bugs: BugSites) -> tuple[BugExample, BugExample]:
         """Return a function with its own summary and with another function's."""
-        function = bugs.undocumented(item.text).rstrip()
+        function = bugs.remove_documentation(item.text).rstrip()
         own, others = self._summaries(item, other)
         place = f"{other.repository}/{other.path} {other.name}"
         return (
@@ -127,4 +127,4 @@ def _variant(label: str, function: str, words: str, edit: str) -> BugExample:
     return BugExample(label, f"{function}\n{words}", edit, 0, len(function), start, start + len(words))
 
 
-task = FunctionDocstring()
+task = DocstringMismatch()

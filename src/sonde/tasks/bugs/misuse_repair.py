@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, Choice, misuse
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, RandomChoice, make_misuse
 
 
 class MisuseRepair(BugTask):
     """The functions of `variable_misuse`, with the misused variable and one place of the right one.
 
-    Where nothing is misused, the labelled stretch is empty. `sonde.tasks.engine.bugs.pointers` gives all
+    Where nothing is misused, the labelled stretch is empty. `sonde.tasks.engine.bugs.find_pointers` gives all
     places.
     """
 
@@ -19,9 +19,9 @@ class MisuseRepair(BugTask):
     version = "3"
     repeats = "variable_misuse"
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+    def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
-        found = misuse(text, bugs, choice)
+        found = make_misuse(text, bugs, choice)
         if found is None:
             return ()
         places = bugs.variables(found.text).places

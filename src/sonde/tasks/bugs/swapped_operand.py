@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages.engine.bug_sites import Bugs, Operation
-from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Choice, Edit
+from sonde.languages.engine.bug_sites import BugSites, Operation
+from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Edit, RandomChoice
 
 SWAPPED = "Swapped operands"
 
@@ -20,17 +20,17 @@ class SwappedOperand(BugTask):
     name = "swapped_operand"
     labels = (CORRECT, SWAPPED)
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+    def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
         eligible = [one for one in bugs.operations(text) if _eligible(one, text, bugs)]
         for operation in choice.first(eligible, about="operation"):
-            changed = _swapped(text, operation)
+            changed = _swap_operands(text, operation)
             if bugs.parses(changed) and _stands(bugs, changed, operation):
                 edit = f"swapped operands of `{operation.operator.surface}`"
                 return BugExample(CORRECT, text), BugExample(SWAPPED, changed, edit)
         return ()
 
-    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+    def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
         """See `BugTask.undone`: the operands of any operator that must not be swapped, swapped."""
         for operation in bugs.operations(text):
             if _eligible(operation, text, bugs):
@@ -40,16 +40,16 @@ class SwappedOperand(BugTask):
                     yield edit
 
 
-def _eligible(operation: Operation, text: str, bugs: Bugs) -> bool:
+def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
     return (
         operation.operator.surface in bugs.swappable
-        and not operation.chained
+        and not operation.in_chain
         and "\n" not in text[operation.start : operation.end]
         and operation.left.surface != operation.right.surface
     )
 
 
-def _swapped(text: str, operation: Operation) -> str:
+def _swap_operands(text: str, operation: Operation) -> str:
     """The text with the operands swapped."""
     return _edit(text, operation).made_in(text)
 
@@ -64,7 +64,7 @@ def _edit(text: str, operation: Operation) -> Edit:
     return Edit(left.start, right.end, right.surface + middle + left.surface)
 
 
-def _stands(bugs: Bugs, changed: str, operation: Operation) -> bool:
+def _stands(bugs: BugSites, changed: str, operation: Operation) -> bool:
     return any(
         other.start == operation.start
         and other.operator.surface == operation.operator.surface

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages.engine.bug_sites import Bugs
-from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, Choice, Edit, misuse
+from sonde.languages.engine.bug_sites import BugSites
+from sonde.tasks.engine.bugs import CORRECT, MISUSE, BugExample, BugTask, Edit, RandomChoice, make_misuse
 
 
 class VariableMisuse(BugTask):
@@ -19,16 +19,16 @@ class VariableMisuse(BugTask):
     labels = (CORRECT, MISUSE)
     version = "3"
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+    def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
-        found = misuse(text, bugs, choice)
+        found = make_misuse(text, bugs, choice)
         if found is None:
             return ()
         return BugExample(CORRECT, text), BugExample(
             MISUSE, found.text, f"VarMisuse `{found.right}`->`{found.wrong}`"
         )
 
-    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+    def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
         """See `BugTask.undone`: any other variable that may be read at a use."""
         for use in bugs.variables(text).uses:
             for name in bugs.replacements(text, use):

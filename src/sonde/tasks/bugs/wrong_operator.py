@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages.engine.bug_sites import Bugs, Operation
-from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Choice, Edit
+from sonde.languages.engine.bug_sites import BugSites, Operation
+from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, Edit, RandomChoice
 
 WRONG = "Wrong binary operator"
 
@@ -16,17 +16,17 @@ class WrongOperator(BugTask):
     name = "wrong_operator"
     labels = (CORRECT, WRONG)
 
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+    def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """See `BugTask.variants`."""
         for operation in choice.first(bugs.operations(text), about="operation"):
             right = operation.operator.surface
             wrong = choice.pick(bugs.rows[right], about="operator")
-            changed = _replaced(text, operation, wrong)
+            changed = _replace_operator(text, operation, wrong)
             if bugs.parses(changed) and _stands(bugs, changed, operation, wrong):
                 return BugExample(CORRECT, text), BugExample(WRONG, changed, f"`{right}`-> `{wrong}`")
         return ()
 
-    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+    def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
         """See `BugTask.undone`: any other operator of the same row, where the text parses with it."""
         for operation in bugs.operations(text):
             for other in bugs.rows[operation.operator.surface]:
@@ -36,7 +36,7 @@ class WrongOperator(BugTask):
                     yield edit
 
 
-def _replaced(text: str, operation: Operation, wrong: str) -> str:
+def _replace_operator(text: str, operation: Operation, wrong: str) -> str:
     """The text with another operator."""
     return _edit(text, operation, wrong).made_in(text)
 
@@ -50,7 +50,7 @@ def _edit(text: str, operation: Operation, wrong: str) -> Edit:
     return Edit(start, end, wrong)
 
 
-def _stands(bugs: Bugs, changed: str, operation: Operation, wrong: str) -> bool:
+def _stands(bugs: BugSites, changed: str, operation: Operation, wrong: str) -> bool:
     first = operation.operator.start
     return any(
         first <= other.operator.start <= first + 1 and other.operator.surface == wrong

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Set
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
-from sonde.tasks.engine.task import ItemLabels, LabelRow, Repository, elsewhere, repository_of
+from sonde.tasks.engine.task import ItemLabels, LabelRow, Repository, get_repository, is_defined_in_other_file
 
 _WORD = re.compile(r"\w+")
 
@@ -33,8 +33,10 @@ class ArgumentNames(ItemLabels):
         Raises:
             InputError: The item's repository is not among ``repositories``.
         """
-        repository = repository_of(item, repositories)
-        internal = {word for word in _WORD.findall(item.text) if elsewhere(word, item.path, repository)}
+        repository = get_repository(item, repositories)
+        internal = {
+            word for word in _WORD.findall(item.text) if is_defined_in_other_file(word, item.path, repository)
+        }
         spans = _arguments(item, internal) if internal else []
         return [(start, end, "internal", None) for start, end in spans]
 

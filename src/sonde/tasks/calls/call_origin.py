@@ -13,8 +13,14 @@ import polars as pl
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, Call
-from sonde.results.schema import Columns, schema_of
-from sonde.tasks.engine.task import LABEL_COLUMNS, ItemLabels, Repository, elsewhere, repository_of
+from sonde.results.schema import Columns, to_schema
+from sonde.tasks.engine.task import (
+    LABEL_COLUMNS,
+    ItemLabels,
+    Repository,
+    get_repository,
+    is_defined_in_other_file,
+)
 
 CALL_COLUMNS: Columns = {
     **LABEL_COLUMNS,
@@ -23,7 +29,7 @@ CALL_COLUMNS: Columns = {
     "name": (pl.String, "the name that is called"),
 }
 
-CALL_SCHEMA = schema_of(CALL_COLUMNS)
+CALL_SCHEMA = to_schema(CALL_COLUMNS)
 
 CallRow = tuple[int, int, str | None, None, str, str, str]
 """A row in `CALL_SCHEMA`."""
@@ -57,7 +63,7 @@ class CallOrigin(ItemLabels):
         Raises:
             InputError: The item's repository is not among ``repositories``.
         """
-        repository = repository_of(item, repositories)
+        repository = get_repository(item, repositories)
         language = LANGUAGES.load(item.language)
         rows: list[CallRow] = []
         for call in language.calls(item.text):
@@ -84,7 +90,7 @@ def origin(call: Call, path: str, repository: Repository, builtins: frozenset[st
     if not call.is_method and call.name in builtins:
         shadowed = any(where == path and found.kind != "method" for where, found in places)
         return "local" if shadowed else "builtin"
-    if elsewhere(call.name, path, repository):
+    if is_defined_in_other_file(call.name, path, repository):
         return "internal"
     return "local" if places else "external"
 

@@ -5,18 +5,18 @@ Trees are those of the tree-sitter grammars: depths of different languages do no
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, binned, metrics
+from sonde.tasks.engine.task_types import MetricTask, get_metrics, range_classes
 
 
-class SyntaxDepth(Measured):
+class SyntaxDepth(MetricTask):
     """Depth of the syntax tree."""
 
     name = "ast_depth"
-    classes = binned("1-8", "9-10", "11-12", "13-15", "16-")
+    classes = range_classes("1-8", "9-10", "11-12", "13-15", "16-")
 
     def value(self, text: str, language: str) -> float:
         """Depth of the tree."""
-        return metrics(language).depth(text)
+        return get_metrics(language).depth(text)
 
 
 task = SyntaxDepth()

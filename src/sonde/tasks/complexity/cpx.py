@@ -11,18 +11,18 @@ Complexity starts at 1, so the classes are 1 to 10.
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, metrics
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
 
-class CyclomaticComplexity(Measured):
+class CyclomaticComplexity(MetricTask):
     """Number of decisions plus one."""
 
     name = "cpx"
-    classes = exact(1, 10)
+    classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
         """Cyclomatic complexity."""
-        return metrics(language).complexity(text)
+        return get_metrics(language).complexity(text)
 
 
 task = CyclomaticComplexity()

@@ -6,18 +6,18 @@ In Java ``else if`` is an if of its own and try-with-resources a try. In Python 
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, metrics
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
 
-class CodeStructures(Measured):
+class CodeStructureCount(MetricTask):
     """Number of ifs, loops, switches and tries."""
 
     name = "csc"
-    classes = exact(0, 9)
+    classes = exact_classes(0, 9)
 
     def value(self, text: str, language: str) -> float:
         """Number of code structures."""
-        return sum(metrics(language).structures(text).values())
+        return sum(get_metrics(language).count_structures(text).values())
 
 
-task = CodeStructures()
+task = CodeStructureCount()

@@ -6,10 +6,10 @@ methods inside have their own returns; those in a lambda of Java count.
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Pattern
+from sonde.tasks.engine.task_types import PatternTask
 
 
-class EarlyReturn(Pattern):
+class EarlyReturn(PatternTask):
     """Returns before the end."""
 
     name = "early_return"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Pattern
+from sonde.tasks.engine.task_types import PatternTask
 
 
-class IfInLoop(Pattern):
+class IfInLoop(PatternTask):
     """Ifs in loops."""
 
     name = "if_in_loop"

@@ -6,19 +6,21 @@ also the expressions of an f-string). Shorter than 21 or longer than 250 tokens 
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Classes, Measured, tokens
+from sonde.tasks.engine.task_types import MetricTask, NumberClasses, get_token_metrics
 
 
-class Length(Measured):
+class LengthClass(MetricTask):
     """Number of code tokens."""
 
     name = "len"
     facet = "tokens"
-    classes = Classes((("A", 21, 50), ("B", 51, 100), ("C", 101, 150), ("D", 151, 200), ("E", 201, 250)))
+    classes = NumberClasses(
+        (("A", 21, 50), ("B", 51, 100), ("C", 101, 150), ("D", 151, 200), ("E", 201, 250))
+    )
 
     def value(self, text: str, language: str) -> float:
         """Number of tokens."""
-        return len(tokens(language).leaves(text))
+        return len(get_token_metrics(language).leaves(text))
 
 
-task = Length()
+task = LengthClass()

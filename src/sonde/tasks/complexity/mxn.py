@@ -6,18 +6,18 @@ block are one deeper; ``else if`` is not. In Python, which has no braces, a leve
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, metrics
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
 
-class MaximumNesting(Measured):
+class NestingDepth(MetricTask):
     """Depth of the deepest block."""
 
     name = "mxn"
-    classes = exact(1, 5)
+    classes = exact_classes(1, 5)
 
     def value(self, text: str, language: str) -> float:
         """Depth of the deepest block."""
-        return metrics(language).nesting(text)
+        return get_metrics(language).nesting_depth(text)
 
 
-task = MaximumNesting()
+task = NestingDepth()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Pattern
+from sonde.tasks.engine.task_types import PatternTask
 
 
-class NestedLoop(Pattern):
+class NestedLoop(PatternTask):
     """Loops in loops."""
 
     name = "nested_loop"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, metrics
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
 
-class Loops(Measured):
+class LoopCount(MetricTask):
     """Number of for and while loops."""
 
     name = "nml"
-    classes = exact(0, 3, above=True)
+    classes = exact_classes(0, 3, above=True)
 
     def value(self, text: str, language: str) -> float:
         """Number of loops."""
-        return metrics(language).structures(text)["loop"]
+        return get_metrics(language).count_structures(text)["loop"]
 
 
-task = Loops()
+task = LoopCount()

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, metrics
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_metrics
 
 
-class Ifs(Measured):
+class IfCount(MetricTask):
     """Number of if statements."""
 
     name = "nms"
-    classes = exact(0, 3, above=True)
+    classes = exact_classes(0, 3, above=True)
 
     def value(self, text: str, language: str) -> float:
         """Number of ifs."""
-        return metrics(language).structures(text)["if"]
+        return get_metrics(language).count_structures(text)["if"]
 
 
-task = Ifs()
+task = IfCount()

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import sys
 
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.metrics import ExecutionPaths
-from sonde.tasks.engine.task_types import Measured, binned
+from sonde.tasks.engine.task_types import MetricTask, range_classes
 
 
-class NPath(Measured):
+class NPath(MetricTask):
     """Number of acyclic paths."""
 
     name = "npt"
     facet = "npath"
-    classes = binned("1", "2", "3", "4-6", "7-8", "9-10", "11-15", "16-20", "21-30", "31-100")
+    classes = range_classes("1", "2", "3", "4-6", "7-8", "9-10", "11-15", "16-20", "21-30", "31-100")
 
     def value(self, text: str, language: str) -> float:
         """NPath; beyond what a float holds, the largest that it does."""
-        return min(facet_of(language, "npath", ExecutionPaths).count(text), sys.float_info.max)
+        return min(get_facet(language, "npath", ExecutionPaths).count(text), sys.float_info.max)
 
 
 task = NPath()

@@ -5,20 +5,20 @@ What is an operator is said at OCU.
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, tokens
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_token_metrics
 
 
-class Operators(Measured):
+class OperatorCount(MetricTask):
     """Number of operators."""
 
     name = "oct"
     version = "2"
     facet = "tokens"
-    classes = exact(0, 8, above=True)
+    classes = exact_classes(0, 8, above=True)
 
     def value(self, text: str, language: str) -> float:
         """Number of operators."""
-        return len(tokens(language).operators(text))
+        return len(get_token_metrics(language).operators(text))
 
 
-task = Operators()
+task = OperatorCount()

@@ -8,20 +8,20 @@ one; the signs that mark arguments are none.
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, tokens
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_token_metrics
 
 
-class DistinctOperators(Measured):
+class DistinctOperatorCount(MetricTask):
     """Number of distinct operators."""
 
     name = "ocu"
     version = "2"
     facet = "tokens"
-    classes = exact(1, 10)
+    classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct operators."""
-        return len(set(tokens(language).operators(text)))
+        return len(set(get_token_metrics(language).operators(text)))
 
 
-task = DistinctOperators()
+task = DistinctOperatorCount()

@@ -10,10 +10,10 @@ what nobody knows here, and overloads of Java count as the same.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.tasks.engine.task_types import Pattern, metrics
+from sonde.tasks.engine.task_types import PatternTask, get_metrics
 
 
-class Recursion(Pattern):
+class Recursion(PatternTask):
     """Calls of itself."""
 
     name = "recursion"
@@ -22,7 +22,7 @@ class Recursion(Pattern):
     def item_value(self, item: Item) -> float:
         """Return the number of calls; the qualified name of an item says whether it stands in a class."""
         method = item.unit == "function" and "." in item.name
-        return metrics(item.language).patterns(item.text, method=method)[self.name]
+        return get_metrics(item.language).patterns(item.text, method=method)[self.name]
 
 
 task = Recursion()

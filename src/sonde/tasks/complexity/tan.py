@@ -6,20 +6,20 @@ majority in few functions only.
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Classes, Measured, tokens
+from sonde.tasks.engine.task_types import MetricTask, NumberClasses, get_token_metrics
 
 
-class TokenMajority(Measured):
+class TokenMajority(MetricTask):
     """More keywords or more identifiers."""
 
     name = "tan"
     version = "2"
     facet = "tokens"
-    classes = Classes((("KEY", float("-inf"), -1), ("IDF", 1, float("inf"))))
+    classes = NumberClasses((("KEY", float("-inf"), -1), ("IDF", 1, float("inf"))))
 
     def value(self, text: str, language: str) -> float:
         """Identifiers minus keywords."""
-        measured = tokens(language)
+        measured = get_token_metrics(language)
         return len(measured.identifiers(text)) - measured.keywords(text)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, flow
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_flow
 
 
-class VariableUses(Measured):
+class VariableUseCount(MetricTask):
     """Number of occurrences of variables."""
 
     name = "vct"
     version = "2"
     facet = "flow"
-    classes = exact(1, 10)
+    classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
         """Number of occurrences."""
-        return sum(len(variable.places) for variable in flow(language).variables(text))
+        return sum(len(variable.places) for variable in get_flow(language).variables(text))
 
 
-task = VariableUses()
+task = VariableUseCount()

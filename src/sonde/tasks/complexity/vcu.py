@@ -8,20 +8,20 @@ variable, in however many scopes.
 
 from __future__ import annotations
 
-from sonde.tasks.engine.task_types import Measured, exact, flow
+from sonde.tasks.engine.task_types import MetricTask, exact_classes, get_flow
 
 
-class DistinctVariables(Measured):
+class DistinctVariableCount(MetricTask):
     """Number of distinct names of variables."""
 
     name = "vcu"
     facet = "flow"
-    classes = exact(1, 10)
+    classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
         """Number of distinct names of variables."""
-        found = flow(language).variables(text)
+        found = get_flow(language).variables(text)
         return len({variable.name for variable in found})
 
 
-task = DistinctVariables()
+task = DistinctVariableCount()

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sonde.base.errors import InputError, UsageError
-from sonde.corpora import Intake, Item, SourceFile, read_files
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.languages import LANGUAGES, Function, facet_of, has_facet
-from sonde.languages.engine.imports import ApiCall, FileNames, Imports
+from sonde.corpora import Item, SkipCounter, SourceFile, read_files
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.languages import LANGUAGES, Function, get_facet, has_facet
+from sonde.languages.engine.imports import ApiCall, FileImports, ImportReader
 
 WITHIN = ("file", "function")
 
@@ -29,7 +29,7 @@ File = SourceFile | Item
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Alias:
+class ApiAlias:
     """How a name is reached through an alias.
 
     Attributes:
@@ -44,7 +44,7 @@ class Alias:
 
 
 @dataclass(slots=True)
-class Name:
+class ApiName:
     """One name and kind of call, as a corpus uses it.
 
     Attributes:
@@ -66,7 +66,7 @@ class Name:
     calls: int = 0
     files: set[str] = field(default_factory=set)
     repositories: set[str] = field(default_factory=set)
-    aliases: Counter[Alias] = field(default_factory=Counter)
+    aliases: Counter[ApiAlias] = field(default_factory=Counter)
     contexts: set[str] = field(default_factory=set)
 
 
@@ -89,7 +89,7 @@ class NameUses:
         statements: The import statements of each file that calls a name, in text order, by path.
     """
 
-    names: dict[tuple[str, str, str], Name] = field(default_factory=dict)
+    names: dict[tuple[str, str, str], ApiName] = field(default_factory=dict)
     stands_for: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     modules: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     definers: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -101,11 +101,11 @@ class NameUses:
     without_imports: Counter[str] = field(default_factory=Counter)
     statements: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def users(self, name: Name) -> set[str]:
+    def users(self, name: ApiName) -> set[str]:
         """The repositories that call a name, without those that hold its library."""
         return name.repositories - self.definers.get((name.language, name.library), set())
 
-    def usable(self, name: Name, scope: str = SHARED) -> bool:
+    def usable(self, name: ApiName, scope: str = SHARED) -> bool:
         """Whether a name is of a scope.
 
         `SHARED` are those that others can use: public, and called from outside the repository that defines
@@ -122,8 +122,8 @@ class NameUses:
         return any(definition.startswith(f"{module}.") for definition in found)
 
 
-def gather(
-    files: Iterable[File], *, within: str = "file", propagate: bool = False, spread: Spread = ONE
+def gather_names(
+    files: Iterable[File], *, within: str = "file", propagate: bool = False, spread: ParallelMap = ONE
 ) -> NameUses:
     """Read the names of all files.
 
@@ -155,7 +155,7 @@ def gather(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ReadRequest:
     """How some files of one language are read.
 
     Attributes:
@@ -169,10 +169,10 @@ class _Asked:
     paths: tuple[str, ...] = ()
 
 
-def _read_files(part: ItemChunk[_Asked, File]) -> list[tuple[FileNames, list[Function]]]:
+def _read_files(part: ItemChunk[_ReadRequest, File]) -> list[tuple[FileImports, list[Function]]]:
     """What some files import and call, and their functions; runs in any process."""
     asked = part.rule
-    language, facet = LANGUAGES.load(asked.language), facet_of(asked.language, "imports", Imports)
+    language, facet = LANGUAGES.load(asked.language), get_facet(asked.language, "imports", ImportReader)
     return [
         (facet.read(file.text, path, propagate=asked.propagate), list(language.functions(file.text)))
         for file, path in zip(part.items, asked.paths, strict=True)
@@ -185,19 +185,19 @@ def _gather_language(
     within: str,
     propagate: bool,
     gathered: NameUses,
-    spread: Spread,
+    spread: ParallelMap,
 ) -> None:
-    facet = facet_of(language, "imports", Imports)
+    facet = get_facet(language, "imports", ImportReader)
     held: dict[str, list[str]] = defaultdict(list)
     for file in files:
         held[file.repository].append(file.path)
-    rooted = {name: facet.rooted(paths, name.rpartition("/")[2]) for name, paths in held.items()}
+    rooted = {name: facet.to_import_paths(paths, name.rpartition("/")[2]) for name, paths in held.items()}
 
-    def with_paths(asked: _Asked, some: Sequence[File]) -> _Asked:
+    def with_paths(asked: _ReadRequest, some: Sequence[File]) -> _ReadRequest:
         return replace(asked, paths=tuple(rooted[file.repository][file.path] for file in some))
 
-    asked = _Asked(language, propagate)
-    for file, (found, functions) in spread.of_files.over(_read_files, asked, files, share=with_paths):
+    asked = _ReadRequest(language, propagate)
+    for file, (found, functions) in spread.of_files.map(_read_files, asked, files, share=with_paths):
         path = rooted[file.repository][file.path]
         gathered.files += 1
         gathered.stars += len(found.stars)
@@ -212,7 +212,7 @@ def _gather_language(
             statements = tuple(file.text[start:end] for start, end in spans)
             # Of two files with one path always the same one, in whatever order they are read.
             gathered.statements[file.path] = max(gathered.statements.get(file.path, ()), statements)
-        module = _dotted(path)
+        module = _module_name(path)
         gathered.modules[language].add(module)
         gathered.definers[language, ".".join(module.split(".")[: facet.library_levels])].add(file.repository)
         for function in functions:
@@ -236,7 +236,7 @@ def _packages(name: str, *, member: bool) -> Iterator[str]:
         module = module.rpartition(".")[0]
 
 
-def _dotted(path: str) -> str:
+def _module_name(path: str) -> str:
     """The module that a file is, from its path from the root of imports."""
     stem = path.rpartition(".")[0] or path
     return stem.removesuffix("/__init__").replace("/", ".")
@@ -246,14 +246,14 @@ def _count(gathered: NameUses, call: ApiCall, file: File, levels: int, inside: F
     key = (file.language, call.name, call.kind)
     if key not in gathered.names:
         library = ".".join(call.name.split(".")[:levels])
-        gathered.names[key] = Name(call.name, call.kind, file.language, library)
+        gathered.names[key] = ApiName(call.name, call.kind, file.language, library)
     name = gathered.names[key]
     name.calls += 1
     name.files.add(file.path)
     name.repositories.add(file.repository)
     imported = call.imported
     if imported.alias:
-        name.aliases[Alias(imported.alias, imported.name, imported.member)] += 1
+        name.aliases[ApiAlias(imported.alias, imported.name, imported.member)] += 1
     if inside is not None and (words := inside.docstring.strip()):
         name.contexts.add(words.splitlines()[0].strip())
 
@@ -293,7 +293,7 @@ def names_by_release(release: str, earlier: str, language: str) -> dict[str, str
                 "and earlier_release"
             )
     before, after = (
-        public_names(read_files(one, (language,), Intake()), language) for one in (earlier, release)
+        public_names(read_files(one, (language,), SkipCounter()), language) for one in (earlier, release)
     )
     for corpus, found in ((earlier, before), (release, after)):
         if not found:
@@ -307,14 +307,14 @@ def add_names(gathered: NameUses, names: Iterable[str], language: str) -> None:
     """Add names to those of a corpus that calls them nowhere, so that they can be asked about."""
     for name in names:
         library = name.partition(".")[0]
-        gathered.names.setdefault((language, name, "call"), Name(name, "call", language, library))
+        gathered.names.setdefault((language, name, "call"), ApiName(name, "call", language, library))
 
 
 def public_names(files: Iterable[SourceFile], language: str) -> set[str]:
     """The public functions and classes of a library, fully qualified; none of files that do not parse."""
     # Stubs (.pyi) say the same of modules that are read already.
     held = [file for file in files if file.path.endswith(".py")]
-    rooted = facet_of(language, "imports", Imports).rooted([file.path for file in held])
+    rooted = get_facet(language, "imports", ImportReader).to_import_paths([file.path for file in held])
     modules: dict[str, _Module] = {}
     for file in held:
         path = rooted[file.path]
@@ -328,7 +328,7 @@ def public_names(files: Iterable[SourceFile], language: str) -> set[str]:
         f"{name}.{member}"
         for name, module in modules.items()
         if _public(name)
-        for member in _offered(module)
+        for member in _exported_names(module)
         if _public(member) and _callable(name, member, modules, frozenset())
     } | {
         f"{name}.{member}"
@@ -343,7 +343,7 @@ def _public(name: str) -> bool:
     return not any(level.startswith("_") for level in name.split("."))
 
 
-def _offered(module: _Module) -> set[str]:
+def _exported_names(module: _Module) -> set[str]:
     bound = module.defined | set(module.taken)
     return bound if module.offered is None else bound & module.offered
 
@@ -354,7 +354,7 @@ def _through_stars(module: _Module, modules: dict[str, _Module], seen: frozenset
         other = modules.get(source)
         if other is None or source in seen:
             continue
-        for member in _offered(other):
+        for member in _exported_names(other):
             if (module.offered is None or member in module.offered) and _callable(
                 source, member, modules, frozenset()
             ):

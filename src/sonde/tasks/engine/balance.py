@@ -31,7 +31,7 @@ def split_sizes(number: int) -> dict[str, int]:
     }
 
 
-def largest(available: Mapping[str, int], wanted: int) -> int:
+def largest_class_size(available: Mapping[str, int], wanted: int) -> int:
     """The most examples of a class, at most ``wanted``, that the splits can give in their shares."""
     number = min(wanted, *(int(available.get(name, 0) / share) + SMALLEST for name, share in SHARES.items()))
     while number > 0 and any(size > available.get(name, 0) for name, size in split_sizes(number).items()):
@@ -39,7 +39,7 @@ def largest(available: Mapping[str, int], wanted: int) -> int:
     return number
 
 
-def weight_in_turns(examples: int) -> int:
+def cluster_weight(examples: int) -> int:
     """What a cluster of so many examples counts when splits are dealt, in hundredths: the root of its size.
 
     Clusters take turns when a set is drawn from them, so a large one gives less than its size; dealt by its
@@ -77,7 +77,7 @@ def shares_for_test(clusters: int, items: int) -> Mapping[str, float]:
     return {name: test if name == "test" else share * rest for name, share in SHARES.items()}
 
 
-def deal(
+def assign_splits(
     clusters: Mapping[str, Mapping[str, int]],
     seed: int,
     given: Mapping[str, str] = {},
@@ -130,7 +130,7 @@ def deal(
 
 
 @dataclass(slots=True)
-class Matching(Generic[T]):
+class BlockMatcher(Generic[T]):
     """Blocks of one example of each class that are alike, formed as examples come in.
 
     Blocks come in the order in which they are complete, so a longer selection contains a shorter one.
@@ -154,7 +154,7 @@ class Matching(Generic[T]):
             self.blocks.append(tuple(waiting[name].popleft() for name in self.labels))
 
 
-def matched_first(
+def order_matched_first(
     examples: Iterable[tuple[str, Hashable, T]], labels: Sequence[str]
 ) -> tuple[dict[str, list[T]], int]:
     """Examples of each class, those that have their like in every other class before all others.
@@ -168,7 +168,7 @@ def matched_first(
         class is the like of the first of another.
     """
     listed = list(examples)
-    matching: Matching[int] = Matching(labels)
+    matching: BlockMatcher[int] = BlockMatcher(labels)
     for number, (label, stratum, _) in enumerate(listed):
         matching.add(label, stratum, number)
     found: dict[str, list[T]] = {label: [] for label in labels}

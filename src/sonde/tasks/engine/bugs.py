@@ -20,13 +20,20 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
 from sonde.corpora import Given, Item
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.languages import facet_of, has_facet
-from sonde.languages.engine.bug_sites import Bugs, Spot
-from sonde.tasks.engine.balance import SMALLEST, deal, largest, shares_for_test, split_sizes, weight_in_turns
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.languages import get_facet, has_facet
+from sonde.languages.engine.bug_sites import BugSites, CodeSpan
+from sonde.tasks.engine.balance import (
+    SMALLEST,
+    assign_splits,
+    cluster_weight,
+    largest_class_size,
+    shares_for_test,
+    split_sizes,
+)
 from sonde.tasks.engine.examples import Example, SplitExamples
-from sonde.tasks.engine.faults import mutated
-from sonde.tasks.engine.sampling import DatasetRequest, Pool, in_turns, tier_of
+from sonde.tasks.engine.faults import make_faulty_item
+from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_tier, round_robin
 from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, Repository
 
 CORRECT = "Correct"
@@ -77,7 +84,7 @@ class Edit(NamedTuple):
         return text[: self.start] + self.surface + text[self.end :]
 
 
-class Choice:
+class RandomChoice:
     """The random choices about one function, each independent of the others and of their order.
 
     Args:
@@ -127,23 +134,23 @@ class BugTask(ItemLabels):
     repeats: ClassVar[str] = ""
 
     @abstractmethod
-    def variants(self, text: str, bugs: Bugs, choice: Choice) -> tuple[BugExample, ...]:
+    def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
         """The examples of a function, the one without a bug first; none where it is not eligible."""
 
-    def undone(self, text: str, bugs: Bugs) -> Iterator[Edit]:
+    def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
         """Every edit that would undo a bug of this kind, whether or not there is one, in text order."""
         yield from ()
 
-    def drawn(
-        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: Spread
+    def draw_examples(
+        self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """The functions of a pool with their examples, in its order; with none where one is not eligible."""
-        return spread.over(_make, (self.name, asked.language, asked.seed), pool.items)
+        return spread.map(_make, (self.name, asked.language, asked.seed), pool.items)
 
-    def as_written(self, item: Item) -> tuple[int, int, str | None]:
+    def original_label(self, item: Item) -> tuple[int, int, str | None]:
         """Place and label of what stands in an item as it was written."""
-        bugs = facet_of(item.language, self.facet, Bugs)
-        found = self.variants(item.text, bugs, choice_of(0, item)) if bugs.parses(item.text) else ()
+        bugs = get_facet(item.language, self.facet, BugSites)
+        found = self.variants(item.text, bugs, make_choice(0, item)) if bugs.parses(item.text) else ()
         return 0, len(item.text), found[0].label if found else None
 
     def label_rows(
@@ -155,24 +162,24 @@ class BugTask(ItemLabels):
         set (`sonde.tasks.build`).
         """
         rows: list[tuple[Any, ...]] = [
-            (one.start, one.end, one.label, None, *_other(one))
+            (one.start, one.end, one.label, None, *_second_span(one))
             for one in item.given
             if one.task.lower() == self.name
         ]
         if not rows:
             able = has_facet(item.language, self.facet)
-            found = self.as_written(item) if able else (0, len(item.text), None)
+            found = self.original_label(item) if able else (0, len(item.text), None)
             rows = [(*found, None, None, None)]
         return rows
 
 
-def _other(given: Given) -> tuple[int | None, int | None]:
+def _second_span(given: Given) -> tuple[int | None, int | None]:
     return (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
 
 
-def choice_of(seed: int, item: Item) -> Choice:
+def make_choice(seed: int, item: Item) -> RandomChoice:
     """The choices about a function."""
-    return Choice(seed, item.item_id)
+    return RandomChoice(seed, item.item_id)
 
 
 def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
@@ -182,8 +189,8 @@ def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample,
     name, language, seed = part.rule
     task = TASKS.load(name)
     assert isinstance(task, BugTask)
-    bugs = facet_of(language, task.facet, Bugs)
-    return [task.variants(item.text, bugs, choice_of(seed, item)) for item in part.items]
+    bugs = get_facet(language, task.facet, BugSites)
+    return [task.variants(item.text, bugs, make_choice(seed, item)) for item in part.items]
 
 
 _Block = list[Example]
@@ -194,7 +201,7 @@ _STRETCH = 2_000
 """Functions that are read before it is asked whether there are enough; then twice as many, and so on."""
 
 
-def draw_bugs(pool: Pool, asked: DatasetRequest, spread: Spread = ONE) -> SplitExamples:
+def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> SplitExamples:
     """The examples of as many functions as are asked for, clusters dealt to splits.
 
     Functions are read in the order of the pool, only until there are enough.
@@ -204,9 +211,9 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: Spread = ONE) -> SplitE
     """
     task = asked.task
     assert isinstance(task, BugTask)
-    counted = {cluster: {CORRECT: weight_in_turns(size)} for cluster, size in _sizes(pool).items()}
+    counted = {cluster: {CORRECT: cluster_weight(size)} for cluster, size in _sizes(pool).items()}
     shares = shares_for_test(len(counted), len(pool.items))
-    sides = deal(counted, asked.seed, pool.splits, shares)
+    sides = assign_splits(counted, asked.seed, pool.splits, shares)
     wanted = split_sizes(asked.size // task.each)
     found: dict[str, list[_Block]] = {name: [] for name in wanted}
     fresh: list[tuple[str, _Block]] = []
@@ -214,7 +221,7 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: Spread = ONE) -> SplitE
     stretch = _STRETCH
     # One process reads only until there are enough; several read all.
     few = _FEW * sum(wanted.values()) < len(pool.items)
-    for item, variants in task.drawn(pool, sides, asked, ONE if few else spread):
+    for item, variants in task.draw_examples(pool, sides, asked, ONE if few else spread):
         counts["read"] += 1
         if variants:
             tokens = pool.tokens[item.item_id]
@@ -228,7 +235,9 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: Spread = ONE) -> SplitE
             if all(len(found[name]) >= size for name, size in wanted.items()):
                 break
     _settle(fresh, found)
-    number = largest({name: len(blocks) for name, blocks in found.items()}, asked.size // task.each)
+    number = largest_class_size(
+        {name: len(blocks) for name, blocks in found.items()}, asked.size // task.each
+    )
     if number < SMALLEST:
         scarce = min(found, key=lambda name: len(found[name]) / max(wanted[name], 1))
         raise InputError(
@@ -247,8 +256,8 @@ def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) 
     Stretches end at the same places whatever is asked for, so a larger data set contains a smaller one. Where
     few functions of a cluster are eligible, the others would fill a split before its turn comes.
     """
-    ordered = in_turns(fresh, lambda one: (tier_of(one[1][0].tokens), one[1][0].cluster))
-    for split, block in sorted(ordered, key=lambda one: tier_of(one[1][0].tokens)):
+    ordered = round_robin(fresh, lambda one: (length_tier(one[1][0].tokens), one[1][0].cluster))
+    for split, block in sorted(ordered, key=lambda one: length_tier(one[1][0].tokens)):
         found[split].append(block)
     fresh.clear()
 
@@ -261,7 +270,7 @@ def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example
     """An example; a text that is not the item's own is an item of its own, named for what was done to it."""
     derived = item
     if variant.text != item.text:
-        edited = mutated(item, variant.text, task)
+        edited = make_faulty_item(item, variant.text, task)
         derived = dataclasses.replace(edited, name=f"{item.name}/{variant.edit}")
     return Example(
         item=derived,
@@ -317,7 +326,7 @@ class Pointers:
     targets: tuple[tuple[int, int], ...]
 
 
-def misuse(text: str, bugs: Bugs, choice: Choice) -> Misuse | None:
+def make_misuse(text: str, bugs: BugSites, choice: RandomChoice) -> Misuse | None:
     """Put a misuse into a function; None where it is not eligible.
 
     What is put in may be read there: a name that is bound only in a function or comprehension inside is not.
@@ -329,13 +338,13 @@ def misuse(text: str, bugs: Bugs, choice: Choice) -> Misuse | None:
     uses = [use for use in variables.uses if others[use]]
     if not uses:
         return None
-    use: Spot = choice.pick(uses, about="use")
+    use: CodeSpan = choice.pick(uses, about="use")
     wrong = choice.pick(others[use], about="variable")
     changed = text[: use.start] + wrong + text[use.end :]
     return Misuse(changed, use.start, use.start + len(wrong), use.surface, wrong)
 
 
-def pointers(
+def find_pointers(
     text: str, language: str, error: tuple[int, int] | None, repair: tuple[int, int] | None
 ) -> Pointers:
     """The pointers of an example of `misuse_repair`.
@@ -346,7 +355,7 @@ def pointers(
         error: ``start`` and ``end`` of the example; None, or an empty stretch, for one without an error.
         repair: ``other_start`` and ``other_end``: one place of the variable that is right.
     """
-    places = facet_of(language, "misuse", Bugs).variables(text).places
+    places = get_facet(language, "misuse", BugSites).variables(text).places
     candidates = tuple((place.start, place.end) for place in places)
     if error is None or repair is None or error[0] == error[1]:
         return Pointers(candidates, None, ())

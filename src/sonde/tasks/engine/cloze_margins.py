@@ -17,7 +17,7 @@ import polars as pl
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.corpora import Item
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, prompt_id
-from sonde.tasks.engine.cloze_statements import CALL, IMPORT, plain, statement_item
+from sonde.tasks.engine.cloze_statements import CALL, IMPORT, make_plain_statement, make_statement_item
 
 REPLACEMENT, FAKE_PACKAGE, FAKE_NAME = "replacement", "fake_package", "fake_name"
 
@@ -71,7 +71,7 @@ def margin_rows(
 def _row(
     pair: str, form: str, better: str, worse: str, template: str, language: str, library: str, calls: int
 ) -> dict[str, Any]:
-    texts = [plain(template, name.split(".")).text for name in (better, worse)]
+    texts = [make_plain_statement(template, name.split(".")).text for name in (better, worse)]
     number = fingerprint("margin", pair, form, language, *texts)
     levels = better.count(".") + 1
     return {
@@ -124,10 +124,10 @@ def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None,
 def margin_items(table: pl.DataFrame) -> list[Item]:
     """The better statements as items; the others are made when they are scored."""
     first = table.unique("item_id", keep="first", maintain_order=True)
-    return [statement_item(row, row["item_id"], row["answer"]) for row in first.iter_rows(named=True)]
+    return [make_statement_item(row, row["item_id"], row["answer"]) for row in first.iter_rows(named=True)]
 
 
-def shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def to_label_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as ``sonde label`` writes it."""
     return {
         "pair": row["template"],
@@ -166,7 +166,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def words_of(texts: Iterable[str]) -> set[str]:
+def collect_words(texts: Iterable[str]) -> set[str]:
     """All words of some texts, in small letters."""
     found: set[str] = set()
     for text in texts:
@@ -174,16 +174,16 @@ def words_of(texts: Iterable[str]) -> set[str]:
     return found
 
 
-def halves(name: str, pieces: Sequence[str]) -> tuple[list[tuple[str, str]], bool]:
+def split_name(name: str, pieces: Sequence[str]) -> tuple[list[tuple[str, str]], bool]:
     """The ways to cut a name in two, and whether it has parts to cut between.
 
     A name of one part is cut between its pieces, where three characters and more are on both sides.
 
-    >>> halves("read_csv", ["read", "_csv"])
+    >>> split_name("read_csv", ["read", "_csv"])
     ([('read_', 'csv')], True)
-    >>> halves("OrderedDict", ["Ordered", "Dict"])
+    >>> split_name("OrderedDict", ["Ordered", "Dict"])
     ([('Ordered', 'Dict')], True)
-    >>> halves("requests", ["request", "s"]), halves("weakref", ["weak", "ref"])
+    >>> split_name("requests", ["request", "s"]), split_name("weakref", ["weak", "ref"])
     (([], False), ([('weak', 'ref')], False))
     """
     inner = name.lstrip("_")
@@ -195,7 +195,7 @@ def halves(name: str, pieces: Sequence[str]) -> tuple[list[tuple[str, str]], boo
     return [(name[:cut], name[cut:]) for cut in within if _LEAST <= cut <= len(name) - _LEAST], False
 
 
-class Fakes:
+class FakeNames:
     """Makes fakes of the names of one place.
 
     Args:
@@ -209,15 +209,15 @@ class Fakes:
         self, names: Collection[str], pieces: Mapping[str, Sequence[str]], known: Set[str], seed: int
     ) -> None:
         self._pieces, self._seed = pieces, seed
-        self._spelling = Spelling(names)
+        self._spelling = SpellingModel(names)
         self._known = known | {name.lower() for name in names}
         self._sides: dict[bool, tuple[_Parts, _Parts]] = {}
-        cut = [halves(name, pieces.get(name, ())) for name in sorted(set(names))]
+        cut = [split_name(name, pieces.get(name, ())) for name in sorted(set(names))]
         for of_parts in (True, False):
             held = [found for some, parts in cut if parts == of_parts for found in some]
             self._sides[of_parts] = (_by_style(one[0] for one in held), _by_style(one[1] for one in held))
 
-    def of(self, name: str) -> tuple[str, float] | None:
+    def make_fake(self, name: str) -> tuple[str, float] | None:
         """A fake of a name and by how much its spelling is less likely; the same for a seed.
 
         Of the recombinations that are new, of the name's length and as well spelled as it, one is taken that
@@ -225,9 +225,9 @@ class Fakes:
         there is none. The name itself and its parts are unknown to the spelling model.
         """
         rng = np.random.default_rng(derive_seed("fake", self._seed, name))
-        left_out = self._spelling.without(name)
+        left_out = self._spelling.exclude_name(name)
         own = self._spelling.score(name, left_out)
-        margins = {made: own - self._spelling.score(made, left_out) for made in self._made(name, rng)}
+        margins = {made: own - self._spelling.score(made, left_out) for made in self._recombine(name, rng)}
         passing = {made: margin for made, margin in margins.items() if abs(margin) <= NEAR}
         if not passing:
             return None
@@ -235,14 +235,14 @@ class Fakes:
         side = {made: margin for made, margin in passing.items() if (margin > 0) == likelier}
         return min((side or passing).items(), key=lambda one: (abs(one[1]), one[0]))
 
-    def _made(self, name: str, rng: np.random.Generator) -> list[str]:
+    def _recombine(self, name: str, rng: np.random.Generator) -> list[str]:
         """At most `TRIED` recombinations of a name that are new and of its length, in a random order."""
-        cuts, of_parts = halves(name, self._pieces.get(name, ()))
+        cuts, of_parts = split_name(name, self._pieces.get(name, ()))
         heads, tails = self._sides[of_parts]
         made: list[str] = []
         for head, tail in cuts:
-            made += [head + other for other in _fitting(tails, tail)]
-            made += [other + tail for other in _fitting(heads, head)]
+            made += [head + other for other in _select_similar_parts(tails, tail)]
+            made += [other + tail for other in _select_similar_parts(heads, head)]
         found: list[str] = []
         for number in rng.permutation(len(made)).tolist():
             one = made[number]
@@ -260,7 +260,7 @@ def _by_style(parts: Iterable[str]) -> _Parts:
     return found
 
 
-def _fitting(parts: _Parts, part: str) -> list[str]:
+def _select_similar_parts(parts: _Parts, part: str) -> list[str]:
     """Parts in the style of one and of about its length."""
     lengths = range(len(part) - SLACK, len(part) + SLACK + 1)
     return [one for length in lengths for one in parts.get((_style(part), length), ())]
@@ -287,7 +287,7 @@ LeftOut = dict[str, Counter[str]]
 _START, _END = "\x02", "\x03"
 
 
-class Spelling:
+class SpellingModel:
     """An n-gram model of characters, interpolated as Witten and Bell (1991) do.
 
     Args:
@@ -303,7 +303,7 @@ class Spelling:
         self._alphabet = len(self._counts[""]) + 1
         self._totals = {context: sum(counts.values()) for context, counts in self._counts.items()}
 
-    def without(self, name: str) -> LeftOut:
+    def exclude_name(self, name: str) -> LeftOut:
         """What the model knows from one real name alone."""
         left_out: LeftOut = {}
         for context, character in _grams(name) if name in self._names else ():

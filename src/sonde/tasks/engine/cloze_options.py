@@ -12,11 +12,11 @@ from annotated_types import Ge, Le
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
 from sonde.base.fingerprint import unit_hash
-from sonde.base.option_types import LARGEST, Count, OneOf, Share
+from sonde.base.option_types import MAXIMUM_INTEGER, Count, OneOf, Share
 from sonde.base.options import Options, option
 from sonde.corpora import Given, SourceFile
 from sonde.tasks.engine.api_names import SCOPES, SHARED, WITHIN
-from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, REFERENCE, QueryRules, asked
+from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, REFERENCE, QueryRules, make_query
 from sonde.tasks.engine.cloze_statements import ALIAS, CALL, IMPORT, MOST, TEMPLATES
 
 PER_LIBRARY = 50
@@ -98,7 +98,7 @@ class StatementOptions(PairOptions):
     earlier_release: str = option(
         "", "an earlier release: names that it lacks are told apart from those that it has", corpus_name=True
     )
-    contexts: Annotated[int, Ge(0), Le(LARGEST)] = option(
+    contexts: Annotated[int, Ge(0), Le(MAXIMUM_INTEGER)] = option(
         0, "at most so many lines of words before a statement, each a cloze query of its own"
     )
     queries: str = option(
@@ -117,7 +117,7 @@ class StatementOptions(PairOptions):
         MOST, "names for each level at most, with candidates, pll and answers"
     )
 
-    def wanted(self, size: int, seed: int) -> QueryRules:
+    def to_query_rules(self, size: int, seed: int) -> QueryRules:
         """The queries of at most ``size`` names that they describe.
 
         Raises:
@@ -165,7 +165,7 @@ GIVEN = "clozetest"
 """Template of such queries."""
 
 
-def given_queries(files: Iterable[SourceFile], *, limit: int | None, seed: int) -> pl.DataFrame:
+def read_provided_queries(files: Iterable[SourceFile], *, limit: int | None, seed: int) -> pl.DataFrame:
     """The queries that files bring for this task; empty where they bring none.
 
     Args:
@@ -210,4 +210,4 @@ def _given_queries(file: SourceFile, given: Given) -> Iterator[dict[str, Any]]:
             "paths": [],
             "candidates": [word],
         }
-        yield asked(row, text, given.start, end)
+        yield make_query(row, text, given.start, end)

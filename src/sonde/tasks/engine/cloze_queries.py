@@ -18,12 +18,12 @@ from jaxtyping import Int
 from tokenizers import Tokenizer
 
 from sonde.base.errors import InputError, UnknownNameError
-from sonde.base.files import FileStamp, expand_home, file_stamps
+from sonde.base.files import FileStamp, expand_home, get_file_stamps
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
-from sonde.languages import facet_of
-from sonde.languages.engine.imports import Imports, read_frames
-from sonde.results.schema import Columns, schema_of
-from sonde.tasks.engine.api_names import ALL, Name, NameUses
+from sonde.languages import get_facet
+from sonde.languages.engine.imports import ImportReader, read_frames
+from sonde.results.schema import Columns, to_schema
+from sonde.tasks.engine.api_names import ALL, ApiName, NameUses
 from sonde.tasks.engine.cloze_statements import (
     ADVERSARIAL,
     ALIAS,
@@ -32,9 +32,9 @@ from sonde.tasks.engine.cloze_statements import (
     TEMPLATES,
     Candidates,
     Statement,
-    aliased,
-    place,
-    plain,
+    level_position,
+    make_aliased_statement,
+    make_plain_statement,
 )
 
 DRAWN = 10
@@ -59,9 +59,9 @@ class AliasPool:
 
     def suffices(self, module: str, alias: str) -> bool:
         """Whether there are ten aliases of modules that never stand for a module, beside its right alias."""
-        return len(self._known - self._barred(module, alias)) >= DRAWN
+        return len(self._known - self._excluded_aliases(module, alias)) >= DRAWN
 
-    def _barred(self, module: str, alias: str) -> set[str]:
+    def _excluded_aliases(self, module: str, alias: str) -> set[str]:
         return self._of.get(module, set()) | {alias}
 
     def draw(self, module: str, alias: str, seed: int, query: str) -> tuple[str, ...]:
@@ -76,16 +76,16 @@ class AliasPool:
         Raises:
             InputError: The corpus has fewer than ten aliases of other modules.
         """
-        barred = self._barred(module, alias)
+        barred = self._excluded_aliases(module, alias)
         left = len(self._known - barred)
         if left < DRAWN:
             raise InputError(
                 f"adversarial aliases for {module!r}: the corpus has {left} aliases of other modules, "
                 f"{DRAWN} are needed; name a larger corpus, or leave the template 'adversarial' out"
             )
-        return tuple(_take(self._shuffled(seed, query), barred, DRAWN))
+        return tuple(_take(self._shuffle(seed, query), barred, DRAWN))
 
-    def _shuffled(self, seed: int, query: str) -> Iterator[str]:
+    def _shuffle(self, seed: int, query: str) -> Iterator[str]:
         """Aliases in a random order, drawn as far as they are asked for."""
         rng = np.random.default_rng(derive_seed("adversarial", seed, query))
         drawn: set[int] = set()
@@ -190,7 +190,7 @@ QUERY_COLUMNS: Columns = {
 """Columns of queries, one row a query."""
 
 
-QUERY_SCHEMA = schema_of(QUERY_COLUMNS)
+QUERY_SCHEMA = to_schema(QUERY_COLUMNS)
 
 
 REFERENCE = "sonde/mini-encoder"
@@ -259,7 +259,7 @@ def _tokenizer(reference: str) -> Tokenizer:
         raise InputError(
             f"reference segmentation {reference!r}: no tokenizer.json there; name {REFERENCE} or such a file"
         )
-    return _read_tokenizer(path, reference, file_stamps([path]))
+    return _read_tokenizer(path, reference, get_file_stamps([path]))
 
 
 @lru_cache(maxsize=4)
@@ -299,7 +299,7 @@ class FrequentAnswers:
         pieces: The pieces of each level that has them.
     """
 
-    def __init__(self, names: Iterable[Name], pieces: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, names: Iterable[ApiName], pieces: Mapping[str, Sequence[str]]) -> None:
         total: defaultdict[_Cell, Counter[str]] = defaultdict(Counter)
         own: defaultdict[tuple[_Cell, str], Counter[str]] = defaultdict(Counter)
         called: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -308,7 +308,7 @@ class FrequentAnswers:
             levels = name.name.split(".")
             behind = [alias.imported.count(".") + 1 for alias in name.aliases]
             for number, level in enumerate(levels):
-                where = place(number, len(levels))
+                where = level_position(number, len(levels))
                 called[name.language, where][level] += name.calls
                 called_own[name.language, where, name.library][level] += name.calls
                 aliased = sum(count <= number for count in behind)
@@ -320,7 +320,7 @@ class FrequentAnswers:
                             own[key, name.library][level[start:end]] += count
         self._total, self._own = dict(total), dict(own)
         self._called, self._called_own = dict(called), dict(called_own)
-        self._ordered = {key: _ordered(counts) for key, counts in total.items()}
+        self._ordered = {key: _sort_counts(counts) for key, counts in total.items()}
 
     def rank(self, language: str, cell: str, mode: str, answer: str, library: str) -> int:
         """Rank of an answer by its count over the other libraries; ties count against it."""
@@ -332,7 +332,7 @@ class FrequentAnswers:
         at_least = len(total) - int(np.searchsorted(self._ordered[key], count))
         return at_least - sum(total[one] >= count > total[one] - mine for one, mine in own.items())
 
-    def rank_among(self, candidates: Sequence[str], language: str, where: str, library: str) -> int:
+    def rank_candidates(self, candidates: Sequence[str], language: str, where: str, library: str) -> int:
         """Rank of the first of some names by the calls of other libraries' names, at one place of a name."""
         total = self._called[language, where]
         own = self._called_own.get((language, where, library), Counter[str]())
@@ -357,7 +357,7 @@ class FrequentPieces:
             for piece in pieces:
                 if _IDENTIFIER_LIKE.fullmatch(piece):
                     self._counts[piece] += words[word]
-        self._ordered = _ordered(self._counts)
+        self._ordered = _sort_counts(self._counts)
 
     def rank(self, answer: str) -> int:
         """Rank of a piece by its count; ties count against it."""
@@ -365,7 +365,7 @@ class FrequentPieces:
         return len(self._ordered) - int(np.searchsorted(self._ordered, count)) if count else NEVER
 
 
-def _ordered(counts: Counter[str]) -> Int[np.ndarray, " answer"]:
+def _sort_counts(counts: Counter[str]) -> Int[np.ndarray, " answer"]:
     return np.sort(np.fromiter(counts.values(), np.int64, len(counts)))
 
 
@@ -433,7 +433,9 @@ class Queries:
     left_out: Counter[str]
 
 
-def queries(gathered: NameUses, wanted: QueryRules, frequent: FrequentPieces | None = None) -> Queries:
+def make_query_table(
+    gathered: NameUses, wanted: QueryRules, frequent: FrequentPieces | None = None
+) -> Queries:
     """Make the queries of a corpus's names.
 
     Libraries take turns, each giving its names in an order by hash, so that none outweighs the others under
@@ -458,23 +460,23 @@ def queries(gathered: NameUses, wanted: QueryRules, frequent: FrequentPieces | N
         if library not in known:
             raise UnknownNameError("library of the corpus", library, sorted(known))
     left_out = Counter({"name of one level": len(gathered.names) - len(names)})
-    maker = _Maker(gathered, names, wanted, left_out, frequent)
+    maker = _QueryMaker(gathered, names, wanted, left_out, frequent)
     rows: list[dict[str, Any]] = []
     asked_about = 0
     for name in _in_turn(gathered, names, wanted, left_out):
         if asked_about == wanted.limit:
             break
-        made = list(maker.of(name))
+        made = list(maker.make_queries(name))
         asked_about += bool(made)
         rows += made
     return Queries(pl.DataFrame(rows, schema=dict(QUERY_SCHEMA), orient="row"), asked_about, left_out)
 
 
 def _in_turn(
-    gathered: NameUses, names: Sequence[Name], wanted: QueryRules, left_out: Counter[str]
-) -> list[Name]:
+    gathered: NameUses, names: Sequence[ApiName], wanted: QueryRules, left_out: Counter[str]
+) -> list[ApiName]:
     """The names that may be asked about: the first of every library, the second of every library, and on."""
-    held: dict[tuple[str, str, str], list[tuple[float, Name]]] = {}
+    held: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
     sides = wanted.releases
     for name in names:
         if sides is not None and name.name not in sides:
@@ -489,7 +491,7 @@ def _in_turn(
         order = unit_hash("quizzes", wanted.seed, name.language, name.name, name.kind)
         side = "" if sides is None else sides[name.name]
         held.setdefault((name.language, name.library, side), []).append((order, name))
-    turns: list[tuple[int, float, Name]] = []
+    turns: list[tuple[int, float, ApiName]] = []
     for mine in held.values():
         mine.sort(key=itemgetter(0))
         turns += [(turn, order, name) for turn, (order, name) in enumerate(mine[: wanted.per_library])]
@@ -497,13 +499,13 @@ def _in_turn(
     return [name for _, _, name in sorted(turns, key=itemgetter(0, 1))]
 
 
-class _Maker:
+class _QueryMaker:
     """Makes the queries of one name after the other."""
 
     def __init__(
         self,
         gathered: NameUses,
-        names: Sequence[Name],
+        names: Sequence[ApiName],
         wanted: QueryRules,
         left_out: Counter[str],
         pieces: FrequentPieces | None,
@@ -514,7 +516,7 @@ class _Maker:
         self._frequent_pieces = pieces
         self._pieces = segments((level for name in names for level in name.name.split(".")), wanted.reference)
         languages = {name.language for name in gathered.names.values()}
-        self._templates = {one: facet_of(one, "imports", Imports).templates for one in languages}
+        self._templates = {one: get_facet(one, "imports", ImportReader).templates for one in languages}
         self._frames = {one: read_frames(one) for one in languages} if wanted.framed else {}
         self._pools = {
             one: AliasPool(
@@ -537,7 +539,7 @@ class _Maker:
             if wanted.candidates
         }
 
-    def of(self, name: Name) -> Iterator[dict[str, Any]]:
+    def make_queries(self, name: ApiName) -> Iterator[dict[str, Any]]:
         """All queries of a name, plain ones before those that are compared with them."""
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
@@ -545,19 +547,23 @@ class _Maker:
         provenance = _provenance(name, self._gathered, self._wanted)
         for template in (CALL, IMPORT):
             if template in self._wanted.templates:
-                rows = list(self._cut(plain(forms[template], levels), template, levels, provenance))
+                rows = list(
+                    self._cut_queries(
+                        make_plain_statement(forms[template], levels), template, levels, provenance
+                    )
+                )
                 yield from rows
                 yield from self._in_words(rows, name)
                 yield from self._in_frames(rows, name, template, levels)
                 if template == CALL:
                     yield from self._behind_imports(rows, name)
-        for row, made_of in self._aliased(name, forms, levels, provenance):
+        for row, made_of in self._alias_queries(name, forms, levels, provenance):
             if ALIAS in self._wanted.templates:
                 yield row
             if ADVERSARIAL in self._wanted.templates:
                 yield from self._adversarial(row, made_of, forms, levels)
 
-    def _cut(
+    def _cut_queries(
         self, statement: Statement, template: str, levels: Sequence[str], provenance: Mapping[str, Any]
     ) -> Iterator[dict[str, Any]]:
         text = statement.text
@@ -578,17 +584,17 @@ class _Maker:
                     "pieces": len(pieces),
                     "level_start": level.start,
                     "level_end": level.end,
-                    "candidates": self._competing(provenance, levels, level.index),
+                    "candidates": self._list_competitors(provenance, levels, level.index),
                 }
-                yield asked({**row, **self._controls(row, text[slice(*at)])}, text, *at)
+                yield make_query({**row, **self._controls(row, text[slice(*at)])}, text, *at)
 
     def _controls(self, row: Mapping[str, Any], answer: str) -> dict[str, int | None]:
         """Ranks of the answer without knowledge of the name."""
         language, library = row["language"], row["library"]
         frequent = self._frequent_answers
         if row["candidates"]:
-            where = place(row["level"], row["levels"])
-            return {"majority": frequent.rank_among(row["candidates"], language, where, library)}
+            where = level_position(row["level"], row["levels"])
+            return {"majority": frequent.rank_candidates(row["candidates"], language, where, library)}
         cell = ALIASED if row["template"] == ALIAS else ""
         pieces = self._frequent_pieces if row["mode"] != WHOLE else None
         return {
@@ -596,24 +602,24 @@ class _Maker:
             "unigram": pieces.rank(answer) if pieces else None,
         }
 
-    def _competing(
+    def _list_competitors(
         self, provenance: Mapping[str, Any], levels: Sequence[str], number: int
     ) -> tuple[str, ...]:
         if not self._candidates:
             return ()
         identity = f"{provenance['name']} {number}"
-        where = place(number, len(levels))
-        return self._candidates[provenance["language"]].of(levels[number], where, identity)
+        where = level_position(number, len(levels))
+        return self._candidates[provenance["language"]].select(levels[number], where, identity)
 
-    def _aliased(
-        self, name: Name, forms: Mapping[str, str], levels: Sequence[str], provenance: Mapping[str, Any]
+    def _alias_queries(
+        self, name: ApiName, forms: Mapping[str, str], levels: Sequence[str], provenance: Mapping[str, Any]
     ) -> Iterator[tuple[dict[str, Any], tuple[str, int]]]:
         for alias in sorted(name.aliases):
             form, count = "alias_member" if alias.member else "alias", alias.imported.count(".") + 1
             if form not in forms or count >= len(levels):
                 continue
-            statement = aliased(forms[form], levels, count, alias.alias)
-            for row in self._cut(statement, ALIAS, levels, {**provenance, "alias": alias.alias}):
+            statement = make_aliased_statement(forms[form], levels, count, alias.alias)
+            for row in self._cut_queries(statement, ALIAS, levels, {**provenance, "alias": alias.alias}):
                 yield row, (form, count)
 
     def _adversarial(
@@ -630,12 +636,12 @@ class _Maker:
             self._left_out["too few aliases of other modules"] += 1
             return
         for alias in pool.draw(module, row["alias"], self._wanted.seed, row["query_id"]):
-            statement = aliased(forms[form], levels, count, alias)
+            statement = make_aliased_statement(forms[form], levels, count, alias)
             (level,) = (level for level in statement.levels if level.index == row["level"])
             shift = level.start - row["level_start"]
-            yield _moved(row, statement.text, shift, {"template": ADVERSARIAL, "alias": alias})
+            yield _shift_query(row, statement.text, shift, {"template": ADVERSARIAL, "alias": alias})
 
-    def _in_words(self, rows: Sequence[Mapping[str, Any]], name: Name) -> Iterator[dict[str, Any]]:
+    def _in_words(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
         """The same queries behind words about the name: the shortest by tokens, then by text."""
         words = self._wanted.queries.get(name.name, sorted(name.contexts))
         chosen = sorted({one for one in words if one}, key=lambda one: (len(one.split()), one))
@@ -643,9 +649,9 @@ class _Maker:
             before = context + self._wanted.separator
             for row in rows:
                 text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield _moved(row, text, len(before), {**_NO_CONTROLS, "context": context})
+                yield _shift_query(row, text, len(before), {**_NO_CONTROLS, "context": context})
 
-    def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: Name) -> Iterator[dict[str, Any]]:
+    def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
         """The same queries behind the imports of one file that calls the name, for a share of the names."""
         drawn = unit_hash("imports", self._wanted.seed, name.language, name.name, name.kind)
         if drawn >= self._wanted.imported or not name.files:
@@ -655,23 +661,23 @@ class _Maker:
         for row in rows if before else ():
             if row["mode"] in _FRAMED:
                 text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield _moved(row, text, len(before), {**_NO_CONTROLS, "frame": IMPORTS})
+                yield _shift_query(row, text, len(before), {**_NO_CONTROLS, "frame": IMPORTS})
 
     def _in_frames(
-        self, rows: Sequence[Mapping[str, Any]], name: Name, template: str, levels: Sequence[str]
+        self, rows: Sequence[Mapping[str, Any]], name: ApiName, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
         """The same queries with other code around the name, for a share of the names."""
         drawn = unit_hash("frames", self._wanted.seed, name.language, name.name, name.kind)
         if drawn >= self._wanted.framed:
             return
         for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
-            statement = plain(form, levels)
+            statement = make_plain_statement(form, levels)
             starts = {level.index: level for level in statement.levels}
             for row in rows:
                 if row["mode"] not in _FRAMED:
                     continue
                 shift = starts[row["level"]].start - row["level_start"]
-                yield _moved(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
+                yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
 
 
 def _last_lines(statements: Sequence[str]) -> str:
@@ -686,7 +692,7 @@ def _last_lines(statements: Sequence[str]) -> str:
     return "".join(reversed(kept))
 
 
-def _provenance(name: Name, gathered: NameUses, wanted: QueryRules) -> dict[str, Any]:
+def _provenance(name: ApiName, gathered: NameUses, wanted: QueryRules) -> dict[str, Any]:
     return {
         "name": name.name,
         "kind": name.kind,
@@ -705,7 +711,7 @@ def _provenance(name: Name, gathered: NameUses, wanted: QueryRules) -> dict[str,
     }
 
 
-def asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
+def make_query(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
     """A query about the characters from ``start`` to ``end`` of a text, compared with the query ``base``."""
     prefix, answer, suffix = text[:start], text[start:end], text[end:]
     identity = (row["language"], row["template"], row["mode"], row["level"], prefix, answer, suffix)
@@ -724,10 +730,10 @@ def asked(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "
     }
 
 
-def _moved(row: Mapping[str, Any], text: str, by: int, changed: Mapping[str, Any]) -> dict[str, Any]:
+def _shift_query(row: Mapping[str, Any], text: str, by: int, changed: Mapping[str, Any]) -> dict[str, Any]:
     """The query of a row in another text, ``by`` characters further on, to be compared with the row's."""
     level = {name: row[name] + by for name in ("level_start", "level_end")}
-    return asked({**row, **changed, **level}, text, row["start"] + by, row["end"] + by, row["query_id"])
+    return make_query({**row, **changed, **level}, text, row["start"] + by, row["end"] + by, row["query_id"])
 
 
 def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:

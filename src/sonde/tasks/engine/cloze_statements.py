@@ -26,7 +26,7 @@ TEMPLATES = (CALL, IMPORT, ALIAS, ADVERSARIAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class NameLevel:
     """One level of a name inside a statement: its number in the name, first and last character."""
 
     index: int
@@ -39,17 +39,17 @@ class Statement:
     """A statement and the levels that may be asked for in it."""
 
     text: str
-    levels: tuple[Level, ...]
+    levels: tuple[NameLevel, ...]
 
 
-def plain(template: str, levels: Sequence[str]) -> Statement:
+def make_plain_statement(template: str, levels: Sequence[str]) -> Statement:
     """A call or an import of a name.
 
-    >>> plain("from {module} import {member}", ("a", "b", "c")).text
+    >>> make_plain_statement("from {module} import {member}", ("a", "b", "c")).text
     'from a.b import c'
-    >>> plain("{module:/}::{member}", ("a", "b", "c")).text
+    >>> make_plain_statement("{module:/}::{member}", ("a", "b", "c")).text
     'a/b::c'
-    >>> plain("{package}.{member}(", ("a", "b", "c")).text
+    >>> make_plain_statement("{package}.{member}(", ("a", "b", "c")).text
     'b.c('
     """
     numbered = [(level, number) for number, level in enumerate(levels)]
@@ -58,7 +58,7 @@ def plain(template: str, levels: Sequence[str]) -> Statement:
     return _fill(template, fields)
 
 
-def aliased(template: str, levels: Sequence[str], imported: int, alias: str) -> Statement:
+def make_aliased_statement(template: str, levels: Sequence[str], imported: int, alias: str) -> Statement:
     """An import under an alias and a call through it.
 
     Args:
@@ -79,13 +79,13 @@ def aliased(template: str, levels: Sequence[str], imported: int, alias: str) -> 
 
 
 def _fill(template: str, fields: Mapping[str, Sequence[tuple[str, int | None]]]) -> Statement:
-    text, found = "", list[Level]()
+    text, found = "", list[NameLevel]()
     for literal, field, joint, _ in Formatter().parse(template):
         text += literal
         for place, (part, number) in enumerate(fields[field] if field else ()):
             text += (joint or ".") if place else ""
             if number is not None:
-                found.append(Level(number, len(text), len(text) + len(part)))
+                found.append(NameLevel(number, len(text), len(text) + len(part)))
             text += part
     return Statement(text, tuple(found))
 
@@ -94,7 +94,9 @@ _OF_RUNS = ("paths", "users", "release", "majority", "unigram", "spelling")
 """Columns that are no labels: what an answer without knowledge ranks, and where a name stands, as numbers."""
 
 
-def statement_item(row: Mapping[str, Any], identifier: str, text: str, *, cuts: tuple[int, ...] = ()) -> Item:
+def make_statement_item(
+    row: Mapping[str, Any], identifier: str, text: str, *, cuts: tuple[int, ...] = ()
+) -> Item:
     """A statement about the name of a query as an item.
 
     Args:
@@ -118,7 +120,7 @@ def statement_item(row: Mapping[str, Any], identifier: str, text: str, *, cuts: 
     )
 
 
-def items_of_queries(table: pl.DataFrame) -> list[Item]:
+def make_statement_items(table: pl.DataFrame) -> list[Item]:
     """The statements that queries are cut from, in their order; no piece crosses the ends of an answer.
 
     Args:
@@ -126,7 +128,7 @@ def items_of_queries(table: pl.DataFrame) -> list[Item]:
     """
     first = table.unique("item_id", keep="first", maintain_order=True)
     return [
-        statement_item(
+        make_statement_item(
             row,
             row["item_id"],
             row["prefix"] + row["answer"] + row["suffix"],
@@ -136,7 +138,7 @@ def items_of_queries(table: pl.DataFrame) -> list[Item]:
     ]
 
 
-def listed(table: pl.DataFrame) -> list[dict[str, Any]]:
+def to_label_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
     """Queries as ``sonde label`` writes them, without what only a run reads."""
     return table.drop(_OF_RUNS).to_dicts()
 
@@ -148,10 +150,10 @@ MOST = 100
 TOP, INNER, MEMBER = "top", "inner", "member"
 
 
-def place(level: int, levels: int) -> str:
+def level_position(level: int, levels: int) -> str:
     """Where in a name a level stands.
 
-    >>> [place(level, 3) for level in range(3)]
+    >>> [level_position(level, 3) for level in range(3)]
     ['top', 'inner', 'member']
     """
     return TOP if level == 0 else MEMBER if level == levels - 1 else INNER
@@ -171,18 +173,18 @@ class Candidates:
         for name, calls in names:
             levels = name.split(".")
             for number, level in enumerate(levels):
-                counts[place(number, len(levels))][level] += calls
-        self._pools = {where: _Pool(found) for where, found in counts.items()}
+                counts[level_position(number, len(levels))][level] += calls
+        self._pools = {where: _CandidateNames(found) for where, found in counts.items()}
         self._size = size
         self._seed = seed
 
-    def of(self, level: str, where: str, identity: str) -> tuple[str, ...]:
+    def select(self, level: str, where: str, identity: str) -> tuple[str, ...]:
         """The candidates for a level at a place, the right one first, for one query."""
         seed = derive_seed("candidates", self._seed, identity)
         return self._pools[where].choose(level, self._size, seed)
 
 
-class _Pool:
+class _CandidateNames:
     """The names of one place, ready to be chosen from."""
 
     def __init__(self, counts: Counter[str]) -> None:
@@ -196,12 +198,12 @@ class _Pool:
         share = (size - 1) // 3
         chosen = dict.fromkeys([right])
         _add(chosen, self._frequent, 1 + share)
-        _add(chosen, self._nearest(right, size), 1 + 2 * share)
+        _add(chosen, self._select_similar(right, size), 1 + 2 * share)
         order = np.random.default_rng(seed).permutation(len(self._names)).tolist()
         _add(chosen, (self._names[number] for number in order), size)
         return tuple(chosen)
 
-    def _nearest(self, right: str, count: int) -> list[str]:
+    def _select_similar(self, right: str, count: int) -> list[str]:
         """Names by the cosine of their letter pairs, ties by name."""
         row = self._pairs[[self._at[right]]]
         scores = (self._pairs @ row.T).toarray().ravel()

@@ -16,46 +16,60 @@ import polars as pl
 
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.corpora import FirstItems, Item
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.corpora.engine.select import SAME_AS_ANOTHER, behind, change_of, code_language, transformed_item
-from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, Carried, ChangedText, Transforms
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.corpora.engine.select import (
+    SAME_AS_ANOTHER,
+    code_language,
+    iterate_name_donors,
+    transform_text,
+    transformed_item,
+)
+from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, SpanMapper, TransformedText, Transforms
 from sonde.tasks.engine.bugs import BugTask, draw_bugs
 from sonde.tasks.engine.examples import EXAMPLE_SCHEMA, Dataset, SplitExamples, example_table
-from sonde.tasks.engine.faults import draw_mutated
+from sonde.tasks.engine.faults import draw_fault_examples
 from sonde.tasks.engine.sampling import (
     ITEMS_FOR_TOKENS,
     DatasetRequest,
     Pool,
+    build_pool,
     count_tokens,
     draw_items,
     draw_pairs,
     draw_tokens,
-    edits_of,
-    pool_of,
-    texts_beside,
+    find_extra_items,
+    get_edits,
 )
 from sonde.tasks.engine.spans import (
     PICKED,
-    Pick,
+    LabelledSpan,
+    LabelRequest,
     Picks,
     Place,
-    Question,
-    around,
-    pick_all,
-    picks_of,
-    places_of,
+    label_spans,
+    restrict_request,
+    select_all_spans,
+    select_spans,
 )
-from sonde.tasks.engine.task import TASKS, Repository, Task, classes_of
+from sonde.tasks.engine.task import TASKS, Repository, Task, get_classes
 from sonde.tasks.engine.user_labels import (
-    OwnLabels,
+    UserLabels,
     are_enough,
     brings_splits,
-    draw_given,
-    draw_own,
-    is_given,
+    draw_provided_labels,
+    draw_user_labels,
+    has_provided_labels,
 )
 
-__all__ = ["DRAWING", "EXAMPLE_SCHEMA", "Dataset", "build", "drawn_from", "first_drawn", "gather_picks"]
+__all__ = [
+    "DRAWING",
+    "EXAMPLE_SCHEMA",
+    "Dataset",
+    "build",
+    "collect_labelled_spans",
+    "plan_first_items",
+    "select_source_items",
+]
 
 DRAWING = "3"
 """Raised when the same pool gives other examples: part of the key of every data set."""
@@ -74,7 +88,7 @@ make it worth while."""
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class LabellingEstimate:
     """How long functions will take to label.
 
     Attributes:
@@ -103,7 +117,7 @@ def build(
     mode: str = "corrected",
     quirks: AbstractSet[str] = frozenset(),
     repositories: Mapping[str, Repository] = {},
-    spread: Spread = ONE,
+    spread: ParallelMap = ONE,
     picks: Picks = NO_PICKS,
 ) -> Dataset:
     """Build the data set of a task.
@@ -115,7 +129,7 @@ def build(
     smaller one.
 
     Labels that the items bring for this task (`sonde.corpora.Given`) are taken as they are, splits included;
-    of a user's own table as many as asked for, see `sonde.tasks.engine.user_labels.draw_own`.
+    of a user's own table as many as asked for, see `sonde.tasks.engine.user_labels.draw_user_labels`.
 
     Args:
         task_name: Public name of the task, or a path to a ``.py`` file.
@@ -137,29 +151,29 @@ def build(
     task = TASKS.load(task_name)
     wanted = [item for item in items if item.language == language]
     asked = DatasetRequest(task, size, seed, language, mode, quirks, repositories, picks)
-    if is_given(wanted, task.name) or isinstance(task, OwnLabels):
-        draw = draw_own if isinstance(task, OwnLabels) else draw_given
+    if has_provided_labels(wanted, task.name) or isinstance(task, UserLabels):
+        draw = draw_user_labels if isinstance(task, UserLabels) else draw_provided_labels
         drawn, pool = draw(wanted, asked), Pool(tuple(wanted), {}, {})
         given_split = brings_splits(wanted, task.name)
     else:
-        classes = len(classes_of(task, mode, quirks)) or 2
+        classes = len(get_classes(task, mode, quirks)) or 2
         if size < 5 * classes:
             raise UsageError(
                 f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
                 f"ask for {5 * classes} or more"
             )
-        pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
+        pool = build_pool(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
         if not pool.items:
             raise InputError(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
-        question = Question(task_name, seed, mode, frozenset(quirks), repositories)
-        if not picks and not spread.alone and _answers(question, pool.items[0]):
+        question = LabelRequest(task_name, seed, mode, frozenset(quirks), repositories)
+        if not picks and not spread.is_serial and _answers(question, pool.items[0]):
             asked = replace(asked, picks=_picks([question], pool.items, spread)[task_name])
         if isinstance(task, BugTask):
             drawn = draw_bugs(pool, asked, spread)
         elif task.target == "mutation":
-            drawn = draw_mutated(pool, asked, task_name, spread)
+            drawn = draw_fault_examples(pool, asked, task_name, spread)
         else:
             drawn = _DRAW[task.target](pool, asked)
         # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
@@ -167,7 +181,7 @@ def build(
     return _dataset(task, drawn, pool, size, given_split)
 
 
-def first_drawn(
+def plan_first_items(
     names: Sequence[str],
     *,
     size: int,
@@ -183,7 +197,7 @@ def first_drawn(
         keep: The items that may be drawn.
     """
     tasks = [TASKS.load(name) for name in names]
-    if not all(isinstance(task, OwnLabels) for task in tasks):
+    if not all(isinstance(task, UserLabels) for task in tasks):
         return None
 
     def enough(items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
@@ -197,7 +211,7 @@ def first_drawn(
     return FirstItems(seed, _MORE * size, enough)
 
 
-def gather_picks(
+def collect_labelled_spans(
     repositories: Mapping[str, Mapping[str, Repository]],
     items: Sequence[Item],
     *,
@@ -205,8 +219,8 @@ def gather_picks(
     language: str,
     mode: str,
     quirks: AbstractSet[str],
-    spread: Spread,
-    tell: Callable[[Estimate], None] = lambda estimate: None,
+    spread: ParallelMap,
+    tell: Callable[[LabellingEstimate], None] = lambda estimate: None,
 ) -> dict[str, Picks]:
     """Label the functions that data sets of several tasks are drawn from, each function once.
 
@@ -225,40 +239,42 @@ def gather_picks(
     """
     wanted = [item for item in items if item.language == language]
     questions = [
-        Question(name, seed, mode, frozenset(quirks), around)
+        LabelRequest(name, seed, mode, frozenset(quirks), around)
         for name, around in repositories.items()
-        if not is_given(wanted, TASKS.load(name).name)
+        if not has_provided_labels(wanted, TASKS.load(name).name)
     ]
-    pool = pool_of(wanted, language, seed, "", spread).items
+    pool = build_pool(wanted, language, seed, "", spread).items
     able = [one for one in questions if pool and _answers(one, pool[0])]
     if able and len(pool) >= _WORTH_A_TRIAL:
         tell(_estimate(able, pool, spread))
     return _picks(able, pool, spread)
 
 
-def _estimate(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> Estimate:
+def _estimate(
+    questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap
+) -> LabellingEstimate:
     """What some functions take, as much of each half of the pool as is asked of it."""
     seconds, timed = 0.0, 0
-    for some, asked in _asked(questions, pool):
+    for some, asked in _select_requests(questions, pool):
         tried = [some[place * len(some) // _TRIED] for place in range(_TRIED)] if some and asked else []
-        pick_all(asked, tried[:1], ONE)
+        select_all_spans(asked, tried[:1], ONE)
         begin = time.perf_counter()
-        pick_all(asked, tried, ONE)
+        select_all_spans(asked, tried, ONE)
         seconds += (time.perf_counter() - begin) / _TRIED * len(some)
         timed += len(tried)
-    return Estimate(len(pool), len(questions), seconds / spread.processes(len(pool)), timed)
+    return LabellingEstimate(len(pool), len(questions), seconds / spread.processes(len(pool)), timed)
 
 
-def _asked(
-    questions: Sequence[Question], pool: Sequence[Item]
-) -> list[tuple[Sequence[Item], Sequence[Question]]]:
+def _select_requests(
+    questions: Sequence[LabelRequest], pool: Sequence[Item]
+) -> list[tuple[Sequence[Item], Sequence[LabelRequest]]]:
     """What is asked of the functions of a pool: of whole functions all, of tokens and pairs its beginning."""
     whole = [one for one in questions if TASKS.load(one.task).target == "item"]
     return [(pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)]
 
 
-def drawn_from(
-    task: Task, items: Sequence[Item], seed: int, language: str, spread: Spread = ONE
+def select_source_items(
+    task: Task, items: Sequence[Item], seed: int, language: str, spread: ParallelMap = ONE
 ) -> Sequence[Item]:
     """The functions that the data set of a task about what the code already has is drawn from.
 
@@ -270,36 +286,36 @@ def drawn_from(
         spread: Processes that read functions.
     """
     wanted = [item for item in items if item.language == language]
-    if is_given(wanted, task.name):
+    if has_provided_labels(wanted, task.name):
         return wanted
-    pool = pool_of(wanted, language, seed, "", spread).items
+    pool = build_pool(wanted, language, seed, "", spread).items
     return pool if task.target == "item" else pool[:ITEMS_FOR_TOKENS]
 
 
-def _picks(questions: Sequence[Question], pool: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+def _picks(questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap) -> dict[str, Picks]:
     """What tasks need of a pool, and the texts that they read beside it."""
-    found: dict[str, dict[str, tuple[Pick, ...]]] = {one.task: {} for one in questions}
-    for some, asked in _asked(questions, pool):
-        for name, picks in pick_all(asked, some, spread).items():
+    found: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {one.task: {} for one in questions}
+    for some, asked in _select_requests(questions, pool):
+        for name, picks in select_all_spans(asked, some, spread).items():
             found[name].update(picks)
     for question in questions:
-        texts = [text for _, text in texts_beside(TASKS.load(question.task), pool, question.repositories)]
-        found[question.task].update(pick_all([question], texts, spread)[question.task])
+        texts = [text for _, text in find_extra_items(TASKS.load(question.task), pool, question.repositories)]
+        found[question.task].update(select_all_spans([question], texts, spread)[question.task])
     return {**found}
 
 
-def is_picked(task: Task) -> bool:
+def labels_existing_code(task: Task) -> bool:
     """Whether a task labels what the code already has, and changes nothing of it."""
     return task.target in PICKED and not isinstance(task, BugTask)
 
 
-def _answers(question: Question, item: Item) -> bool:
+def _answers(question: LabelRequest, item: Item) -> bool:
     """Whether a task's labels can be gathered with others': one that fails is to fail by itself."""
     task = TASKS.load(question.task)
-    if not is_picked(task) or task.needs_repository:
+    if not labels_existing_code(task) or task.needs_repository:
         return False
     try:
-        picks_of(
+        select_spans(
             task, item, question.repositories, seed=question.seed, mode=question.mode, quirks=question.quirks
         )
     except SondeError:
@@ -359,14 +375,14 @@ class PoolTransform:
         mine = {item.item_id: item.text for item in pool if item.language == language}
         self._order = sorted(mine)
         self._texts = mine
-        self._made: dict[str, ChangedText | str] = {}
+        self._made: dict[str, TransformedText | str] = {}
         self._names: dict[str, Sequence[str]] = {}
 
-    def change(self, item: Item) -> ChangedText | str:
+    def change(self, item: Item) -> TransformedText | str:
         """What becomes of an item, or why nothing does."""
         if item.item_id not in self._made:
-            others = self._behind(item.item_id) if self.name == MISLEAD else ()
-            self._made[item.item_id] = change_of(item, self._rules, self.name, self._seed, others)
+            others = self._following_names(item.item_id) if self.name == MISLEAD else ()
+            self._made[item.item_id] = transform_text(item, self._rules, self.name, self._seed, others)
         return self._made[item.item_id]
 
     def item(self, source: Item, item: Item, end: int | None = None) -> Item | str:
@@ -389,39 +405,39 @@ class PoolTransform:
         if self.name == DOCSTRINGS and words:
             text = self._rules.change(function, DOCSTRINGS).text
         else:
-            text = Carried(self._code, source.text, change, self.name).edited(function)
+            text = SpanMapper(self._code, source.text, change, self.name).apply_edit(function)
         if text is None:
             return "its fault cannot be put into the changed text"
         if text == function:
             return f"nothing to change by {self.name}"
         return transformed_item(item, text + words, self.name)
 
-    def shown(self, items: Iterable[Item]) -> Iterator[Item]:
+    def iterate_items(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, changed where they can be."""
         for item in items:
             changed = self.item(item, item)
             yield item if isinstance(changed, str) else changed
 
-    def places(self, item: Item, changed: Item, *places: Place | None) -> list[Place | None]:
+    def map_spans(self, item: Item, changed: Item, *places: Place | None) -> list[Place | None]:
         """Where places of an item are in the changed one; None of what is not there."""
-        carried = Carried(self._code, item.text, ChangedText(changed.text), self.name)
+        carried = SpanMapper(self._code, item.text, TransformedText(changed.text), self.name)
         known = {(0, len(item.text)): (0, len(changed.text)), (0, 0): (0, 0)}
         return [
-            None if place is None else known[place] if place in known else carried.place(*place)
+            None if place is None else known[place] if place in known else carried.map_span(*place)
             for place in places
         ]
 
-    def _behind(self, name: str) -> Iterator[Sequence[str]]:
+    def _following_names(self, name: str) -> Iterator[Sequence[str]]:
         """Names of the functions behind one."""
         first = bisect_right(self._order, name)
-        for other in behind(self._order, first):
+        for other in iterate_name_donors(self._order, first):
             if other not in self._names:
                 self._names[other] = self._rules.names(self._texts[other])
             yield self._names[other]
 
 
 def transform_dataset(
-    made: Dataset, pool: Iterable[Item], transform: PoolTransform, question: Question, spread: Spread
+    made: Dataset, pool: Iterable[Item], transform: PoolTransform, question: LabelRequest, spread: ParallelMap
 ) -> Dataset:
     """A data set over the same programs in other words; ids of examples stay those of the code as written.
 
@@ -441,10 +457,10 @@ def transform_dataset(
     task = TASKS.load(question.task)
     items = {item.item_id: item for item in (*pool, *made.inputs)}
     left_out: Counter[str] = Counter()
-    if is_picked(task):
-        rows = _relabelled(made.examples, items, transform, question, spread, left_out)
+    if labels_existing_code(task):
+        rows = _relabel_examples(made.examples, items, transform, question, spread, left_out)
     else:
-        rows = _edited(made.examples, items, transform, task, left_out)
+        rows = _edit_examples(made.examples, items, transform, task, left_out)
     found: dict[str, Item] = {}
     kept: list[_Row] = []
     for some in rows:
@@ -468,30 +484,32 @@ def transform_dataset(
     return dataclasses.replace(made, examples=table, inputs=inputs, report=report)
 
 
-def _own(examples: pl.DataFrame) -> Iterator[_Row]:
+def _original_rows(examples: pl.DataFrame) -> Iterator[_Row]:
     yield from examples.filter(pl.col("split").is_in(("train", "valid", "test"))).iter_rows(named=True)
 
 
-def _relabelled(
+def _relabel_examples(
     examples: pl.DataFrame,
     items: Mapping[str, Item],
     transform: PoolTransform,
-    question: Question,
-    spread: Spread,
+    question: LabelRequest,
+    spread: ParallelMap,
     left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
     """The examples at the same places of the changed texts, with the labels that they have there."""
-    rows = list(_own(examples))
+    rows = list(_original_rows(examples))
     changed = {name: transform.item(items[name], items[name]) for name in {row["item_id"] for row in rows}}
     able = [changed[name] for name in sorted(changed)]
-    labelled = dict(_labelled([item for item in able if not isinstance(item, str)], question, spread))
-    edits = edits_of(transform.language)
+    labelled = dict(_label_items([item for item in able if not isinstance(item, str)], question, spread))
+    edits = get_edits(transform.language)
     for row in rows:
         item = changed[row["item_id"]]
         if isinstance(item, str):
             left_out[item] += 1
             continue
-        place, other = transform.places(items[row["item_id"]], item, (row["start"], row["end"]), _beside(row))
+        place, other = transform.map_spans(
+            items[row["item_id"]], item, (row["start"], row["end"]), _second_span(row)
+        )
         pick = None if place is None else labelled[item.item_id].get((place, other))
         if place is None or pick is None:
             left_out[_NOT_HERE] += 1
@@ -502,15 +520,17 @@ def _relabelled(
             "type": item.text[slice(*place)] if row["type"] else "",
             "tokens": count_tokens(item.text, edits),
         }
-        yield [({**row, **_placed(place, other), **told}, item)]
+        yield [({**row, **_to_row(place, other), **told}, item)]
 
 
-_Labelled = dict[tuple[Place, Place | None], Pick]
+_Labelled = dict[tuple[Place, Place | None], LabelledSpan]
 
 
-def _labelled(items: Sequence[Item], question: Question, spread: Spread) -> Iterator[tuple[str, _Labelled]]:
+def _label_items(
+    items: Sequence[Item], question: LabelRequest, spread: ParallelMap
+) -> Iterator[tuple[str, _Labelled]]:
     """The labelled places of each item, by its id."""
-    for item, picks in spread.over(_places, question, items, share=around):
+    for item, picks in spread.map(_label_all_spans, question, items, share=restrict_request):
         found: _Labelled = {}
         for one in picks:
             other = None if one.other_start is None else (one.other_start, one.other_end or 0)
@@ -518,14 +538,16 @@ def _labelled(items: Sequence[Item], question: Question, spread: Spread) -> Iter
         yield item.item_id, found
 
 
-def _places(part: ItemChunk[Question, Item]) -> list[list[Pick]]:
+def _label_all_spans(part: ItemChunk[LabelRequest, Item]) -> list[list[LabelledSpan]]:
     """All labelled places of some items; runs in any process."""
     one = part.rule
     task = TASKS.load(one.task)
-    return [places_of(task, item, one.repositories, mode=one.mode, quirks=one.quirks) for item in part.items]
+    return [
+        label_spans(task, item, one.repositories, mode=one.mode, quirks=one.quirks) for item in part.items
+    ]
 
 
-def _edited(
+def _edit_examples(
     examples: pl.DataFrame,
     items: Mapping[str, Item],
     transform: PoolTransform,
@@ -534,10 +556,10 @@ def _edited(
 ) -> Iterator[list[tuple[_Row, Item]]]:
     """The examples of functions and of what was made of them, all or none of a function."""
     blocks: defaultdict[str, list[_Row]] = defaultdict(list)
-    for row in _own(examples):
+    for row in _original_rows(examples):
         blocks[row["source_id"]].append(row)
     for source, block in blocks.items():
-        moved = [_moved(row, items[row["item_id"]], items[source], transform, task) for row in block]
+        moved = [_move_example(row, items[row["item_id"]], items[source], transform, task) for row in block]
         reasons = [one for one in moved if isinstance(one, str)]
         if reasons:
             left_out[reasons[0]] += len(block)
@@ -545,11 +567,11 @@ def _edited(
             yield [one for one in moved if not isinstance(one, str)]
 
 
-def _moved(
+def _move_example(
     row: _Row, item: Item, source: Item, transform: PoolTransform, task: Task
 ) -> tuple[_Row, Item] | str:
     """An example with the changed text, or why there is none."""
-    place, other = (row["start"], row["end"]), _beside(row)
+    place, other = (row["start"], row["end"]), _second_span(row)
     changed = transform.item(source, item, row["end"] if task.target == "pair" else None)
     itself = transform.item(source, source)
     if isinstance(changed, str) or isinstance(itself, str):
@@ -558,20 +580,20 @@ def _moved(
         apart = len(changed.text) - len(item.text)
         place, moved = (0, place[1] + apart), (other[0] + apart, other[1] + apart)
     else:
-        place, moved = transform.places(item, changed, place, other)
+        place, moved = transform.map_spans(item, changed, place, other)
     if place is None or (moved is None) != (other is None):
         return _NOT_HERE
     # As data sets have it, the length is that of the function, whatever was put into it.
-    tokens = count_tokens(itself.text, edits_of(transform.language))
-    return {**row, **_placed(place, moved), "source_id": itself.item_id, "tokens": tokens}, changed
+    tokens = count_tokens(itself.text, get_edits(transform.language))
+    return {**row, **_to_row(place, moved), "source_id": itself.item_id, "tokens": tokens}, changed
 
 
-def _beside(row: _Row) -> Place | None:
+def _second_span(row: _Row) -> Place | None:
     """The other place of an example."""
     return None if row["other_start"] is None else (row["other_start"], row["other_end"])
 
 
-def _placed(place: Place, other: Place | None) -> _Row:
+def _to_row(place: Place, other: Place | None) -> _Row:
     start, end = other or (None, None)
     return {"start": place[0], "end": place[1], "other_start": start, "other_end": end}
 

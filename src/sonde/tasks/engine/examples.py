@@ -11,7 +11,7 @@ import polars as pl
 
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora import Item
-from sonde.results.schema import Columns, schema_of
+from sonde.results.schema import Columns, to_schema
 
 EXAMPLE_COLUMNS: Columns = {
     "example_id": (pl.String, "hash of the task, its version and the labelled place"),
@@ -42,7 +42,7 @@ EXAMPLE_COLUMNS: Columns = {
 """Columns of a data set, one row an example."""
 
 
-EXAMPLE_SCHEMA = schema_of(EXAMPLE_COLUMNS)
+EXAMPLE_SCHEMA = to_schema(EXAMPLE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,22 @@ import numpy as np
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item, item_id
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.languages import facet_of
-from sonde.languages.engine.edits import Edits, TextPlace
-from sonde.tasks.engine.balance import SHARES, SMALLEST, Matching, deal, largest, split_sizes, weight_in_turns
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.languages import get_facet
+from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.tasks.engine.balance import (
+    SHARES,
+    SMALLEST,
+    BlockMatcher,
+    assign_splits,
+    cluster_weight,
+    largest_class_size,
+    split_sizes,
+)
 from sonde.tasks.engine.examples import Example, SplitExamples
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_class
-from sonde.tasks.engine.surface import leaning
-from sonde.tasks.engine.task import ItemLabels, LabelRow, Repository, as_asked
+from sonde.tasks.engine.surface import faultiness
+from sonde.tasks.engine.task import ItemLabels, LabelRow, Repository, resolve_task
 
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
 """Labels as published: faults of the jumbling tasks are called replaced."""
@@ -43,7 +51,7 @@ Stratum = Hashable
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class FaultContext:
     """What a fault may depend on besides the function.
 
     Attributes:
@@ -72,7 +80,7 @@ class Mutation(ItemLabels):
 
     Attributes:
         levelled: Whether faults are also matched by how faulty all their words look together (see
-            `sonde.tasks.engine.surface.leaning`): where a fault takes away what goes with the rest of the
+            `sonde.tasks.engine.surface.faultiness`): where a fault takes away what goes with the rest of the
             function, the rest tells. That costs a fault for every function of the pool.
         compiled: Whether a fault is none that a compiler would name: that leaves out faults to which the
             language objects (`sonde.languages.engine.edits`) where it does not object to the function itself.
@@ -94,14 +102,14 @@ class Mutation(ItemLabels):
         return {}
 
     @abstractmethod
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """What untouched code shares with the faults that it is matched with; None where it has no place."""
 
     @abstractmethod
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Put the fault into a text; None where it has no place for it."""
 
-    def compiled_fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def compiled_fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Put the fault into a text so that a compiler has no more against it than before.
 
         Several draws are tried; None where none does.
@@ -109,12 +117,15 @@ class Mutation(ItemLabels):
         if not self.compiled:
             return self.fault(text, around, draw)
         edits = around.edits
-        before, undefined = edits.objections(text), edits.undefined(text)
+        before, undefined = edits.count_objections(text), edits.undefined_names(text)
         for _ in range(_DRAWS):
             found = self.fault(text, around, draw)
             if found is None:
                 return None
-            if not edits.objections(found.text) - before and edits.undefined(found.text) <= undefined:
+            if (
+                not edits.count_objections(found.text) - before
+                and edits.undefined_names(found.text) <= undefined
+            ):
                 return found
         return None
 
@@ -128,14 +139,14 @@ class Mutation(ItemLabels):
         given = [one for one in item.given if one.task.lower() == self.name]
         if given:
             return [(one.start, one.end, one.label, None) for one in given]
-        edits, asked = facet_of(item.language, "edits", Edits), as_asked(self, mode, quirks)
-        around = Surroundings(edits, "train", asked.survey([item.text], edits))
+        edits, asked = get_facet(item.language, "edits", Edits), resolve_task(self, mode, quirks)
+        around = FaultContext(edits, "train", asked.survey([item.text], edits))
         draw = Random(derive_seed(self.name, item.item_id))
         label = ORIGINAL if asked.stratum(item.text, around, draw) is not None else None
         return [(0, len(item.text), label, None)]
 
 
-def mutated(item: Item, text: str, task: str) -> Item:
+def make_faulty_item(item: Item, text: str, task: str) -> Item:
     """The derived item of a faulty text: same source, cluster and repository, an identity of its own."""
     return dataclasses.replace(
         item,
@@ -149,7 +160,7 @@ def mutated(item: Item, text: str, task: str) -> Item:
     )
 
 
-def replaced(text: str, *changes: tuple[TextPlace, str]) -> str:
+def replace_words(text: str, *changes: tuple[TextSpan, str]) -> str:
     """A text with other words at places that do not overlap."""
     parts: list[str] = []
     position = 0
@@ -159,18 +170,18 @@ def replaced(text: str, *changes: tuple[TextPlace, str]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def capped(number: int, most: int = 4) -> int:
+def clip_count(number: int, most: int = 4) -> int:
     """A count that is not told apart from ``most`` on."""
     return min(number, most)
 
 
-def by_weight(weights: Mapping[str, int], draw: Random) -> str:
+def sample_by_weight(weights: Mapping[str, int], draw: Random) -> str:
     """A word drawn by its count."""
     words = sorted(weights)
     return draw.choices(words, [weights[word] for word in words])[0]
 
 
-def surfaces(places: Sequence[TextPlace]) -> Counter[str]:
+def count_surfaces(places: Sequence[TextSpan]) -> Counter[str]:
     """How often each surface stands at the places."""
     return Counter(place.surface for place in places)
 
@@ -186,27 +197,29 @@ _WIDER = 3
 """Sides differ in length by chance alone, so bins of three quarters of an octave are enough."""
 
 
-def draw_mutated(pool: Pool, asked: DatasetRequest, name: str, spread: Spread = ONE) -> SplitExamples:
+def draw_fault_examples(
+    pool: Pool, asked: DatasetRequest, name: str, spread: ParallelMap = ONE
+) -> SplitExamples:
     """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
     Functions are read in the order of the pool: all of them where faults are levelled, else until there are
     enough.
     """
-    task = as_asked(cast(Mutation, asked.task), asked.mode, asked.quirks)
-    sides = deal(_sizes(pool), asked.seed, pool.splits)
+    task = resolve_task(cast(Mutation, asked.task), asked.mode, asked.quirks)
+    sides = assign_splits(_sizes(pool), asked.seed, pool.splits)
     wanted = split_sizes(asked.size // 2)
     counts: Counter[str] = Counter()
     rule = _rule(pool, asked, name, sides)
     candidates = _candidates(pool, rule, counts, spread)
     if task.levelled:
-        candidates = _levelled(list(candidates))
-    matching = {name: Matching[Example](task.labels) for name in wanted}
+        candidates = _add_fault_level(list(candidates))
+    matching = {name: BlockMatcher[Example](task.labels) for name in wanted}
     for split, stratum, example in candidates:
         matching[split].add(example.label, stratum, example)
         if all(len(matching[name].blocks) >= size for name, size in wanted.items()):
             break
-    number = largest({name: len(one.blocks) for name, one in matching.items()}, asked.size // 2)
+    number = largest_class_size({name: len(one.blocks) for name, one in matching.items()}, asked.size // 2)
     if number < SMALLEST:
         scarce = min(matching, key=lambda name: len(matching[name].blocks) / max(wanted[name], 1))
         raise InputError(
@@ -224,8 +237,8 @@ Candidate = tuple[str, Hashable, Example]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    """How faults are put into functions; see `sonde.tasks.engine.faults.Surroundings`.
+class _FaultRule:
+    """How faults are put into functions; see `sonde.tasks.engine.faults.FaultContext`.
 
     Attributes:
         task: Name or path of the task, as `sonde.tasks.engine.task.TASKS` loads it in any process.
@@ -247,7 +260,7 @@ class _Rule:
     tokens: Mapping[str, int]
     seed: int
 
-    def of(self, items: Sequence[Item]) -> _Rule:
+    def from_items(self, items: Sequence[Item]) -> _FaultRule:
         """What of it some items need."""
         return replace(
             self,
@@ -256,16 +269,18 @@ class _Rule:
         )
 
 
-def _rule(pool: Pool, asked: DatasetRequest, name: str, sides: Mapping[str, str]) -> _Rule:
-    edits = facet_of(asked.language, "edits", Edits)
-    task = as_asked(cast(Mutation, asked.task), asked.mode, asked.quirks)
+def _rule(pool: Pool, asked: DatasetRequest, name: str, sides: Mapping[str, str]) -> _FaultRule:
+    edits = get_facet(asked.language, "edits", Edits)
+    task = resolve_task(cast(Mutation, asked.task), asked.mode, asked.quirks)
     survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-    return _Rule(name, asked.language, asked.mode, asked.quirks, survey, sides, pool.tokens, asked.seed)
+    return _FaultRule(name, asked.language, asked.mode, asked.quirks, survey, sides, pool.tokens, asked.seed)
 
 
-def _candidates(pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread) -> Iterator[Candidate]:
+def _candidates(
+    pool: Pool, rule: _FaultRule, counts: Counter[str], spread: ParallelMap
+) -> Iterator[Candidate]:
     """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
-    for item, found in spread.over(_examples, rule, pool.items, share=_Rule.of):
+    for item, found in spread.map(_examples, rule, pool.items, share=_FaultRule.from_items):
         counts["read"] += 1
         if found is None:
             counts["no place for the fault"] += 1
@@ -273,26 +288,26 @@ def _candidates(pool: Pool, rule: _Rule, counts: Counter[str], spread: Spread) -
             yield rule.splits[item.cluster], *found
 
 
-def _examples(part: ItemChunk[_Rule, Item]) -> list[tuple[Hashable, Example] | None]:
+def _examples(part: ItemChunk[_FaultRule, Item]) -> list[tuple[Hashable, Example] | None]:
     """The examples of some items; runs in any process."""
     from sonde.tasks.engine.task import TASKS
 
     rule = part.rule
-    task = as_asked(cast(Mutation, TASKS.load(rule.task)), rule.mode, rule.quirks)
-    edits = facet_of(rule.language, "edits", Edits)
-    around = {name: Surroundings(edits, name, rule.survey) for name in SHARES}
+    task = resolve_task(cast(Mutation, TASKS.load(rule.task)), rule.mode, rule.quirks)
+    edits = get_facet(rule.language, "edits", Edits)
+    around = {name: FaultContext(edits, name, rule.survey) for name in SHARES}
     return [
         _example(item, task, around[rule.splits[item.cluster]], rule.seed, rule.tokens[item.item_id])
         for item in part.items
     ]
 
 
-def _levelled(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
+def _add_fault_level(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
     """The candidates with strata that say how faulty they look, in fifths of all candidates."""
     if not candidates:
         return
     texts = [example.item.text for _, _, example in candidates]
-    scores = leaning(texts, [example.label != ORIGINAL for _, _, example in candidates])
+    scores = faultiness(texts, [example.label != ORIGINAL for _, _, example in candidates])
     parts = np.searchsorted(np.quantile(scores, np.linspace(0, 1, _BINS + 1)[1:-1]), scores)
     for (split, stratum, example), part in zip(candidates, parts.tolist(), strict=True):
         yield split, (stratum, part), example
@@ -300,11 +315,11 @@ def _levelled(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
 
 def _sizes(pool: Pool) -> dict[str, dict[str, int]]:
     sizes = Counter(item.cluster for item in pool.items)
-    return {cluster: {ORIGINAL: weight_in_turns(size)} for cluster, size in sizes.items()}
+    return {cluster: {ORIGINAL: cluster_weight(size)} for cluster, size in sizes.items()}
 
 
 def _example(
-    item: Item, task: Mutation, around: Surroundings, seed: int, tokens: int
+    item: Item, task: Mutation, around: FaultContext, seed: int, tokens: int
 ) -> tuple[Hashable, Example] | None:
     """An item on its side with its stratum; None where the fault has no place in it."""
     draw = Random(derive_seed(seed, task.name, item.item_id))
@@ -316,7 +331,7 @@ def _example(
         fault = task.compiled_fault(item.text, around, draw)
         if fault is None:
             return None
-        stratum, label, derived = fault.stratum, task.labels[1], mutated(item, fault.text, task.name)
+        stratum, label, derived = fault.stratum, task.labels[1], make_faulty_item(item, fault.text, task.name)
     example = Example(
         item=derived,
         source=item,
@@ -348,15 +363,15 @@ class KeywordSwitch(Mutation):
         """How often each keyword occurs behind a head."""
         return Counter(place.surface for text in texts for place in _behind_head(text, edits))
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """A keyword of the function and how often it has it."""
         places = _behind_head(text, around.edits)
         if not places:
             return None
         word = draw.choice(places).surface
-        return word, capped(surfaces(places)[word])
+        return word, clip_count(count_surfaces(places)[word])
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Replace one keyword; None where no draw finds a place."""
         places = _behind_head(text, around.edits)
         if not places:
@@ -365,23 +380,23 @@ class KeywordSwitch(Mutation):
             return None
         categories = {word: name for name, words in around.edits.keywords.items() for word in words}
         for _ in range(_KEYWORD_DRAWS):
-            word = by_weight(around.survey, draw)
+            word = sample_by_weight(around.survey, draw)
             fitting = [
                 place
                 for place in places
                 if place.surface != word and (not self.same_category or place.category == categories[word])
             ]
             for place in draw.sample(fitting, min(_PLACES, len(fitting))):
-                changed = replaced(text, (place, word))
+                changed = replace_words(text, (place, word))
                 if around.edits.parses(changed):
-                    return Fault(changed, (word, capped(surfaces(places)[word] + 1)))
+                    return Fault(changed, (word, clip_count(count_surfaces(places)[word] + 1)))
         return None
 
 
-def _behind_head(text: str, edits: Edits) -> tuple[TextPlace, ...]:
+def _behind_head(text: str, edits: Edits) -> tuple[TextSpan, ...]:
     """The keywords that may be replaced."""
     head = edits.head(text)
-    return tuple(place for place in edits.keyword_places(text) if place.start >= head)
+    return tuple(place for place in edits.keyword_spans(text) if place.start >= head)
 
 
 class Shuffle(Mutation):
@@ -397,13 +412,13 @@ class Shuffle(Mutation):
     compiled = False
     share: ClassVar[float]
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match: the tokens are the same."""
         return () if len({token.surface for token in around.edits.tokens(text)}) > 1 else None
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Shuffle; None where that changes nothing."""
-        changed = shuffled(text, around.edits.tokens(text), self.share, draw)
+        changed = shuffle_tokens(text, around.edits.tokens(text), self.share, draw)
         return None if changed is None else Fault(changed, ())
 
 
@@ -417,33 +432,33 @@ class Exchange(Mutation):
     draws: ClassVar[int] = 8
 
     @abstractmethod
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """The stretches that may be exchanged."""
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match: the tokens are the same."""
         return () if any(self.pairs(text, around.edits)) else None
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Exchange one pair; None where no exchange is taken."""
         pairs = list(self.pairs(text, around.edits))
         for first, second in draw.sample(pairs, min(self.draws, len(pairs))):
-            changed = exchanged(text, first, second)
-            if self.stands(changed, around):
+            changed = exchange_spans(text, first, second)
+            if self.is_valid(changed, around):
                 return Fault(changed, ())
         return None
 
-    def stands(self, changed: str, around: Surroundings) -> bool:
+    def is_valid(self, changed: str, around: FaultContext) -> bool:
         """Whether an exchange is taken."""
         return around.edits.parses(changed)
 
 
-def exchanged(text: str, first: TextPlace, second: TextPlace) -> str:
+def exchange_spans(text: str, first: TextSpan, second: TextSpan) -> str:
     """A text with what stands at two places exchanged; all else stays where it is."""
-    return replaced(text, (first, second.surface), (second, first.surface))
+    return replace_words(text, (first, second.surface), (second, first.surface))
 
 
-def joins(left: str, right: str) -> bool:
+def would_merge(left: str, right: str) -> bool:
     """Whether two tokens that touch would be read as one."""
     if not left or not right:
         return False
@@ -454,7 +469,7 @@ def joins(left: str, right: str) -> bool:
     return word or sign or string
 
 
-def neighbours(text: str, tokens: Sequence[TextPlace]) -> Iterator[tuple[TextPlace, TextPlace]]:
+def find_neighbours(text: str, tokens: Sequence[TextSpan]) -> Iterator[tuple[TextSpan, TextSpan]]:
     """Tokens that follow each other on a line and stay two different tokens when they are exchanged."""
     for place in range(len(tokens) - 1):
         first, second = tokens[place], tokens[place + 1]
@@ -463,16 +478,16 @@ def neighbours(text: str, tokens: Sequence[TextPlace]) -> Iterator[tuple[TextPla
         after = tokens[place + 2] if place + 2 < len(tokens) else None
         if first.surface == second.surface or "\n" in gap:
             continue
-        if not gap and joins(second.surface, first.surface):
+        if not gap and would_merge(second.surface, first.surface):
             continue
-        if before and before.end == first.start and joins(before.surface, second.surface):
+        if before and before.end == first.start and would_merge(before.surface, second.surface):
             continue
-        if after and second.end == after.start and joins(first.surface, after.surface):
+        if after and second.end == after.start and would_merge(first.surface, after.surface):
             continue
         yield first, second
 
 
-def shuffled(text: str, tokens: Sequence[TextPlace], share: float, draw: Random) -> str | None:
+def shuffle_tokens(text: str, tokens: Sequence[TextSpan], share: float, draw: Random) -> str | None:
     """A share of the tokens put into another order among themselves; None where nothing changes.
 
     A blank parts two tokens that would be read as one.
@@ -489,7 +504,7 @@ def shuffled(text: str, tokens: Sequence[TextPlace], share: float, draw: Random)
     position = 0
     for number, token in enumerate(tokens):
         gap = text[position : token.start]
-        if number and not gap and joins(words[number - 1], words[number]):
+        if number and not gap and would_merge(words[number - 1], words[number]):
             gap = " "
         parts += [gap, words[number]]
         position = token.end

@@ -25,21 +25,21 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
 from sonde.corpora import Item
 from sonde.corpora.engine.ngram import MAX_ORDER, NGram
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.languages import facet_of, has_facet
-from sonde.languages.engine.bug_sites import Bugs, Spot
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.languages import get_facet, has_facet
+from sonde.languages.engine.bug_sites import BugSites, CodeSpan
 from sonde.languages.engine.data_flow import Flow, Variable
-from sonde.languages.engine.edits import Edits, TextPlace
-from sonde.results.schema import Columns, schema_of
+from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.balance import SMALLEST
-from sonde.tasks.engine.bugs import BugTask, Choice
+from sonde.tasks.engine.bugs import BugTask, RandomChoice
 from sonde.tasks.engine.dataset import PoolTransform
 from sonde.tasks.engine.examples import Dataset
-from sonde.tasks.engine.faults import ORIGINAL, Mutation, Surroundings, mutated, replaced
-from sonde.tasks.engine.sampling import DatasetRequest, Pool, pool_of
-from sonde.tasks.engine.spans import Place, changed_places
-from sonde.tasks.engine.task import TASKS, Task, as_asked
-from sonde.tasks.engine.user_labels import is_given
+from sonde.tasks.engine.faults import ORIGINAL, FaultContext, Mutation, make_faulty_item, replace_words
+from sonde.tasks.engine.sampling import DatasetRequest, Pool, build_pool
+from sonde.tasks.engine.spans import Place, find_changed_spans
+from sonde.tasks.engine.task import TASKS, Task, resolve_task
+from sonde.tasks.engine.user_labels import has_provided_labels
 
 _READ = 4_000
 """Functions that are counted."""
@@ -64,7 +64,7 @@ class _Part:
     counts: Counter[str]
 
 
-class Counted:
+class TokenCounts:
     """Counts of the code tokens of a pool, for each of five parts of its clusters over the other four.
 
     Args:
@@ -80,11 +80,11 @@ class Counted:
         items: Sequence[Item],
         language: str,
         seed: int,
-        spread: Spread,
+        spread: ParallelMap,
         shown: Callable[[Iterable[Item]], Iterable[Item]] | None = None,
     ) -> None:
         first = items[:_READ]
-        read = [*spread.over(_surfaces, language, shown(first) if shown else first)]
+        read = [*spread.map(_surfaces, language, shown(first) if shown else first)]
         clusters = sorted(
             {item.cluster for item in items}, key=lambda name: (unit_hash(seed, "counted", name), name)
         )
@@ -124,7 +124,7 @@ def _count_part(texts: Sequence[Sequence[str]]) -> _Part:
 
 def _surfaces(part: ItemChunk[str, Item]) -> list[tuple[str, ...]]:
     """The code tokens of some functions; runs in any process."""
-    edits = facet_of(part.rule, "edits", Edits)
+    edits = get_facet(part.rule, "edits", Edits)
     return [tuple(token.surface for token in edits.tokens(item.text)) for item in part.items]
 
 
@@ -160,7 +160,7 @@ PAIRED_COLUMNS: Columns = {
 """Columns of a data set of minimal pairs, one row a text; two rows with one ``source_id`` are a pair."""
 
 
-PAIRED_SCHEMA = schema_of(PAIRED_COLUMNS)
+PAIRED_SCHEMA = to_schema(PAIRED_COLUMNS)
 
 
 _SURVEYED = 2_000
@@ -170,7 +170,7 @@ _QUOTED, _NAMED = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _PairText:
     """One text of a pair, before it is measured.
 
     Attributes:
@@ -191,13 +191,13 @@ class _Pair:
     """Two texts of one function, and what was done to it in words."""
 
     source: Item
-    original: _Side
-    mutant: _Side
+    original: _PairText
+    mutant: _PairText
     edit: str = ""
     written: str = ""
 
 
-def paired(task: Task) -> bool:
+def makes_pairs(task: Task) -> bool:
     """Whether a task gives a function as it was written beside one with a fault."""
     return isinstance(task, Mutation) or (isinstance(task, BugTask) and task.each == 2)
 
@@ -211,7 +211,7 @@ def build_pairs(
     language: str,
     mode: str = "corrected",
     quirks: AbstractSet[str] = frozenset(),
-    spread: Spread = ONE,
+    spread: ParallelMap = ONE,
     transform: PoolTransform | None = None,
 ) -> Dataset:
     """Make the minimal pairs of a task.
@@ -236,29 +236,29 @@ def build_pairs(
         InputError: There are too few functions with a place for the fault.
     """
     task = TASKS.load(task_name)
-    if not paired(task):
+    if not makes_pairs(task):
         raise UsageError(f"task {task.name!r} gives no original with a mutant; name a task of faults or bugs")
     wanted = [item for item in items if item.language == language]
-    if is_given(wanted, task.name):
+    if has_provided_labels(wanted, task.name):
         raise UsageError(
             f"task {task.name!r}: the corpus brings labels of its own, whose texts are not in pairs; name a "
             "corpus of code"
         )
-    pool = pool_of(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
+    pool = build_pool(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
     asked = DatasetRequest(task, size, seed, language, mode, quirks, {})
     counts: Counter[str] = Counter()
     pairs = list(islice(_pairs(task_name, pool, asked, spread, counts), size))
     left_out: Counter[str] = Counter()
     if transform is not None:
-        pairs = list(_transformed(pairs, transform, left_out))
+        pairs = list(_transform_pairs(pairs, transform, left_out))
     if len(pairs) < SMALLEST:
         lost = f" and {left_out.total()} cannot be transformed" if left_out else ""
         raise InputError(
             f"task {task.name!r} in {language}: {len(pairs)} functions have a place for the fault, of "
             f"{counts['read']} functions read{lost}; draw from more code"
         )
-    counted = _counted(pool, language, seed, spread, transform)
-    edits = facet_of(language, "edits", Edits)
+    counted = _count_pool_tokens(pool, language, seed, spread, transform)
+    edits = get_facet(language, "edits", Edits)
     rows = [row for pair in pairs for row in _rows(pair, task, edits, counted)]
     derived = {
         side.item.item_id: side.item
@@ -285,17 +285,19 @@ def build_pairs(
 
 
 @functools.lru_cache(maxsize=1)
-def _counted(
-    pool: Pool, language: str, seed: int, spread: Spread, transform: PoolTransform | None
-) -> Counted:
+def _count_pool_tokens(
+    pool: Pool, language: str, seed: int, spread: ParallelMap, transform: PoolTransform | None
+) -> TokenCounts:
     """Made once for all tasks: those of a run draw from one pool."""
-    return Counted(pool.items, language, seed, spread, transform.shown if transform else None)
+    return TokenCounts(pool.items, language, seed, spread, transform.iterate_items if transform else None)
 
 
-def _transformed(pairs: Iterable[_Pair], transform: PoolTransform, left_out: Counter[str]) -> Iterator[_Pair]:
+def _transform_pairs(
+    pairs: Iterable[_Pair], transform: PoolTransform, left_out: Counter[str]
+) -> Iterator[_Pair]:
     """The pairs over the changed functions, with the same faults in them."""
     for pair in pairs:
-        sides: list[_Side] = []
+        sides: list[_PairText] = []
         for side in (pair.original, pair.mutant):
             # Behind a function and a new line stand the words that are put beside it.
             end = None if side.place is None else side.place[0] - 1
@@ -305,14 +307,14 @@ def _transformed(pairs: Iterable[_Pair], transform: PoolTransform, left_out: Cou
                 break
             apart = len(changed.text) - len(side.item.text)
             place = None if side.place is None else (side.place[0] + apart, side.place[1] + apart)
-            sides.append(_Side(changed, side.label, place, side.item.item_id))
+            sides.append(_PairText(changed, side.label, place, side.item.item_id))
         source = transform.item(pair.source, pair.source)
         if len(sides) == 2 and not isinstance(source, str):
             yield _Pair(source, sides[0], sides[1], pair.edit, pair.source.item_id)
 
 
 def _pairs(
-    name: str, pool: Pool, asked: DatasetRequest, spread: Spread, counts: Counter[str]
+    name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap, counts: Counter[str]
 ) -> Iterator[_Pair]:
     """The pairs of a pool, in its order."""
     made = _of_bugs if isinstance(asked.task, BugTask) else _of_faults
@@ -324,17 +326,17 @@ def _pairs(
             yield pair
 
 
-def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: Spread) -> Iterator[_Pair | None]:
+def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) -> Iterator[_Pair | None]:
     task = asked.task
     assert isinstance(task, BugTask)
     sides = dict.fromkeys((item.cluster for item in pool.items), "test")
-    for item, variants in task.drawn(pool, sides, asked, spread):
+    for item, variants in task.draw_examples(pool, sides, asked, spread):
         if not variants:
             yield None
             continue
         first, second = (
-            _Side(
-                item if one.text == item.text else mutated(item, one.text, task.name),
+            _PairText(
+                item if one.text == item.text else make_faulty_item(item, one.text, task.name),
                 one.label,
                 # What was put beside a function, such as a summary, is a place of its own.
                 (one.other_start or 0, one.other_end or 0) if task.target == "pair" else None,
@@ -347,8 +349,8 @@ def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: Spread) -> It
 
 
 @dataclass(frozen=True, slots=True)
-class _Rule:
-    """How faults are put into functions; see `sonde.tasks.engine.faults.Surroundings`."""
+class _FaultRule:
+    """How faults are put into functions; see `sonde.tasks.engine.faults.FaultContext`."""
 
     task: str
     language: str
@@ -358,26 +360,26 @@ class _Rule:
     seed: int
 
 
-def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: Spread) -> Iterator[_Pair | None]:
-    task = as_asked(asked.task, asked.mode, asked.quirks)
+def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) -> Iterator[_Pair | None]:
+    task = resolve_task(asked.task, asked.mode, asked.quirks)
     assert isinstance(task, Mutation)
-    edits = facet_of(asked.language, "edits", Edits)
+    edits = get_facet(asked.language, "edits", Edits)
     survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-    rule = _Rule(name, asked.language, asked.mode, asked.quirks, dict(survey), asked.seed)
-    for item, text in spread.over(_faulty, rule, pool.items):
+    rule = _FaultRule(name, asked.language, asked.mode, asked.quirks, dict(survey), asked.seed)
+    for item, text in spread.map(_faulty, rule, pool.items):
         if text is None or text == item.text:
             yield None
             continue
-        mutant = mutated(item, text, task.name)
-        yield _Pair(item, _Side(item, ORIGINAL), _Side(mutant, task.labels[1]))
+        mutant = make_faulty_item(item, text, task.name)
+        yield _Pair(item, _PairText(item, ORIGINAL), _PairText(mutant, task.labels[1]))
 
 
-def _faulty(part: ItemChunk[_Rule, Item]) -> list[str | None]:
+def _faulty(part: ItemChunk[_FaultRule, Item]) -> list[str | None]:
     """The faulty texts of some items; runs in any process."""
     rule = part.rule
-    task = as_asked(TASKS.load(rule.task), rule.mode, rule.quirks)
+    task = resolve_task(TASKS.load(rule.task), rule.mode, rule.quirks)
     assert isinstance(task, Mutation)
-    around = Surroundings(facet_of(rule.language, "edits", Edits), "test", rule.survey)
+    around = FaultContext(get_facet(rule.language, "edits", Edits), "test", rule.survey)
     draws = (Random(derive_seed(rule.seed, task.name, item.item_id)) for item in part.items)
     faults = (
         task.compiled_fault(item.text, around, draw) for item, draw in zip(part.items, draws, strict=True)
@@ -385,7 +387,7 @@ def _faulty(part: ItemChunk[_Rule, Item]) -> list[str | None]:
     return [None if fault is None else fault.text for fault in faults]
 
 
-def _rows(pair: _Pair, task: Task, edits: Edits, counted: Counted) -> Iterator[tuple[Any, ...]]:
+def _rows(pair: _Pair, task: Task, edits: Edits, counted: TokenCounts) -> Iterator[tuple[Any, ...]]:
     """A row a text in `PAIRED_SCHEMA`."""
     sides = (pair.original, pair.mutant)
     tokens = [edits.tokens(side.item.text) for side in sides]
@@ -393,7 +395,7 @@ def _rows(pair: _Pair, task: Task, edits: Edits, counted: Counted) -> Iterator[t
     if pair.original.place is not None and pair.mutant.place is not None:
         places = pair.original.place, pair.mutant.place
     else:
-        places = changed_places(pair.original.item.text, pair.mutant.item.text, *tokens)
+        places = find_changed_spans(pair.original.item.text, pair.mutant.item.text, *tokens)
     alone = [
         next((one.surface for one in of if (one.start, one.end) == place), None)
         for of, place in zip(tokens, places, strict=True)
@@ -430,12 +432,12 @@ def _operator(pair: _Pair, word: str, edits: Edits) -> str:
     return found if all(signs) else ""
 
 
-def _distance(pair: _Pair, place: Place, tokens: Sequence[TextPlace]) -> int | None:
+def _distance(pair: _Pair, place: Place, tokens: Sequence[TextSpan]) -> int | None:
     """How many code tokens behind its declaration the variable stands that the place is."""
     item = pair.original.item
     if not has_facet(item.language, "flow"):
         return None
-    for variable in facet_of(item.language, "flow", Flow).variables(item.text):
+    for variable in get_facet(item.language, "flow", Flow).variables(item.text):
         if place in [tuple(one) for one in variable.places[1:]]:
             return sum(variable.places[0].start < token.start <= place[0] for token in tokens)
     return None
@@ -458,26 +460,26 @@ class VariableExchange:
 
     clean: str
     corrupt: str
-    place: TextPlace
+    place: TextSpan
     right: str
     other: str
-    definition: TextPlace
-    uses: tuple[TextPlace, ...]
-    rival: tuple[TextPlace, ...]
+    definition: TextSpan
+    uses: tuple[TextSpan, ...]
+    rival: tuple[TextSpan, ...]
 
-    def misused(self) -> str:
+    def make_misuse(self) -> str:
         """The function with the other variable at the place, and nothing else changed."""
-        return replaced(self.clean, (self.place, self.other))
+        return replace_words(self.clean, (self.place, self.other))
 
 
-def exchanges(text: str, language: str, choice: Choice) -> Iterator[VariableExchange]:
+def iterate_exchanges(text: str, language: str, choice: RandomChoice) -> Iterator[VariableExchange]:
     """The exchanges of a function in a random order.
 
     Both variables are defined before the place, both may be read there, and neither name means anything else
     in the text, a word of a comment included. A place gives one exchange at most.
     """
-    bugs, flow = facet_of(language, "misuse", Bugs), facet_of(language, "flow", Flow)
-    variables = _alone(text, flow.variables(text))
+    bugs, flow = get_facet(language, "misuse", BugSites), get_facet(language, "flow", Flow)
+    variables = _unambiguous_variables(text, flow.variables(text))
     held = {stretch.start: one for one in variables.values() for stretch in one.places}
     for use in choice.first(bugs.variables(text).uses, about="place"):
         right = held.get(use.start)
@@ -489,10 +491,12 @@ def exchanges(text: str, language: str, choice: Choice) -> Iterator[VariableExch
             if name in variables and variables[name].places[0].start < use.start
         ]
         if others:
-            yield _exchanged(text, use, right, variables[choice.pick(others, about=f"other at {use.start}")])
+            yield _exchange_variables(
+                text, use, right, variables[choice.pick(others, about=f"other at {use.start}")]
+            )
 
 
-def _alone(text: str, variables: tuple[Variable, ...]) -> dict[str, Variable]:
+def _unambiguous_variables(text: str, variables: tuple[Variable, ...]) -> dict[str, Variable]:
     """By name, the variables whose names stand for nothing else."""
     names = [one.name for one in variables]
     return {
@@ -506,14 +510,14 @@ def _words(text: str, name: str) -> list[str]:
     return re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text)
 
 
-def _exchanged(text: str, use: Spot, right: Variable, other: Variable) -> VariableExchange:
-    definition, *further = [TextPlace(*one, right.name) for one in right.places if one.start != use.start]
-    rival = [TextPlace(*one, other.name) for one in other.places]
+def _exchange_variables(text: str, use: CodeSpan, right: Variable, other: Variable) -> VariableExchange:
+    definition, *further = [TextSpan(*one, right.name) for one in right.places if one.start != use.start]
+    rival = [TextSpan(*one, other.name) for one in other.places]
     renamed = [*((one, other.name) for one in (definition, *further)), *((one, right.name) for one in rival)]
     return VariableExchange(
         clean=text,
-        corrupt=replaced(text, *renamed),
-        place=TextPlace(*use),
+        corrupt=replace_words(text, *renamed),
+        place=TextSpan(*use),
         right=right.name,
         other=other.name,
         definition=definition,

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from sonde.corpora import Given, Item
-from sonde.languages import facet_of, has_facet
-from sonde.languages.engine.relations import AS_PUBLISHED, Delimiters, Edge, Relations, Words
-from sonde.results.schema import Columns, schema_of
+from sonde.languages import get_facet, has_facet
+from sonde.languages.engine.relations import PUBLISHED_DELIMITERS, Delimiters, Edge, Relations, Words
+from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.task import PAIR_COLUMNS
 
 TASK = "syntax_relations"
@@ -28,7 +28,7 @@ RELATION_COLUMNS: Columns = {
 next three are indices into `relation_words`, newlines asked for as ``newlines`` says."""
 
 
-RELATION_SCHEMA = schema_of(RELATION_COLUMNS)
+RELATION_SCHEMA = to_schema(RELATION_COLUMNS)
 
 
 def relation_words(
@@ -36,7 +36,7 @@ def relation_words(
     *,
     mode: str = "corrected",
     quirks: Set[str] = frozenset(),
-    delimiters: Delimiters = AS_PUBLISHED,
+    delimiters: Delimiters = PUBLISHED_DELIMITERS,
 ) -> Words:
     """The words that an item's relations count in.
 
@@ -47,10 +47,10 @@ def relation_words(
         UsageError: The language has no relations, and the source brings none.
     """
     if not has_facet(item.language, "relations"):
-        brought = given_relations(item)
+        brought = provided_relations(item)
         if brought:
             return _named_words(item, brought)
-    facet = facet_of(item.language, "relations", Relations)
+    facet = get_facet(item.language, "relations", Relations)
     return facet.words(item.text, mode=mode, quirks=quirks & facet.quirks.keys(), delimiters=delimiters)
 
 
@@ -59,7 +59,7 @@ def relation_rows(
     *,
     mode: str = "corrected",
     quirks: Set[str] = frozenset(),
-    delimiters: Delimiters = AS_PUBLISHED,
+    delimiters: Delimiters = PUBLISHED_DELIMITERS,
 ) -> pl.DataFrame:
     """The relations of an item, one a row, in `RELATION_SCHEMA`.
 
@@ -75,10 +75,10 @@ def relation_rows(
     Raises:
         UsageError: The language has no relations.
     """
-    brought = given_relations(item)
+    brought = provided_relations(item)
     if brought:
         return _given_rows(item, brought, mode)
-    facet = facet_of(item.language, "relations", Relations)
+    facet = get_facet(item.language, "relations", Relations)
     known = quirks & facet.quirks.keys()
     related = facet.relate(item.text, mode=mode, quirks=known, delimiters=delimiters)
     if related.problem:
@@ -87,7 +87,7 @@ def relation_rows(
     return _table(related.words, related.edges, newlines=delimiters.newlines)
 
 
-def given_relations(item: Item) -> tuple[Given, ...]:
+def provided_relations(item: Item) -> tuple[Given, ...]:
     """The relations that the source of an item brings."""
     return tuple(given for given in item.given if given.task == TASK)
 
@@ -95,10 +95,10 @@ def given_relations(item: Item) -> tuple[Given, ...]:
 def _given_rows(item: Item, brought: tuple[Given, ...], mode: str) -> pl.DataFrame:
     """Rows of relations that are given, on words without newlines unless that would lose some."""
     words = relation_words(item, mode=mode)
-    edges, newlines = _edges_of(item, brought, words), False
+    edges, newlines = _find_edges(item, brought, words), False
     if len(edges) < len(brought):
         longer = relation_words(item, mode=mode, delimiters=Delimiters(newlines=True))
-        found = _edges_of(item, brought, longer)
+        found = _find_edges(item, brought, longer)
         if len(found) > len(edges):
             words, edges, newlines = longer, found, True
     return _table(words, edges, newlines=newlines)
@@ -133,7 +133,7 @@ def _named_words(item: Item, brought: Iterable[Given]) -> Words:
     return Words(surface, starts, ends, np.ones(len(surface), np.bool_))
 
 
-def _edges_of(item: Item, brought: Iterable[Given], words: Words) -> list[Edge]:
+def _find_edges(item: Item, brought: Iterable[Given], words: Words) -> list[Edge]:
     """Words of relations that are given by their characters.
 
     Characters do not tell which of several empty words at the end of a text ends a dependent; there the
@@ -150,7 +150,7 @@ def _edges_of(item: Item, brought: Iterable[Given], words: Words) -> list[Edge]:
             empty.add(end)
     published: defaultdict[tuple[object, ...], list[Edge]] = defaultdict(list)
     if any(given.other_end in empty and given.other_end in last for given in brought):
-        facet = facet_of(item.language, "relations", Relations)
+        facet = get_facet(item.language, "relations", Relations)
         for edge in reversed(facet.relate(item.text, mode="paper").edges):
             spans = words.start[[edge.head, edge.first]], words.end[[edge.head, edge.last]]
             published[edge.relation, *spans[0].tolist(), *spans[1].tolist()].append(edge)

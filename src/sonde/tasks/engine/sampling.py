@@ -20,23 +20,23 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, NearDuplicateIndex, duplicate_tokens
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.languages import LANGUAGES, corpora_of, facet_of, has_facet, parses
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.languages import LANGUAGES, get_facet, has_facet, list_corpora, parses
 from sonde.languages.engine.edits import Edits
 from sonde.stats.estimate import kish
-from sonde.stats.verdict import ENOUGH_CLUSTERS
+from sonde.stats.verdict import MIN_CLUSTERS
 from sonde.tasks.engine.balance import (
     SHARES,
     SMALLEST,
-    deal,
-    largest,
-    matched_first,
+    assign_splits,
+    cluster_weight,
+    largest_class_size,
+    order_matched_first,
     split_sizes,
-    weight_in_turns,
 )
 from sonde.tasks.engine.examples import Example, SplitExamples
-from sonde.tasks.engine.spans import Pick, Picks, picks_of
-from sonde.tasks.engine.task import Repository, Task, classes_of
+from sonde.tasks.engine.spans import LabelledSpan, Picks, select_spans
+from sonde.tasks.engine.task import Repository, Task, get_classes
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -85,14 +85,14 @@ class Pool:
         return found if set(found.values()) >= SHARES.keys() else {}
 
 
-class _Same:
+class _ItemsKey:
     """Items in any order, to be a key. Ids alone would not do: equal code of another corpus has equal ids.
 
     Most are asked for again as the same objects in the same order, which is looked at first: a run asks as
     often as it has tasks.
     """
 
-    def __init__(self, items: Sequence[Item], spread: Spread) -> None:
+    def __init__(self, items: Sequence[Item], spread: ParallelMap) -> None:
         self.items = items
         self.spread = spread
 
@@ -104,12 +104,14 @@ class _Same:
         return len(self.items)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Same) or len(self.items) != len(other.items):
+        if not isinstance(other, _ItemsKey) or len(self.items) != len(other.items):
             return False
         return all(map(is_, self.items, other.items)) or self._key == other._key
 
 
-def pool_of(items: Sequence[Item], language: str, seed: int, hint: str = "", spread: Spread = ONE) -> Pool:
+def build_pool(
+    items: Sequence[Item], language: str, seed: int, hint: str = "", spread: ParallelMap = ONE
+) -> Pool:
     """Prepare the items of a language: getters and setters, unparsable code and near-duplicates are left out.
 
     Of near-duplicates the preferred one stays. The order of ``items`` does not matter. Several tasks ask for
@@ -123,11 +125,11 @@ def pool_of(items: Sequence[Item], language: str, seed: int, hint: str = "", spr
             items would hold too few.
         spread: Processes that read the items; any number gives the same pool.
     """
-    return _pool(_Same(items, spread), language, seed, hint)
+    return _pool(_ItemsKey(items, spread), language, seed, hint)
 
 
 @functools.lru_cache(maxsize=_KEPT)
-def _pool(same: _Same, language: str, seed: int, hint: str) -> Pool:
+def _pool(same: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
     dropped: Counter[str] = Counter()
     ordered = sorted(same.items, key=lambda item: (item.path, item.offset), reverse=True)
     unique = {item.item_id: item for item in ordered if item.language == language}
@@ -135,12 +137,12 @@ def _pool(same: _Same, language: str, seed: int, hint: str) -> Pool:
     hinted = [item for item in unique.values() if hint in item.text] or list(unique.values())
     if len(unique) > len(hinted):
         dropped[f"without {hint!r}"] = len(unique) - len(hinted)
-    read = _spread(hinted, seed)
+    read = _sample_items(hinted, seed)
     if len(hinted) > len(read):
         dropped["more than are read"] = len(hinted) - len(read)
     found: dict[str, Item] = {}
     tokens: dict[str, int] = {}
-    for item, (reason, number) in same.spread.over(_measure, language, read):
+    for item, (reason, number) in same.spread.map(_measure, language, read):
         if reason:
             dropped[reason] += 1
             continue
@@ -154,14 +156,14 @@ def _pool(same: _Same, language: str, seed: int, hint: str) -> Pool:
             continue
         index.add(item.item_id, words)
         kept.append(item)
-    kept = in_turns(kept, lambda item: (tier_of(tokens[item.item_id]), item.cluster))
-    kept.sort(key=lambda item: tier_of(tokens[item.item_id]))
+    kept = round_robin(kept, lambda item: (length_tier(tokens[item.item_id]), item.cluster))
+    kept.sort(key=lambda item: length_tier(tokens[item.item_id]))
     return Pool(tuple(kept), tokens, dict(sorted(dropped.items())))
 
 
-def edits_of(language: str) -> Edits | None:
+def get_edits(language: str) -> Edits | None:
     """The facet ``edits`` of a language, None where it has none."""
-    return facet_of(language, "edits", Edits) if has_facet(language, "edits") else None
+    return get_facet(language, "edits", Edits) if has_facet(language, "edits") else None
 
 
 def count_tokens(text: str, edits: Edits | None) -> int:
@@ -174,7 +176,7 @@ def length_class(tokens: int) -> int:
     return int(4 * math.log2(max(tokens, 1)))
 
 
-def _spread(items: Sequence[Item], seed: int) -> list[Item]:
+def _sample_items(items: Sequence[Item], seed: int) -> list[Item]:
     """As many as are parsed, by hash, of no cluster more than its share."""
     kept: list[Item] = []
     of_cluster: Counter[str] = Counter()
@@ -189,7 +191,7 @@ def _spread(items: Sequence[Item], seed: int) -> list[Item]:
 
 def _measure(part: ItemChunk[str, Item]) -> list[tuple[str, int]]:
     """Why each of some items is left out, and its code tokens; runs in any process."""
-    edits = edits_of(part.rule)
+    edits = get_edits(part.rule)
     refusals = [_refusal(item, edits) for item in part.items]
     return [
         (reason, 0 if reason else count_tokens(item.text, edits))
@@ -212,15 +214,15 @@ def _is_code(item: Item) -> bool:
 
 
 def _preference(item: Item, tokens: Mapping[str, int], seed: int) -> tuple[int, float, str]:
-    return tier_of(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
+    return length_tier(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
 
 
-def tier_of(tokens: int) -> int:
+def length_tier(tokens: int) -> int:
     """0 for short functions, 1 for those of middling length, 2 for long ones."""
     return sum(tokens > bound for bound in _TIERS)
 
 
-def in_turns(members: Iterable[T], group: Callable[[T], Hashable]) -> list[T]:
+def round_robin(members: Iterable[T], group: Callable[[T], Hashable]) -> list[T]:
     """The first of each group, then the second of each, and so on; of one turn as they come.
 
     What is drawn from the front then holds about as many of each group, whatever their sizes: a set that a
@@ -268,7 +270,7 @@ class DatasetRequest:
     mode: str
     quirks: AbstractSet[str]
     repositories: Mapping[str, Repository]
-    picks: Picks = field(default_factory=dict[str, tuple[Pick, ...]])
+    picks: Picks = field(default_factory=dict[str, tuple[LabelledSpan, ...]])
 
 
 def draw_items(pool: Pool, asked: DatasetRequest) -> SplitExamples:
@@ -280,7 +282,7 @@ def draw_items(pool: Pool, asked: DatasetRequest) -> SplitExamples:
     ]
     matching = asked.task.name not in _LENGTH_TASKS
     stratum = _by_length if matching else None
-    return _balanced(examples, asked, stratum, len(pool.items) - len(examples), pool.splits)
+    return _balance_classes(examples, asked, stratum, len(pool.items) - len(examples), pool.splits)
 
 
 def draw_pairs(pool: Pool, asked: DatasetRequest) -> SplitExamples:
@@ -292,14 +294,14 @@ def draw_pairs(pool: Pool, asked: DatasetRequest) -> SplitExamples:
         unlabelled += not picks
         examples += [_example(item, item, pick, pool.tokens[item.item_id]) for pick in picks]
     stratum = None if asked.task.name in _LENGTH_TASKS else _by_distance
-    return _balanced(examples, asked, stratum, unlabelled, pool.splits)
+    return _balance_classes(examples, asked, stratum, unlabelled, pool.splits)
 
 
 @runtime_checkable
-class _Beside(Protocol):
+class _HasExtraItems(Protocol):
     """A token task that reads more than functions."""
 
-    def beside(
+    def extra_items(
         self, items: Iterable[Item], repositories: Mapping[str, Repository]
     ) -> Iterable[tuple[Item, Item]]:
         """An item of the pool, and a derived one whose tokens are drawn as well."""
@@ -315,38 +317,40 @@ def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
     read = pool.items[:ITEMS_FOR_TOKENS]
     found: _PlacesOfTypes = defaultdict(lambda: defaultdict(list))
     unlabelled = sum(not _gather(item, item, pool.tokens[item.item_id], asked, found) for item in read)
-    for source, derived in texts_beside(asked.task, pool.items, asked.repositories):
+    for source, derived in find_extra_items(asked.task, pool.items, asked.repositories):
         _gather(source, derived, _UNCOUNTED, asked, found)
     drawn = _balanced_types(found, asked, unlabelled)
-    edits = edits_of(asked.language)
-    drawn.rows = [(split, matched, _counted(example, edits)) for split, matched, example in drawn.rows]
+    edits = get_edits(asked.language)
+    drawn.rows = [(split, matched, _with_length(example, edits)) for split, matched, example in drawn.rows]
     return drawn
 
 
-def _counted(example: Example, edits: Edits | None) -> Example:
+def _with_length(example: Example, edits: Edits | None) -> Example:
     """The example with the length of its text, where that is not known: few of what is gathered are drawn."""
     if example.tokens != _UNCOUNTED:
         return example
     return replace(example, tokens=count_tokens(example.item.text, edits))
 
 
-def texts_beside(
+def find_extra_items(
     task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
 ) -> Iterable[tuple[Item, Item]]:
     """What a token task reads beside the functions of a pool; nothing where it reads functions alone."""
-    return task.beside(items[:ITEMS_FOR_TOKENS], repositories) if isinstance(task, _Beside) else ()
+    return (
+        task.extra_items(items[:ITEMS_FOR_TOKENS], repositories) if isinstance(task, _HasExtraItems) else ()
+    )
 
 
-class _Place(NamedTuple):
+class _TokenCandidate(NamedTuple):
     """A token before it is drawn: few of what is gathered become examples."""
 
     source: Item
     item: Item
-    pick: Pick
+    pick: LabelledSpan
     tokens: int
 
 
-_PlacesOfTypes = defaultdict[str, defaultdict[str, list[_Place]]]
+_PlacesOfTypes = defaultdict[str, defaultdict[str, list[_TokenCandidate]]]
 """By class and surface."""
 
 
@@ -356,16 +360,16 @@ def _gather(source: Item, item: Item, tokens: int, asked: DatasetRequest, found:
     for pick in picks:
         of_type = found[pick.label][item.text[pick.start : pick.end]]
         if len(of_type) < _PER_TYPE:
-            of_type.append(_Place(source, item, pick, tokens))
+            of_type.append(_TokenCandidate(source, item, pick, tokens))
     return bool(picks)
 
 
-def _picks(item: Item, asked: DatasetRequest) -> tuple[Pick, ...]:
+def _picks(item: Item, asked: DatasetRequest) -> tuple[LabelledSpan, ...]:
     """The labelled places of an item, as they were gathered before or are now."""
     known = asked.picks.get(item.item_id)
     if known is not None:
         return known
-    return picks_of(
+    return select_spans(
         asked.task, item, asked.repositories, seed=asked.seed, mode=asked.mode, quirks=asked.quirks
     )
 
@@ -373,7 +377,7 @@ def _picks(item: Item, asked: DatasetRequest) -> tuple[Pick, ...]:
 def _example(
     source: Item,
     item: Item,
-    pick: Pick,
+    pick: LabelledSpan,
     tokens: int,
     *,
     start: int | None = None,
@@ -404,7 +408,7 @@ def _by_distance(example: Example) -> Hashable:
     return int(4 * math.log2(1 + abs(example.other_start - example.start)))
 
 
-def _balanced(
+def _balance_classes(
     examples: Sequence[Example],
     asked: DatasetRequest,
     stratum: Callable[[Example], Hashable] | None,
@@ -412,25 +416,25 @@ def _balanced(
     splits: Mapping[str, str],
 ) -> SplitExamples:
     """Deal clusters to splits and take equally many of each class; of each length the clusters take turns."""
-    examples = in_turns(examples, lambda one: (tier_of(one.tokens), one.label, one.cluster))
-    examples.sort(key=lambda one: tier_of(one.tokens))
+    examples = round_robin(examples, lambda one: (length_tier(one.tokens), one.label, one.cluster))
+    examples.sort(key=lambda one: length_tier(one.tokens))
     found = Counter(one.label for one in examples)
     labels = _classes(found, asked)
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
         counts[example.cluster][example.label] += 1
     weights = {
-        cluster: Counter({label: weight_in_turns(count) for label, count in held.items()})
+        cluster: Counter({label: cluster_weight(count) for label, count in held.items()})
         for cluster, held in counts.items()
     }
-    sides = deal(weights, asked.seed, splits)
+    sides = assign_splits(weights, asked.seed, splits)
     by_split: dict[str, list[Example]] = {name: [] for name in SHARES}
     for example in examples:
         by_split[sides[example.cluster]].append(example)
     chosen: dict[str, tuple[dict[str, list[Example]], int]] = {}
     for name, members in by_split.items():
         strata = ((one.label, stratum(one) if stratum else one.label, one) for one in members)
-        chosen[name] = matched_first(strata, labels)
+        chosen[name] = order_matched_first(strata, labels)
     held = {
         name: {label: len(of_class) for label, of_class in some.items()} for name, (some, _) in chosen.items()
     }
@@ -458,8 +462,8 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
     for label, types in found.items():
         for surface, places in types.items():
             weights[surface][label] = min(len(places), _WEIGHT)
-    sides = deal(weights, asked.seed)
-    chosen = {name: {label: dict[str, list[_Place]]() for label in labels} for name in SHARES}
+    sides = assign_splits(weights, asked.seed)
+    chosen = {name: {label: dict[str, list[_TokenCandidate]]() for label in labels} for name in SHARES}
     for label in labels:
         for surface, places in found[label].items():
             chosen[sides[surface]][label][surface] = places
@@ -470,11 +474,11 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
     drawn = SplitExamples(report={"no label": unlabelled, "found": dict(totals)})
     if not every:
         for enough in (_ENOUGH, SMALLEST):
-            able = [label for label in labels if _most(held, label, enough) >= enough]
+            able = [label for label in labels if _class_capacity(held, label, enough) >= enough]
             if len(able) > 1:
                 labels = able
                 break
-        missing = set(classes_of(asked.task, asked.mode, asked.quirks)).difference(labels)
+        missing = set(get_classes(asked.task, asked.mode, asked.quirks)).difference(labels)
         drawn.report["classes left out"] = sorted(missing)
         held = {name: {label: of_class[label] for label in labels} for name, of_class in held.items()}
     for name, size in split_sizes(_number(held, labels, asked)).items():
@@ -484,7 +488,7 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
     return drawn
 
 
-def _types_in_turns(types: Mapping[str, Sequence[_Place]], seed: int) -> Iterator[Example]:
+def _types_in_turns(types: Mapping[str, Sequence[_TokenCandidate]], seed: int) -> Iterator[Example]:
     """An example of each type, then a second one of each, and so on; the types of a turn by hash."""
     for turn in range(max(map(len, types.values()), default=0)):
         left = [surface for surface, places in types.items() if len(places) > turn]
@@ -505,7 +509,7 @@ def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked:
         InputError: A split would be without a class.
     """
     available = {name: min(of_class.values()) for name, of_class in held.items()}
-    number = largest(available, asked.size // len(labels))
+    number = largest_class_size(available, asked.size // len(labels))
     if number >= SMALLEST:
         return number
     name, label = min(
@@ -519,9 +523,9 @@ def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked:
     )
 
 
-def _most(held: Mapping[str, Mapping[str, int]], label: str, wanted: int) -> int:
+def _class_capacity(held: Mapping[str, Mapping[str, int]], label: str, wanted: int) -> int:
     """Return how many examples of a class the splits can give, at most as many as wanted."""
-    return largest({name: of_class[label] for name, of_class in held.items()}, wanted)
+    return largest_class_size({name: of_class[label] for name, of_class in held.items()}, wanted)
 
 
 def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True) -> Sequence[str]:
@@ -535,7 +539,7 @@ def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True)
     Raises:
         InputError: A class has too few examples.
     """
-    labels = classes_of(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
+    labels = get_classes(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
     if not every:
         labels = tuple(label for label in labels if counts[label] >= SMALLEST)
     if len(labels) < 2:
@@ -568,10 +572,10 @@ def effective_clusters(examples: pl.DataFrame) -> float:
     return kish(examples["cluster"].value_counts()["count"].to_numpy().astype(np.float64))
 
 
-def lack_of_clusters(worth: Mapping[str, float], remedies: Sequence[str], what: str = "") -> str:
+def check_cluster_count(worth: Mapping[str, float], remedies: Sequence[str], what: str = "") -> str:
     """One line on the data sets that no verdict can come of, and what would help; empty where one can of all.
 
-    >>> lack_of_clusters({"sri": 4.21, "idn": 12.0, "rea": 1.0}, ["a larger --limit"], "tasks")
+    >>> check_cluster_count({"sri": 4.21, "idn": 12.0, "rea": 1.0}, ["a larger --limit"], "tasks")
     'no verdict can come of 2 of 3 tasks (sri, rea), worth 1.0 to 4.2 clusters of equal size where a verdict \
 needs 10; what would help: a larger --limit'
 
@@ -580,7 +584,7 @@ needs 10; what would help: a larger --limit'
         remedies: What would give more, the nearest first.
         what: What the data sets are, where they are several.
     """
-    few = {name: effective for name, effective in worth.items() if effective < ENOUGH_CLUSTERS}
+    few = {name: effective for name, effective in worth.items() if effective < MIN_CLUSTERS}
     if not few:
         return ""
     named = ", ".join(list(few)[:_NAMED]) + (f" and {len(few) - _NAMED} more" if len(few) > _NAMED else "")
@@ -589,11 +593,11 @@ needs 10; what would help: a larger --limit'
     span = low if low == high else f"{low} to {high}"
     return (
         f"no verdict can come of {which}, worth {span} clusters of equal size where "
-        f"a verdict needs {ENOUGH_CLUSTERS}; what would help: {', or '.join(remedies)}"
+        f"a verdict needs {MIN_CLUSTERS}; what would help: {', or '.join(remedies)}"
     )
 
 
-def more_clusters(
+def suggest_more_clusters(
     corpus: str, language: str, *, limited: bool = False, files: pl.DataFrame | None = None
 ) -> list[str]:
     """What would give a data set more clusters, the nearest first.
@@ -604,9 +608,9 @@ def more_clusters(
         limited: Whether a limit keeps it as small as it is.
         files: ``cluster, path`` of what is tested, where whole files could be tested in place of it.
     """
-    others = [f"-c {other}" for other in corpora_of(language) if other != corpus]
+    others = [f"-c {other}" for other in list_corpora(language) if other != corpus]
     remedies = ["a larger --limit"] if limited else []
-    if files is not None and effective_clusters(files.unique()) >= ENOUGH_CLUSTERS:
+    if files is not None and effective_clusters(files.unique()) >= MIN_CLUSTERS:
         remedies.append("--unit file, by which each file counts once")
     beside = f", for example {' or '.join(others)}" if others else ""
     return [*remedies, f"more repositories{beside}"]

@@ -16,18 +16,18 @@ from typing import NamedTuple
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
-from sonde.base.frames import one_below_another
+from sonde.base.frames import concatenate_tables
 from sonde.corpora import Item
-from sonde.corpora.engine.parallel import ONE, ItemChunk, Spread
-from sonde.languages.engine.edits import TextPlace
-from sonde.languages.engine.text import in_common
+from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.languages.engine.edits import TextSpan
+from sonde.languages.engine.text import common_string_prefix_length
 from sonde.tasks.engine.task import LABEL_SCHEMA, ItemLabels, Repository, Task
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
 
 
-class Pick(NamedTuple):
+class LabelledSpan(NamedTuple):
     """A labelled place; see `sonde.tasks.engine.examples.EXAMPLE_SCHEMA`."""
 
     start: int
@@ -38,12 +38,12 @@ class Pick(NamedTuple):
     other_end: int | None = None
 
 
-Picks = Mapping[str, tuple[Pick, ...]]
+Picks = Mapping[str, tuple[LabelledSpan, ...]]
 """Item id to its places."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LabelRequest:
     """A task and how it is asked.
 
     Attributes:
@@ -61,16 +61,20 @@ class Question:
     repositories: Mapping[str, Repository]
 
 
-def places_of(
+def label_spans(
     task: Task, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-) -> list[Pick]:
+) -> list[LabelledSpan]:
     """All places of an item that a task labels."""
     if isinstance(task, ItemLabels) and task.schema is LABEL_SCHEMA:
         labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
-        return [Pick(start, end, label, value) for start, end, label, value in labelled if label is not None]
+        return [
+            LabelledSpan(start, end, label, value)
+            for start, end, label, value in labelled
+            if label is not None
+        ]
     table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
     return [
-        Pick(
+        LabelledSpan(
             row["start"],
             row["end"],
             row["label"],
@@ -83,7 +87,7 @@ def places_of(
     ]
 
 
-def picks_of(
+def select_spans(
     task: Task,
     item: Item,
     repositories: Mapping[str, Repository],
@@ -91,56 +95,58 @@ def picks_of(
     seed: int,
     mode: str,
     quirks: AbstractSet[str],
-) -> tuple[Pick, ...]:
+) -> tuple[LabelledSpan, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    rows = places_of(task, item, repositories, mode=mode, quirks=quirks)
+    rows = label_spans(task, item, repositories, mode=mode, quirks=quirks)
     if task.target == "item":
         return tuple(rows)
     tokens = task.target == "span"
-    alike: dict[tuple[str, str], list[Pick]] = {}
+    alike: dict[tuple[str, str], list[LabelledSpan]] = {}
     for row in rows:
         place = row.label, item.text[row.start : row.end] if tokens else ""
         alike.setdefault(place, []).append(row)
 
-    def rank(row: Pick) -> float:
+    def rank(row: LabelledSpan) -> float:
         return unit_hash(seed, item.item_id, row.start, *(() if tokens else (row.other_start,)))
 
     return tuple(some[0] if len(some) == 1 else min(some, key=rank) for some in alike.values())
 
 
-def pick_all(questions: Sequence[Question], items: Sequence[Item], spread: Spread) -> dict[str, Picks]:
+def select_all_spans(
+    questions: Sequence[LabelRequest], items: Sequence[Item], spread: ParallelMap
+) -> dict[str, Picks]:
     """The places of all items for several tasks at once.
 
     Returns:
         Task to its places.
     """
-    found: dict[str, dict[str, tuple[Pick, ...]]] = {question.task: {} for question in questions}
+    found: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {question.task: {} for question in questions}
     if questions:
-        for item, answers in spread.over(_pick, tuple(questions), items, share=_share):
+        for item, answers in spread.map(_pick, tuple(questions), items, share=_share):
             for question, picks in zip(questions, answers, strict=True):
                 found[question.task][item.item_id] = picks
     return {**found}
 
 
-def _pick(part: ItemChunk[tuple[Question, ...], Item]) -> list[tuple[tuple[Pick, ...], ...]]:
+def _pick(part: ItemChunk[tuple[LabelRequest, ...], Item]) -> list[tuple[tuple[LabelledSpan, ...], ...]]:
     """The places of some items; runs in any process."""
     from sonde.tasks.engine.task import TASKS
 
     tasks = [TASKS.load(question.task) for question in part.rule]
     return [
         tuple(
-            picks_of(task, item, one.repositories, seed=one.seed, mode=one.mode, quirks=one.quirks)
+            select_spans(task, item, one.repositories, seed=one.seed, mode=one.mode, quirks=one.quirks)
             for task, one in zip(tasks, part.rule, strict=True)
         )
         for item in part.items
     ]
 
 
-def _share(questions: tuple[Question, ...], items: Sequence[Item]) -> tuple[Question, ...]:
-    return tuple(around(one, items) for one in questions)
+def _share(questions: tuple[LabelRequest, ...], items: Sequence[Item]) -> tuple[LabelRequest, ...]:
+    return tuple(restrict_request(one, items) for one in questions)
 
 
-def around(question: Question, items: Sequence[Item]) -> Question:
+def restrict_request(question: LabelRequest, items: Sequence[Item]) -> LabelRequest:
     """The question with the repositories of some items alone, and of imports those of their files."""
     paths: dict[str, set[str]] = {}
     for item in items:
@@ -158,8 +164,8 @@ Place = tuple[int, int]
 """First character and one past the last."""
 
 
-def changed_places(
-    one: str, other: str, tokens: Sequence[TextPlace], other_tokens: Sequence[TextPlace]
+def find_changed_spans(
+    one: str, other: str, tokens: Sequence[TextSpan], other_tokens: Sequence[TextSpan]
 ) -> tuple[Place, Place]:
     """The stretch of each of two texts in which they differ.
 
@@ -174,9 +180,9 @@ def changed_places(
         tokens: Code tokens of the first, in text order.
         other_tokens: Those of the second.
     """
-    before = in_common(one, other)
+    before = common_string_prefix_length(one, other)
     most = min(len(one), len(other)) - before
-    behind = min(in_common(one[::-1], other[::-1]), most)
+    behind = min(common_string_prefix_length(one[::-1], other[::-1]), most)
     texts = ((one, tokens), (other, other_tokens))
     # A border that is moved out of a token of one text may then lie inside one of the other.
     while (start := min(_begin(of, before) for _, of in texts)) < before:
@@ -188,19 +194,19 @@ def changed_places(
     return (before, len(one) - behind), (before, len(other) - behind)
 
 
-def _begin(tokens: Sequence[TextPlace], place: int) -> int:
+def _begin(tokens: Sequence[TextSpan], place: int) -> int:
     """The beginning of the token that a border lies in; the border itself where it lies in none."""
     return next((token.start for token in tokens if token.start < place < token.end), place)
 
 
-def _rest(text: str, tokens: Sequence[TextPlace], behind: int) -> int:
+def _rest(text: str, tokens: Sequence[TextSpan], behind: int) -> int:
     """The characters behind the token that a border lies in, given those behind the border."""
     place = len(text) - behind
     return len(text) - next((token.end for token in tokens if token.start < place < token.end), place)
 
 
 def _with_neighbour(
-    texts: Sequence[tuple[str, Sequence[TextPlace]]], before: int, behind: int
+    texts: Sequence[tuple[str, Sequence[TextSpan]]], before: int, behind: int
 ) -> tuple[int, int]:
     """Characters behind and before the stretches with the token behind them, at the end the one before."""
     text, tokens = min(texts, key=lambda one: len(one[0]))
@@ -218,7 +224,7 @@ _WINDOW = 16_384
 
 
 def label_items(
-    question: Question, items: Sequence[Item], spread: Spread = ONE
+    question: LabelRequest, items: Sequence[Item], spread: ParallelMap = ONE
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
     """Each item with its labels as `sonde.tasks.Task.label` gives them, in their order.
 
@@ -228,19 +234,19 @@ def label_items(
         spread: Processes that read them; any number gives the same.
     """
     if not question.repositories:
-        yield from spread.over(_label, question, items)
+        yield from spread.map(_label, question, items)
         return
     for begin in range(0, len(items), _WINDOW):
         yield from _in_repositories(question, items[begin : begin + _WINDOW], spread)
 
 
 def _in_repositories(
-    question: Question, items: Sequence[Item], spread: Spread
+    question: LabelRequest, items: Sequence[Item], spread: ParallelMap
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
     """The same for a task that looks into repositories; the labels of all these items are held."""
     # Those of one repository stand together, so that what is known of it is sent with few chunks.
     order = sorted(range(len(items)), key=lambda place: items[place].repository)
-    answers = spread.over(_label, question, [items[place] for place in order], share=around)
+    answers = spread.map(_label, question, [items[place] for place in order], share=restrict_request)
     heights = [0] * len(items)
 
     def placed() -> Iterator[pl.DataFrame]:
@@ -248,12 +254,12 @@ def _in_repositories(
             heights[place] = table.height
             yield table.with_columns(pl.lit(place).alias(_PLACE))
 
-    held = one_below_another(placed()).sort(_PLACE, maintain_order=True).drop(_PLACE)
+    held = concatenate_tables(placed()).sort(_PLACE, maintain_order=True).drop(_PLACE)
     for item, height, end in zip(items, heights, accumulate(heights), strict=True):
         yield item, held.slice(end - height, height)
 
 
-def _label(part: ItemChunk[Question, Item]) -> list[pl.DataFrame]:
+def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
     """The tables of some items; runs in any process."""
     from sonde.tasks.engine.task import TASKS
 

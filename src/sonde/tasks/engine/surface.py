@@ -34,11 +34,11 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of, has_facet
+from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import OBJECTIONS, Edits
 from sonde.tasks.engine.examples import Dataset
-from sonde.tasks.engine.sampling import edits_of
+from sonde.tasks.engine.sampling import get_edits
 
 PARSES, HEAD, OVERLAP, OWN_NAME, MARKS = "parses", "head", "overlap", "own_name", "marks"
 
@@ -67,46 +67,46 @@ def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tupl
     """
     # Where only some have another end, as functions with a bug have, that would be the label itself.
     paired = all(row["other_start"] is not None for row in rows)
-    found = [_of_one(row, texts[row["item_id"]], paired=paired) for row in rows]
+    found = [_compute_features(row, texts[row["item_id"]], paired=paired) for row in rows]
     heads = Counter(head for head, _ in found)
     place = RULES.index(HEAD)
     return [(*numbers[:place], 1 - heads[head] / len(found), *numbers[place:]) for head, numbers in found]
 
 
-def _of_one(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, tuple[float, ...]]:
+def _compute_features(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, tuple[float, ...]]:
     """The first keyword of the head, and the numbers of all other rules."""
-    edits = edits_of(item.language)
+    edits = get_edits(item.language)
     whole = row["start"] == 0
-    code = code_of(row, item.text, paired=paired)
+    code = extract_code(row, item.text, paired=paired)
     sides = [item.text[row["start"] : row["end"]], item.text[row["other_start"] : row["other_end"]]]
     overlap = _overlap(*sides) if paired else 0.0
     own = float(paired and whole and _holds_name(sides[1], code, item.language))
     if edits is None:
         return "", (0.0,) * (1 + len(OBJECTIONS)) + (overlap, own, 0.0)
-    said = edits.objections(code)
+    said = edits.count_objections(code)
     kinds = Counter[str]()
     for (kind, _), times in said.items():
         kinds[kind] += times
     marks = 0.0
     if paired and not whole and has_facet(item.language, "flow"):
-        held = _declared(code, item.language)
+        held = _declaration_starts(code, item.language)
         marks = float(sum((row[side] not in held) for side in ("start", "other_start")))
     numbers = (float(edits.parses(code)), *(float(kinds[kind]) for kind in OBJECTIONS), overlap, own, marks)
     return _first_keyword(code, edits), numbers
 
 
-def code_of(row: Mapping[str, Any], text: str, *, paired: bool) -> str:
+def extract_code(row: Mapping[str, Any], text: str, *, paired: bool) -> str:
     """The code of an example: of a function beside words, which stand behind it, the function alone."""
     return text[: row["end"]] if paired and row["start"] == 0 else text
 
 
 def _first_keyword(code: str, edits: Edits) -> str:
-    return next((place.surface for place in edits.keyword_places(code)), "")
+    return next((place.surface for place in edits.keyword_spans(code)), "")
 
 
-def _declared(code: str, language: str) -> frozenset[int]:
+def _declaration_starts(code: str, language: str) -> frozenset[int]:
     """Where the declarations of variables stand."""
-    return frozenset(one.declaration.start for one in facet_of(language, "flow", Flow).variables(code))
+    return frozenset(one.declaration.start for one in get_facet(language, "flow", Flow).variables(code))
 
 
 def _overlap(code: str, words: str) -> float:
@@ -119,10 +119,10 @@ def _overlap(code: str, words: str) -> float:
 def _holds_name(words: str, code: str, language: str) -> bool:
     functions = LANGUAGES.load(language).functions(code)
     name = functions[0].name if functions else ""
-    return not {*_bare(name)}.isdisjoint(_bare(words))
+    return not {*_split_identifiers(name)}.isdisjoint(_split_identifiers(words))
 
 
-def _bare(text: str) -> list[str]:
+def _split_identifiers(text: str) -> list[str]:
     """The words of a text in lower case, without the underscores around them."""
     return [word.lower().strip("_") for word in _NAMED.findall(text) if word.strip("_")]
 
@@ -155,7 +155,7 @@ def split_words(text: str) -> list[str]:
     return _LEXER.findall(text)
 
 
-def leaning(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray, " text"]:
+def faultiness(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray, " text"]:
     """How faulty each text looks by its commonest words alone, a propensity score.
 
     Ridge regression of the side on the logarithms of the counts of the commonest words. Faults and untouched
@@ -264,7 +264,9 @@ def surface_predictions(
     return pl.DataFrame(found, schema=dict(SURFACE_SCHEMA), orient="row")
 
 
-def by_words(bags: Sequence[Sequence[str]], labels: Labels, parts: Parts, least: int) -> Sequence[str]:
+def predict_by_words(
+    bags: Sequence[Sequence[str]], labels: Labels, parts: Parts, least: int
+) -> Sequence[str]:
     """Test predictions by logistic regression on counts of words, its strength chosen on valid.
 
     Args:
@@ -319,7 +321,7 @@ def _by_key(keys: Sequence[Any]) -> Baseline:
     return predict
 
 
-def _chosen(labels: Labels, parts: Parts, matrix: Any, fits: Sequence[Fit]) -> Sequence[str]:
+def _predict_best(labels: Labels, parts: Parts, matrix: Any, fits: Sequence[Fit]) -> Sequence[str]:
     """Test predictions of the setting that is best on valid; of equals the first."""
     train, valid, test = parts
     best: tuple[float, Labels] | None = None
@@ -341,12 +343,12 @@ def _tree(features: Sequence[Sequence[float]]) -> Baseline:
 
     matrix = np.array(features, np.float64)
     fits = [functools.partial(fit, leaves) for leaves in _LEAVES]
-    return lambda labels, parts: _chosen(labels, parts, matrix, fits)
+    return lambda labels, parts: _predict_best(labels, parts, matrix, fits)
 
 
 def _words(bags: Sequence[Sequence[str]], least: int) -> Baseline:
     """Logistic regression on logarithms of counts; words of fewer training examples are left out."""
-    return by_counts(count_words(bags), least)
+    return build_count_baseline(count_words(bags), least)
 
 
 def count_words(bags: Sequence[Sequence[str]]) -> Any:
@@ -354,7 +356,7 @@ def count_words(bags: Sequence[Sequence[str]]) -> Any:
     return _vectorizer().fit_transform(bags).log1p().tocsr().astype(np.float32)
 
 
-def by_counts(counts: Any, least: int) -> Baseline:
+def build_count_baseline(counts: Any, least: int) -> Baseline:
     """Build the baseline that learns from counts of words by logistic regression.
 
     Newton steps reach the optimum in a ninth of the time that L-BFGS needs to come near it: counts of words
@@ -381,7 +383,7 @@ def by_counts(counts: Any, least: int) -> Baseline:
         fits = [functools.partial(fit, model, strength) for strength in _STRENGTHS]
         texts = np.asarray((counts[parts[0]] > 0).sum(axis=0)).ravel()
         known = np.flatnonzero(texts >= least)
-        return _chosen(labels, parts, counts[:, known], fits)
+        return _predict_best(labels, parts, counts[:, known], fits)
 
     return predict
 
@@ -417,7 +419,7 @@ def _distance(row: dict[str, Any], texts: Mapping[str, Item]) -> tuple[float, fl
 
 
 def _has_error(item: Item) -> bool:
-    edits = edits_of(item.language)
+    edits = get_edits(item.language)
     return (
         LANGUAGES.load(item.language).parse(item.text).has_error
         if edits is None
@@ -471,14 +473,14 @@ def predict_local_cues(dataset: Dataset, items: Iterable[Item], folds: Sequence[
         The predictions; no rows where examples are whole functions.
     """
     rows = dataset.examples.to_dicts()
-    if not marks_places(dataset.examples):
+    if not has_marked_spans(dataset.examples):
         return pl.DataFrame(schema=dict(CUES_SCHEMA))
     texts = {item.item_id: item.text for item in (*items, *dataset.inputs)}
     features = _count_cues(rows, texts)
     labels = dataset.examples["label"].to_numpy().astype(np.str_)
     values = dataset.examples["value"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     names = dataset.examples["example_id"]
-    baselines = [by_counts(counts, 1) for counts in features]
+    baselines = [build_count_baseline(counts, 1) for counts in features]
     found: list[pl.DataFrame] = []
     for train, valid, test in folds:
         both = train, valid, np.concatenate([valid, test])
@@ -495,7 +497,7 @@ def predict_local_cues(dataset: Dataset, items: Iterable[Item], folds: Sequence[
     return pl.concat(found)
 
 
-def marks_places(examples: pl.DataFrame) -> bool:
+def has_marked_spans(examples: pl.DataFrame) -> bool:
     """Return whether every example marks a token, or two places of its text."""
     # Where only some have another end, as functions with a bug have, the mark itself would tell the class.
     return bool((examples["type"] != "").any()) or not examples["other_start"].has_nulls()
@@ -527,7 +529,7 @@ def _count_cues(rows: Sequence[dict[str, Any]], texts: Mapping[str, str]) -> lis
     """Return the counts of the cues of all examples, a matrix a window; a wider one holds the narrower."""
     from scipy import sparse
 
-    places = [_marked(row) for row in rows]
+    places = [_marked_spans(row) for row in rows]
     marked = [(texts[row["item_id"]], of_row) for row, of_row in zip(rows, places, strict=True)]
     counted: list[Any] = []
     for window in WINDOWS:
@@ -544,7 +546,7 @@ def _count_cues(rows: Sequence[dict[str, Any]], texts: Mapping[str, str]) -> lis
     return [sparse.hstack(counted[: place + 1], format="csr") for place in range(len(counted))]
 
 
-def _marked(row: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+def _marked_spans(row: Mapping[str, Any]) -> list[tuple[str, int, int]]:
     """Return the marked places of an example, each with a name."""
     first = ("a", row["start"], row["end"])
     return [first] if row["other_start"] is None else [first, ("b", row["other_start"], row["other_end"])]

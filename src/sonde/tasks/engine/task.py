@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.plugins import check_published, published
+from sonde.base.plugins import check_published_group, load_published_object
 from sonde.base.registry import Registry
 from sonde.corpora import Item, SourceFile, content_key
-from sonde.corpora.engine.parallel import AHEAD, ONE, ItemChunk, Spread, together
-from sonde.languages import LANGUAGES, Definition, facet_of, has_facet
-from sonde.languages.engine.tagging import Tagging
-from sonde.results.schema import Columns, ColumnType, schema_of
+from sonde.corpora.engine.parallel import AHEAD, ONE, ItemChunk, ParallelMap, make_chunks
+from sonde.languages import LANGUAGES, Definition, get_facet, has_facet
+from sonde.languages.engine.tagging import Tagger
+from sonde.results.schema import Columns, ColumnType, to_schema
 from sonde.tasks.engine.examples import Dataset
 
 GROUP = "sonde.tasks.published"
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 def published_quirks(name: str) -> Mapping[str, str]:
     """How the published labels of a task differ, by the quirk's name."""
-    found = published(GROUP, name)
+    found = load_published_object(GROUP, name)
     return {} if found is None else found.quirks
 
 
-def as_asked(task: T, mode: str, quirks: Set[str]) -> T:
+def resolve_task(task: T, mode: str, quirks: Set[str]) -> T:
     """The task itself, or as published where the mode or a quirk asks for that.
 
     Raises:
@@ -40,9 +40,9 @@ def as_asked(task: T, mode: str, quirks: Set[str]) -> T:
     """
     if mode != "paper" and not quirks:
         return task
-    check_published(GROUP)
+    check_published_group(GROUP)
     name: str = task.name  # pyright: ignore[reportAttributeAccessIssue]
-    found = published(GROUP, name)
+    found = load_published_object(GROUP, name)
     if found is None or not (mode == "paper" or quirks & found.quirks.keys()):
         return task
     return found
@@ -57,7 +57,7 @@ LABEL_COLUMNS: Columns = {
 """Columns of an item's labels, one row a label."""
 
 
-LABEL_SCHEMA = schema_of(LABEL_COLUMNS)
+LABEL_SCHEMA = to_schema(LABEL_COLUMNS)
 
 
 PAIR_COLUMNS: Columns = {
@@ -68,7 +68,7 @@ PAIR_COLUMNS: Columns = {
 """The same with a second labelled place."""
 
 
-PAIR_SCHEMA = schema_of(PAIR_COLUMNS)
+PAIR_SCHEMA = to_schema(PAIR_COLUMNS)
 
 
 LabelRow = tuple[int, int, str | None, float | None]
@@ -177,9 +177,9 @@ class ItemLabels(ABC):
         """The rows of the item's table."""
 
 
-def classes_of(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
+def get_classes(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
     """The labels that can occur."""
-    return as_asked(task, mode, quirks).labels
+    return resolve_task(task, mode, quirks).labels
 
 
 @runtime_checkable
@@ -210,7 +210,7 @@ class CorpusTask(Protocol):
 class AccountingTask(CorpusTask, Protocol):
     """A corpus task that says what it could not place."""
 
-    def collect_told(
+    def collect_with_notes(
         self, files: Iterable[SourceFile], *, mode: str = "corrected"
     ) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
         """Return the rows of `CorpusTask.collect`, and a line on each kind of thing that is not in them."""
@@ -239,7 +239,7 @@ class DrawingTask(CorpusTask, Protocol):
         language: str,
         mode: str,
         options: Mapping[str, Any],
-        spread: Spread = ONE,
+        spread: ParallelMap = ONE,
     ) -> Dataset:
         """Draw a data set, as `sonde.tasks.build` does for other tasks.
 
@@ -258,30 +258,30 @@ class DrawingTask(CorpusTask, Protocol):
         ...
 
 
-def languages_of(task: Task | CorpusTask) -> tuple[str, ...]:
+def get_languages(task: Task | CorpusTask) -> tuple[str, ...]:
     """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
     facet: str = getattr(task, "facet", "")
     return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
 
 
-def quirks_of(task: Task | CorpusTask) -> frozenset[str]:
+def get_quirks(task: Task | CorpusTask) -> frozenset[str]:
     """Names of a task's quirks of published code, all on in paper mode; most tasks have none."""
-    return frozenset(quirk_lines(task))
+    return frozenset(get_quirk_lines(task))
 
 
-def quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
+def get_quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
     """A task's quirks with a line on each: those of its own, and how its published labels differ."""
     return {**getattr(task, "quirks", {}), **published_quirks(task.name)}
 
 
-def ablations_of(task: Task | CorpusTask) -> frozenset[str]:
+def get_ablations(task: Task | CorpusTask) -> frozenset[str]:
     """Names of what may be switched on like a quirk but belongs to no mode."""
     return frozenset(getattr(task, "ablations", ()))
 
 
 def repositories(
     files: Iterable[SourceFile],
-    spread: Spread = ONE,
+    spread: ParallelMap = ONE,
     *,
     known: MutableMapping[str, list[Definition]] | None = None,
 ) -> dict[str, Repository]:
@@ -300,10 +300,10 @@ def repositories(
     """
     known = {} if known is None else known
     found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
-    for some in together(files, times=AHEAD * spread.workers):
+    for some in make_chunks(files, times=AHEAD * spread.workers):
         keyed = [(content_key(file), file) for file in some]
         missing = {key: file for key, file in keyed if key not in known}
-        answers = spread.of_files.over(_definitions, None, missing.values())
+        answers = spread.of_files.map(_definitions, None, missing.values())
         known.update(zip(missing, (definitions for _, definitions in answers), strict=True))
         for key, file in keyed:
             names = found.setdefault(file.repository, defaultdict(list))
@@ -311,13 +311,15 @@ def repositories(
                 if not is_dunder(definition.name):
                     names[definition.name].append((file.path, definition))
     return {
-        repository: Repository({name: tuple(sorted(places, key=_place)) for name, places in names.items()})
+        repository: Repository(
+            {name: tuple(sorted(places, key=_entry_position)) for name, places in names.items()}
+        )
         for repository, names in found.items()
     }
 
 
-def importing(
-    files: Iterable[SourceFile], *, spread: Spread = ONE, known: MutableMapping[str, str] | None = None
+def index_imports(
+    files: Iterable[SourceFile], *, spread: ParallelMap = ONE, known: MutableMapping[str, str] | None = None
 ) -> dict[str, Repository]:
     """Gather the import statements of the files by repository and path; no definition is indexed.
 
@@ -329,7 +331,7 @@ def importing(
     known = {} if known is None else known
     keyed = [(content_key(file), file) for file in files if has_facet(file.language, "tagging")]
     missing = {key: file for key, file in keyed if key not in known}
-    answers = spread.of_files.over(_imports, None, missing.values())
+    answers = spread.of_files.map(_imports, None, missing.values())
     known.update(zip(missing, (imports for _, imports in answers), strict=True))
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for key, file in keyed:
@@ -345,7 +347,7 @@ def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:
 
 def _imports(part: ItemChunk[None, SourceFile]) -> list[str]:
     """The import statements of some files; runs in any process."""
-    return [facet_of(file.language, "tagging", Tagging).imports(file.text) for file in part.items]
+    return [get_facet(file.language, "tagging", Tagger).imports(file.text) for file in part.items]
 
 
 def needs_imports(task: Task) -> bool:
@@ -358,7 +360,7 @@ def is_dunder(name: str) -> bool:
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
-def repository_of(item: Item, known: Mapping[str, Repository]) -> Repository:
+def get_repository(item: Item, known: Mapping[str, Repository]) -> Repository:
     """The repository of an item.
 
     Raises:
@@ -372,12 +374,12 @@ def repository_of(item: Item, known: Mapping[str, Repository]) -> Repository:
     return known[item.repository]
 
 
-def elsewhere(name: str, path: str, repository: Repository) -> bool:
+def is_defined_in_other_file(name: str, path: str, repository: Repository) -> bool:
     """Whether a file other than ``path`` defines the name."""
     return any(where != path for where, _ in repository.definitions.get(name, ()))
 
 
-def _place(entry: tuple[str, Definition]) -> tuple[str, int]:
+def _entry_position(entry: tuple[str, Definition]) -> tuple[str, int]:
     path, definition = entry
     return path, definition.start
 

@@ -9,15 +9,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sonde.corpora import Item, item_id
-from sonde.languages import facet_of
-from sonde.languages.engine.data_flow import Flow, Variable, VariablePlace
+from sonde.languages import get_facet
+from sonde.languages.engine.data_flow import Flow, Occurrence, Variable
 from sonde.languages.engine.metrics import Metrics
-from sonde.languages.engine.tagging import Tagged, Tagging
-from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, LabelRow, Repository, as_asked
+from sonde.languages.engine.tagging import TaggedToken, Tagger
+from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, LabelRow, Repository, resolve_task
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class NumberClasses:
     """Names for ranges of a number.
 
     Attributes:
@@ -31,29 +31,29 @@ class Classes:
         """The classes in order."""
         return tuple(name for name, _, _ in self.ranges)
 
-    def of(self, value: float) -> str | None:
+    def find(self, value: float) -> str | None:
         """The class that a number falls into; None where it falls into none."""
         return next((name for name, low, high in self.ranges if low <= value <= high), None)
 
 
-def exact(low: int, high: int, above: bool = False) -> Classes:
+def exact_classes(low: int, high: int, above: bool = False) -> NumberClasses:
     """One class a number; with ``above`` a last one, ``9X``, for everything above 8."""
     ranges = [(str(number), float(number), float(number)) for number in range(low, high + 1)]
     if above:
         ranges.append((f"{high + 1}X", float(high + 1), float("inf")))
-    return Classes(tuple(ranges))
+    return NumberClasses(tuple(ranges))
 
 
-def binned(*names: str) -> Classes:
+def range_classes(*names: str) -> NumberClasses:
     """Classes named by what they hold: ``"1"``, ``"4-6"``, ``"31-"``."""
     ranges: list[tuple[str, float, float]] = []
     for name in names:
         low, dash, high = name.partition("-")
         ranges.append((name, float(low), float(high) if high else float("inf") if dash else float(low)))
-    return Classes(tuple(ranges))
+    return NumberClasses(tuple(ranges))
 
 
-class Measured(ItemLabels):
+class MetricTask(ItemLabels):
     """A task about a number of the whole function.
 
     A subclass gives ``name``, ``classes``, `value` and, where metrics are not what it asks, ``facet``. Where
@@ -65,7 +65,7 @@ class Measured(ItemLabels):
     target = "item"
     needs_repository = False
     facet = "metrics"
-    classes: Classes
+    classes: NumberClasses
     quirks: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -80,10 +80,10 @@ class Measured(ItemLabels):
 
         A label that the item brings for this task is taken as it is.
         """
-        asked = as_asked(self, mode, quirks)
+        asked = resolve_task(self, mode, quirks)
         value = float(asked.item_value(item))
         given = next((one.label for one in item.given if one.task.lower() == self.name), None)
-        label = given if given is not None else asked.classes.of(value)
+        label = given if given is not None else asked.classes.find(value)
         return [(0, len(item.text), label, value)]
 
     def item_value(self, item: Item) -> float:
@@ -95,29 +95,29 @@ class Measured(ItemLabels):
         """The number before classes."""
 
 
-class Pattern(Measured):
+class PatternTask(MetricTask):
     """A task about whether a structure occurs; the number is how often. Subclasses give ``name``."""
 
-    classes = Classes((("NO", 0.0, 0.0), ("YES", 1.0, float("inf"))))
+    classes = NumberClasses((("NO", 0.0, 0.0), ("YES", 1.0, float("inf"))))
 
     def value(self, text: str, language: str) -> float:
         """How often the structure of the task's name occurs."""
-        return metrics(language).patterns(text)[self.name]
+        return get_metrics(language).patterns(text)[self.name]
 
 
-def tokens(language: str) -> Metrics:
+def get_token_metrics(language: str) -> Metrics:
     """What the tokens of a language alone tell."""
-    return facet_of(language, "tokens", Metrics)
+    return get_facet(language, "tokens", Metrics)
 
 
-def metrics(language: str) -> Metrics:
+def get_metrics(language: str) -> Metrics:
     """The metrics of a language."""
-    return facet_of(language, "metrics", Metrics)
+    return get_facet(language, "metrics", Metrics)
 
 
-def flow(language: str) -> Flow:
+def get_flow(language: str) -> Flow:
     """The variables of a language."""
-    return facet_of(language, "flow", Flow)
+    return get_facet(language, "flow", Flow)
 
 
 # More stand in whole files only, where pairs of all variables would be millions.
@@ -127,8 +127,8 @@ _BETWEEN = 100
 class MarkedPair(NamedTuple):
     """Two marked places with what holds between them."""
 
-    place: VariablePlace
-    other: VariablePlace
+    place: Occurrence
+    other: Occurrence
     label: str
     value: float | None = None
 
@@ -152,15 +152,15 @@ class VariablePairs(ItemLabels):
         self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
     ) -> list[tuple[Any, ...]]:
         """One row a pair; the first place is the earlier one."""
-        flow = facet_of(item.language, "flow", Flow)
-        metrics = facet_of(item.language, "tokens", Metrics)
+        flow = get_facet(item.language, "flow", Flow)
+        metrics = get_facet(item.language, "tokens", Metrics)
         return [
             (*pair.place, pair.label, pair.value, *pair.other)
             for pair in self.pairs(item.text, flow, metrics)
         ]
 
 
-def declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
+def pair_declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
     """Every two variables, by index, that have different names and at most 100 declared between them."""
     for one, variable in enumerate(variables):
         for other in range(one + 1, min(one + 2 + _BETWEEN, len(variables))):
@@ -168,7 +168,7 @@ def declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
                 yield one, other
 
 
-def marked(variable: Variable, other: Variable, label: str) -> MarkedPair:
+def make_pair(variable: Variable, other: Variable, label: str) -> MarkedPair:
     """Return the pair of two variables' declarations, in text order."""
     first, second = sorted((variable.declaration, other.declaration))
     return MarkedPair(first, second, label)
@@ -196,10 +196,10 @@ class TokenClasses(ItemLabels):
         given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
         known = repositories.get(item.repository)
         imports = known.imports.get(item.path, "") if known is not None else ""
-        found = given or as_asked(self, mode, quirks).tags(item, imports)
+        found = given or resolve_task(self, mode, quirks).tags(item, imports)
         return [(start, end, label, None) for start, end, label in found]
 
-    def beside(
+    def extra_items(
         self, items: Iterable[Item], repositories: Mapping[str, Repository]
     ) -> Iterator[tuple[Item, Item]]:
         """What else to draw tokens from: the import statements of the items' files, as own items.
@@ -238,10 +238,10 @@ class TokenClasses(ItemLabels):
                 )
 
     @abstractmethod
-    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """The tokens with their classes; ``imports`` are the import statements of the item's file."""
 
 
-def tagging(language: str) -> Tagging:
+def get_tagger(language: str) -> Tagger:
     """The classes of tokens of a language."""
-    return facet_of(language, "tagging", Tagging)
+    return get_facet(language, "tagging", Tagger)

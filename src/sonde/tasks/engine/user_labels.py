@@ -9,11 +9,11 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import Given, Item, NearTexts, near_clusters
+from sonde.corpora import Given, Item, NearTexts, cluster_near_duplicates
 from sonde.languages.engine.edits import Edits
-from sonde.tasks.engine.balance import SHARES, deal
+from sonde.tasks.engine.balance import SHARES, assign_splits
 from sonde.tasks.engine.examples import Example, SplitExamples
-from sonde.tasks.engine.sampling import DatasetRequest, count_tokens, edits_of
+from sonde.tasks.engine.sampling import DatasetRequest, count_tokens, get_edits
 from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, Repository
 
 COPIES = "copies"
@@ -24,7 +24,7 @@ _PROSE = "text"
 
 
 @dataclass(frozen=True, slots=True)
-class CopiedRows:
+class NearDuplicateRows:
     """Examples by what their texts nearly repeat.
 
     Attributes:
@@ -38,7 +38,7 @@ class CopiedRows:
     language: str
 
     @classmethod
-    def of(cls, examples: Sequence[Example], language: str) -> CopiedRows:
+    def from_examples(cls, examples: Sequence[Example], language: str) -> NearDuplicateRows:
         """Find what nearly repeats what.
 
         Args:
@@ -47,18 +47,18 @@ class CopiedRows:
         """
         parts = [_texts(one) for one in examples]
         texts = list(dict.fromkeys(text for each in parts for text in each))
-        cluster = dict(zip(texts, near_clusters(texts, language), strict=True))
+        cluster = dict(zip(texts, cluster_near_duplicates(texts, language), strict=True))
         return cls(examples, [tuple(sorted(map(cluster.__getitem__, each))) for each in parts], language)
 
     @property
-    def named(self) -> list[str]:
+    def cluster_names(self) -> list[str]:
         """The cluster of each example: that of the first example with nearly the same texts."""
         first: dict[tuple[int, ...], str] = {}
         return [
             first.setdefault(texts, one.cluster) for one, texts in zip(self.examples, self.texts, strict=True)
         ]
 
-    def told(self, splits: Sequence[str], *, grouped: bool, left: int) -> dict[str, Any]:
+    def to_dict(self, splits: Sequence[str], *, grouped: bool, left: int) -> dict[str, Any]:
         """The numbers, and as ``said`` a sentence with them.
 
         Args:
@@ -72,7 +72,7 @@ class CopiedRows:
         if not grouped:
             said.append(f"no group column: {self._clusters(code, left, numbers)}")
         if any(splits):
-            said.append(self._across(splits, code, numbers))
+            said.append(self._describe_leakage(splits, code, numbers))
         return {**numbers, "said": "; ".join(said)}
 
     def _clusters(self, code: str, left: int, numbers: dict[str, Any]) -> str:
@@ -87,12 +87,12 @@ class CopiedRows:
         said = f"rows with {same} share a cluster ({clusters:,} clusters of {rows:,} rows)"
         if clusters == rows:
             said = f"no two of {rows:,} rows have {same}, and each is a cluster"
-        if pairs and (sharing := self._sharing()):
+        if pairs and (sharing := self._count_shared_texts()):
             numbers["sharing"] = sharing
             said += f"; {sharing:,} rows share one of their texts with rows of other clusters"
         return said
 
-    def _sharing(self) -> int:
+    def _count_shared_texts(self) -> int:
         """Pairs of which a text stands in a pair of another cluster too."""
         clusters: defaultdict[int, set[tuple[int, ...]]] = defaultdict(set)
         for texts in self.texts:
@@ -100,7 +100,7 @@ class CopiedRows:
                 clusters[text].add(texts)
         return sum(any(len(clusters[text]) > 1 for text in texts) for texts in self.texts)
 
-    def _across(self, splits: Sequence[str], code: str, numbers: dict[str, Any]) -> str:
+    def _describe_leakage(self, splits: Sequence[str], code: str, numbers: dict[str, Any]) -> str:
         trained = {texts for texts, split in zip(self.texts, splits, strict=True) if split == "train"}
         tested = [texts for texts, split in zip(self.texts, splits, strict=True) if split == "test"]
         known = numbers["in_training"] = sum(texts in trained for texts in tested)
@@ -117,7 +117,7 @@ def _texts(one: Example) -> tuple[str, ...]:
     return one.item.text[one.start : one.end], one.item.text[one.other_start : one.other_end]
 
 
-def is_given(items: Sequence[Item], task: str) -> bool:
+def has_provided_labels(items: Sequence[Item], task: str) -> bool:
     """Whether any item brings labels of the task."""
     return any(given.task.lower() == task for item in items if item.given for given in item.given)
 
@@ -132,7 +132,7 @@ def brings_groups(items: Sequence[Item], task: str) -> bool:
     return any(given.group for item in items for given in item.given if given.task.lower() == task)
 
 
-def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
+def make_example(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
     """An example as its source gives it.
 
     Those of one surface, where there is one, share a cluster, unless the source groups them itself.
@@ -152,20 +152,20 @@ def example_of(item: Item, given: Given, edits: Edits | None, surface: str = "")
     )
 
 
-def given_examples(items: Sequence[Item], asked: DatasetRequest) -> list[tuple[str, Example]]:
+def provided_examples(items: Sequence[Item], asked: DatasetRequest) -> list[tuple[str, Example]]:
     """All labels that the items bring for the task, each with its split, empty where the source says none."""
-    edits = edits_of(asked.language)
+    edits = get_edits(asked.language)
     tokens_alone = asked.task.target == "span"
     rows: list[tuple[str, Example]] = []
     for item in items:
         for given in item.given:
             if given.task.lower() == asked.task.name:
                 surface = item.text[given.start : given.end] if tokens_alone else ""
-                rows.append((given.split, example_of(item, given, edits, surface)))
+                rows.append((given.split, make_example(item, given, edits, surface)))
     return rows
 
 
-def draw_given(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
+def draw_provided_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     """All labels that the items bring for the task, none balanced away.
 
     Where the source says no split, whole clusters are dealt to splits.
@@ -173,8 +173,8 @@ def draw_given(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     Raises:
         InputError: A split is without a class, or holds nothing.
     """
-    rows = given_examples(items, asked)
-    sides = deal(unsplit(rows), asked.seed)
+    rows = provided_examples(items, asked)
+    sides = assign_splits(count_unsplit_classes(rows), asked.seed)
     drawn = SplitExamples([(split or sides[one.cluster], False, one) for split, one in rows])
     drawn.report = {"published": True}
     held = Counter((split, one.label) for split, _, one in drawn.rows)
@@ -188,7 +188,7 @@ def draw_given(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     return drawn
 
 
-def unsplit(rows: Sequence[tuple[str, Example]]) -> dict[str, Counter[str]]:
+def count_unsplit_classes(rows: Sequence[tuple[str, Example]]) -> dict[str, Counter[str]]:
     """Classes of each cluster, of the rows whose source says no split."""
     counts: dict[str, Counter[str]] = {}
     for split, one in rows:
@@ -197,7 +197,7 @@ def unsplit(rows: Sequence[tuple[str, Example]]) -> dict[str, Counter[str]]:
     return counts
 
 
-class OwnLabels(ItemLabels):
+class UserLabels(ItemLabels):
     """A task that asks for the labels that the source brings. A subclass gives ``name`` and ``target``."""
 
     name: str
@@ -212,17 +212,17 @@ class OwnLabels(ItemLabels):
     ) -> list[tuple[Any, ...]]:
         """One row a label."""
         return [
-            (one.start, one.end, one.label, one.value, *_other(one.other_start, one.other_end))
+            (one.start, one.end, one.label, one.value, *_second_span(one.other_start, one.other_end))
             for one in item.given
             if one.task == self.name
         ]
 
 
-def _other(start: int, end: int) -> tuple[int | None, int | None]:
+def _second_span(start: int, end: int) -> tuple[int | None, int | None]:
     return (None, None) if start < 0 else (start, end)
 
 
-def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
+def draw_user_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     """The labels of a user's table, as frequent as they are there.
 
     The file's splits are kept; where it has no validation rows, a quarter of the training clusters become
@@ -241,7 +241,7 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
     name, what = asked.task.name, f"task {asked.task.name!r} in {asked.language}"
     splits, groups = brings_splits(items, name), brings_groups(items, name)
     left = Counter[str]()
-    rows = given_examples(_first(items, asked, left, splits=splits, groups=groups), asked)[: asked.size]
+    rows = provided_examples(_first(items, asked, left, splits=splits, groups=groups), asked)[: asked.size]
     if not rows:
         raise InputError(f"{what} takes the labels of a table of one's own; name it as labelled:FILE")
     classes = sorted({one.label for _, one in rows})
@@ -249,12 +249,12 @@ def draw_own(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
         raise InputError(f"{what}: all {len(rows)} labels are {classes[0]!r}, and two classes are needed")
     report: dict[str, Any] = {}
     if splits or not groups:
-        copies = CopiedRows.of([one for _, one in rows], asked.language)
-        report[COPIES] = copies.told([split for split, _ in rows], grouped=groups, left=left.total())
+        copies = NearDuplicateRows.from_examples([one for _, one in rows], asked.language)
+        report[COPIES] = copies.to_dict([split for split, _ in rows], grouped=groups, left=left.total())
         if not groups and asked.task.target != "span":
             rows = [
                 (split, replace(one, cluster=own))
-                for (split, one), own in zip(rows, copies.named, strict=True)
+                for (split, one), own in zip(rows, copies.cluster_names, strict=True)
             ]
     if left:
         report["dropped"] = dict(left)
@@ -286,7 +286,7 @@ def _first(
     ordered = sorted(items, key=lambda item: (unit_hash(asked.seed, item.item_id), item.item_id))
     kept: Iterable[Item] = ordered
     if not splits and (groups or asked.task.target == "span"):
-        kept = _without_near(ordered, NearTexts(asked.language, shapes=not groups), left)
+        kept = _drop_near_duplicates(ordered, NearTexts(asked.language, shapes=not groups), left)
     taken: list[Item] = []
     labels = 0
     for item in kept:
@@ -301,7 +301,7 @@ def _labels(item: Item, task: str) -> int:
     return sum(one.task.lower() == task for one in item.given)
 
 
-def _without_near(items: Sequence[Item], near: NearTexts, left: Counter[str]) -> Iterator[Item]:
+def _drop_near_duplicates(items: Sequence[Item], near: NearTexts, left: Counter[str]) -> Iterator[Item]:
     """The items whose code nearly repeats that of none before them; counts the others."""
     for number, item in enumerate(items):
         bags = near.read(item.text)
@@ -325,7 +325,7 @@ def _with_splits(rows: Sequence[tuple[str, Example]], seed: int, what: str) -> l
         rows = [("" if split == "train" else split, one) for split, one in rows]
         shares = {name: share for name, share in SHARES.items() if name != "test"}
         shares = {name: share / sum(shares.values()) for name, share in shares.items()}
-    sides = deal(unsplit(rows), seed, shares=shares)
+    sides = assign_splits(count_unsplit_classes(rows), seed, shares=shares)
     return [(split or sides[one.cluster], one) for split, one in rows]
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Iterator
 
-from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.languages.engine.edits import Edits, TextSpan
 from sonde.tasks.engine.faults import Exchange
 
 ALIASES = ["block_jumbling"]
@@ -22,10 +22,10 @@ class JumbledBlocks(Exchange):
     name = "jbk"
     facet = "places"
 
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """Two blocks of one depth, neither in the other."""
         bodies = edits.places(text, "body")
-        alike: defaultdict[tuple[int, bool], deque[TextPlace]] = defaultdict(deque)
+        alike: defaultdict[tuple[int, bool], deque[TextSpan]] = defaultdict(deque)
         kinds: list[tuple[int, bool]] = []
         ends: list[int] = []
         for body in bodies:
@@ -41,7 +41,7 @@ class JumbledBlocks(Exchange):
                 yield from ((body, later) for later in alike[kind] if body.surface != later.surface)
 
 
-def _opens_line(text: str, place: TextPlace) -> bool:
+def _opens_line(text: str, place: TextSpan) -> bool:
     """Whether only blanks stand before it; a block on the line of its head cannot stand elsewhere."""
     return not text[text.rfind("\n", 0, place.start) + 1 : place.start].strip()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages.engine.edits import Edits, TextPlace
-from sonde.tasks.engine.faults import ORIGINAL, REPLACED, Exchange, Surroundings, neighbours
+from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.tasks.engine.faults import ORIGINAL, REPLACED, Exchange, FaultContext, find_neighbours
 
 
 class JumbledTokens(Exchange):
@@ -23,11 +23,11 @@ class JumbledTokens(Exchange):
     compiled = False
     draws = 40
 
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """Neighbours on one line."""
-        return neighbours(text, edits.tokens(text))
+        return find_neighbours(text, edits.tokens(text))
 
-    def stands(self, changed: str, around: Surroundings) -> bool:
+    def is_valid(self, changed: str, around: FaultContext) -> bool:
         """Any does."""
         return True
 

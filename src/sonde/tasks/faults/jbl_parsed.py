@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.languages.engine.edits import Edits, TextSpan
 from sonde.tasks.engine.faults import Exchange
 
 
@@ -17,9 +17,9 @@ class JumbledOperands(Exchange):
 
     name = "jbl_parsed"
 
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """Neighbours of one kind that differ, on one line."""
-        latest: dict[str, TextPlace] = {}
+        latest: dict[str, TextSpan] = {}
         for token in edits.tokens(text):
             if token.category == token.surface:
                 continue

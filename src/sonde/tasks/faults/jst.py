@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 
-from sonde.languages.engine.edits import Edits, TextPlace
+from sonde.languages.engine.edits import Edits, TextSpan
 from sonde.tasks.engine.faults import Exchange
 
 ALIASES = ["statement_jumbling"]
@@ -22,19 +22,19 @@ class JumbledStatements(Exchange):
     name = "jst"
     facet = "places"
 
-    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextPlace, TextPlace]]:
+    def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
         """Two statements of one block, the later one of which needs the earlier one."""
         bound, names = _Names(edits.places(text, "bound")), _Names(edits.places(text, "name"))
         for block in edits.blocks(text):
             # By name and statement, so that many statements alike are passed over at once.
             using: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
             for number, statement in enumerate(block):
-                for name in names.inside(statement):
+                for name in names.find_names(statement):
                     using[name][statement.surface].append(number)
             for number, statement in enumerate(block):
                 later = {
                     second
-                    for name in bound.inside(statement)
+                    for name in bound.find_names(statement)
                     if name in using
                     for surface, numbers in using[name].items()
                     if surface != statement.surface
@@ -46,11 +46,11 @@ class JumbledStatements(Exchange):
 class _Names:
     """Names by where they stand; ``places`` are in text order."""
 
-    def __init__(self, places: tuple[TextPlace, ...]) -> None:
+    def __init__(self, places: tuple[TextSpan, ...]) -> None:
         self._places = places
         self._starts = [place.start for place in places]
 
-    def inside(self, statement: TextPlace) -> set[str]:
+    def find_names(self, statement: TextSpan) -> set[str]:
         """The names that a statement holds."""
         first = bisect_left(self._starts, statement.start)
         beyond = bisect_right(self._starts, statement.end)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 
 from sonde.languages.engine.edits import Edits
-from sonde.tasks.engine.faults import Fault, Mutation, Stratum, Surroundings, by_weight, replaced
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, replace_words, sample_by_weight
 
 _DRAWS = 6
 
@@ -33,7 +33,7 @@ class RelationalToAssignment(Mutation):
         """How often each operator that is put in occurs."""
         return Counter(place.surface for text in texts for place in edits.places(text, edits.confusion.taken))
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """An operator of the kind that faults put in."""
         edits = around.edits
         given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
@@ -41,15 +41,15 @@ class RelationalToAssignment(Mutation):
             return None
         return draw.choice(taken).surface
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Mistake one operator; None where that would leave none of its kind."""
         edits = around.edits
         given = edits.places(text, edits.confusion.given)
         if len(given) < 2 or not around.survey:
             return None
         for _ in range(_DRAWS):
-            sign, place = by_weight(around.survey, draw), draw.choice(given)
-            changed = replaced(text, (place, sign))
+            sign, place = sample_by_weight(around.survey, draw), draw.choice(given)
+            changed = replace_words(text, (place, sign))
             if edits.parses(changed):
                 return Fault(changed, sign)
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from sonde.tasks.engine.faults import Fault, Mutation, Stratum, Surroundings, replaced, surfaces
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, count_surfaces, replace_words
 
 
 class SwitchAllOccurrences(Mutation):
@@ -16,23 +16,23 @@ class SwitchAllOccurrences(Mutation):
 
     name = "sra"
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match, but the function must have names that the fault could take."""
-        return () if self._repeated(text, around) else None
+        return () if self._find_name_pairs(text, around) else None
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Replace one name everywhere; None where the function has not two names, one of them repeated."""
-        repeated = self._repeated(text, around)
+        repeated = self._find_name_pairs(text, around)
         if not repeated:
             return None
         old, new = draw.choice(repeated)
         places = [place for place in around.edits.places(text, "name") if place.surface == old]
-        changed = replaced(text, *((place, new) for place in places))
+        changed = replace_words(text, *((place, new) for place in places))
         return Fault(changed, ()) if around.edits.parses(changed) else None
 
-    def _repeated(self, text: str, around: Surroundings) -> list[tuple[str, str]]:
+    def _find_name_pairs(self, text: str, around: FaultContext) -> list[tuple[str, str]]:
         """Pairs of different names, both of which stand at two places or more."""
-        counts = surfaces(around.edits.places(text, "name"))
+        counts = count_surfaces(around.edits.places(text, "name"))
         names = sorted(name for name, count in counts.items() if count > 1)
         return [(old, new) for old in names for new in names if old != new]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from sonde.tasks.engine.faults import Fault, Mutation, Stratum, Surroundings, replaced
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, replace_words
 
 
 class SwitchRandomIdentifier(Mutation):
@@ -15,18 +15,18 @@ class SwitchRandomIdentifier(Mutation):
 
     name = "sri"
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match: a bag of tokens sees one name more and one less, each as likely."""
         return () if len({place.surface for place in around.edits.places(text, "name")}) > 1 else None
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Replace one occurrence; None where the function has one name only."""
         places = around.edits.places(text, "name")
         if len({place.surface for place in places}) < 2:
             return None
         place = draw.choice(places)
         name = draw.choice([other.surface for other in places if other.surface != place.surface])
-        changed = replaced(text, (place, name))
+        changed = replace_words(text, (place, name))
         return Fault(changed, ()) if around.edits.parses(changed) else None
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 from sonde.base.fingerprint import unit_hash
 from sonde.tasks.engine.balance import SHARES, split_sizes
-from sonde.tasks.engine.faults import Fault, Mutation, Stratum, Surroundings, replaced
+from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, replace_words
 
 _SHORT = 5
 
@@ -31,17 +31,17 @@ class DetectInvalidTypes(Mutation):
     levelled = True
     compiled = False
 
-    def stratum(self, text: str, around: Surroundings, draw: Random) -> Stratum | None:
+    def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match but all words together, but the function must have a type."""
         types = around.edits.places(text, "type")
         if not types:
             return None
         return ()
 
-    def fault(self, text: str, around: Surroundings, draw: Random) -> Fault | None:
+    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Misspell one type; None where the function has fewer than two."""
         types = around.edits.places(text, "type")
-        reserved = around.edits.reserved
+        reserved = around.edits.reserved_words
         if len(types) < 2:
             return None
         place = draw.choice(types)
@@ -49,7 +49,7 @@ class DetectInvalidTypes(Mutation):
         known = [word for word in of_split(place.surface, around.split, reserved) if word not in names]
         if not known:
             return None
-        changed = replaced(text, (place, draw.choice(known)))
+        changed = replace_words(text, (place, draw.choice(known)))
         return Fault(changed, ()) if around.edits.parses(changed) else None
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.user_labels import OwnLabels
+from sonde.tasks.engine.user_labels import UserLabels
 
 
-class OwnTextLabels(OwnLabels):
+class UserTextLabels(UserLabels):
     """The labels that `labelled:FILE` brings.
 
     Nothing is balanced: classes are as frequent as in the table, which the baseline `majority` shows. Where
@@ -16,4 +16,4 @@ class OwnTextLabels(OwnLabels):
     target = "item"
 
 
-task = OwnTextLabels()
+task = UserTextLabels()

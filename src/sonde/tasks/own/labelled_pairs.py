@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.user_labels import OwnLabels
+from sonde.tasks.engine.user_labels import UserLabels
 
 
-class OwnPairLabels(OwnLabels):
+class UserPairLabels(UserLabels):
     """The labels that `labelled:FILE` brings.
 
     Both texts are read one behind the other, and each is pooled over its own characters.
@@ -16,4 +16,4 @@ class OwnPairLabels(OwnLabels):
     target = "pair"
 
 
-task = OwnPairLabels()
+task = UserPairLabels()

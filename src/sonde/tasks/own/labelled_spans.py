@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sonde.tasks.engine.user_labels import OwnLabels
+from sonde.tasks.engine.user_labels import UserLabels
 
 
-class OwnSpanLabels(OwnLabels):
+class UserSpanLabels(UserLabels):
     """The labels that `labelled:FILE` brings.
 
     What a span says is its type, as of tokens. Where the table names no group, spans that say the same stay
@@ -16,4 +16,4 @@ class OwnSpanLabels(OwnLabels):
     target = "span"
 
 
-task = OwnSpanLabels()
+task = UserSpanLabels()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sonde.corpora import Intake, Item, SourceFile
-from sonde.corpora.engine.read import items_of
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import Program, tokenize
+from sonde.corpora import Item, SkipCounter, SourceFile
+from sonde.corpora.engine.read import extract_items
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer, tokenize
 
 
 class ProgramTokens:
@@ -25,7 +25,7 @@ class ProgramTokens:
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterator[dict[str, Any]]:
         """The rows of the functions of some files; no mode changes them."""
         for file in files:
-            for item in items_of(file, "function", Intake()):
+            for item in extract_items(file, "function", SkipCounter()):
                 yield self.row(item)
 
     def row(self, item: Item, *, mode: str = "corrected") -> dict[str, Any]:
@@ -34,7 +34,7 @@ class ProgramTokens:
         Raises:
             UsageError: The item's language has no program tokens.
         """
-        pieces = tokenize(facet_of(item.language, "program", Program), item.text)
+        pieces = tokenize(get_facet(item.language, "program", ProgramLexer), item.text)
         return {"id": item.identifier or item.item_id, "tokens": pieces}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 import polars as pl
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, facet_of, has_facet
+from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.relations import Delimiters, Relations
 from sonde.tasks.engine.relation_rows import TASK, relation_rows
 from sonde.tasks.engine.task import Repository
@@ -42,7 +42,7 @@ class SyntaxRelations:
         languages = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
         found: dict[str, str] = {}
         for name in languages:
-            found |= facet_of(name, "relations", Relations).quirks
+            found |= get_facet(name, "relations", Relations).quirks
         return found
 
     @property
@@ -50,7 +50,7 @@ class SyntaxRelations:
         """The relations of all languages."""
         languages = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
         found = {
-            label for name in languages for label in facet_of(name, "relations", Relations).relation_types
+            label for name in languages for label in get_facet(name, "relations", Relations).relation_types
         }
         return tuple(sorted(found))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sonde.corpora import Intake, Item, SourceFile
-from sonde.corpora.engine.read import items_of
+from sonde.corpora import Item, SkipCounter, SourceFile
+from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.tree import binarise
 
@@ -29,7 +29,7 @@ class WholeTrees:
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterator[dict[str, Any]]:
         """The rows of the functions of some files; no mode changes them."""
         for file in files:
-            for item in items_of(file, "function", Intake()):
+            for item in extract_items(file, "function", SkipCounter()):
                 yield self.row(item)
 
     def row(self, item: Item, *, mode: str = "corrected") -> dict[str, Any]:

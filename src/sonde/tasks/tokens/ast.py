@@ -10,8 +10,8 @@ such a class could not be asked.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.languages.engine.tagging import AST_CLASSES, Tagged
-from sonde.tasks.engine.task_types import TokenClasses, tagging
+from sonde.languages.engine.tagging import AST_CLASSES, TaggedToken
+from sonde.tasks.engine.task_types import TokenClasses, get_tagger
 
 
 class TokenNodes(TokenClasses):
@@ -22,9 +22,9 @@ class TokenNodes(TokenClasses):
     labels = AST_CLASSES
     needs_imports = True
 
-    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Tokens with their class."""
-        return tagging(item.language).nodes(item.text, imports)
+        return get_tagger(item.language).nodes(item.text, imports)
 
 
 task = TokenNodes()

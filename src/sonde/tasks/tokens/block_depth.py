@@ -7,9 +7,9 @@ writes code has to keep this number, by braces or by indentation.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.languages import facet_of
+from sonde.languages import get_facet
 from sonde.languages.engine.metrics import Metrics
-from sonde.languages.engine.tagging import Tagged
+from sonde.languages.engine.tagging import TaggedToken
 from sonde.tasks.engine.task_types import TokenClasses
 
 DEEPEST = 4
@@ -22,10 +22,12 @@ class BlockDepth(TokenClasses):
     labels = (*map(str, range(DEEPEST)), f"{DEEPEST}+")
     facet = "metrics"
 
-    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Every token with its depth."""
-        found = facet_of(item.language, self.facet, Metrics).depths(item.text)
-        return tuple(Tagged(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in found)
+        found = get_facet(item.language, self.facet, Metrics).depths(item.text)
+        return tuple(
+            TaggedToken(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in found
+        )
 
 
 task = BlockDepth()

@@ -11,8 +11,8 @@ what an import takes out of a module without a capital, are none of the four.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.languages.engine.tagging import IDN_CLASSES, Tagged
-from sonde.tasks.engine.task_types import TokenClasses, tagging
+from sonde.languages.engine.tagging import IDN_CLASSES, TaggedToken
+from sonde.tasks.engine.task_types import TokenClasses, get_tagger
 
 
 class Identifiers(TokenClasses):
@@ -23,9 +23,9 @@ class Identifiers(TokenClasses):
     labels = IDN_CLASSES
     needs_imports = True
 
-    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Identifiers with what they name."""
-        return tagging(item.language).identifiers(item.text, imports)
+        return get_tagger(item.language).identifiers(item.text, imports)
 
 
 task = Identifiers()

@@ -11,8 +11,8 @@ in each language's `tagging.toml`.
 from __future__ import annotations
 
 from sonde.corpora import Item
-from sonde.languages.engine.tagging import KTX_CLASSES, Tagged
-from sonde.tasks.engine.task_types import TokenClasses, tagging
+from sonde.languages.engine.tagging import KTX_CLASSES, TaggedToken
+from sonde.tasks.engine.task_types import TokenClasses, get_tagger
 
 
 class Keywords(TokenClasses):
@@ -22,9 +22,9 @@ class Keywords(TokenClasses):
     version = "2"
     labels = KTX_CLASSES
 
-    def tags(self, item: Item, imports: str) -> tuple[Tagged, ...]:
+    def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Keywords, operators and signs with their class."""
-        return tagging(item.language).keywords(item.text)
+        return get_tagger(item.language).keywords(item.text)
 
 
 task = Keywords()

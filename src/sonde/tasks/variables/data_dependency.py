@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import Metrics
-from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, declarations, marked
+from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, make_pair, pair_declarations
 
 
 class DataDependency(VariablePairs):
@@ -27,9 +27,9 @@ class DataDependency(VariablePairs):
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """Every two variables by their declarations."""
         variables, computed = flow.variables(text), flow.dependencies(text)
-        for one, other in declarations(variables):
+        for one, other in pair_declarations(variables):
             depends = (one, other) in computed or (other, one) in computed
-            yield marked(variables[one], variables[other], "YES" if depends else "NO")
+            yield make_pair(variables[one], variables[other], "YES" if depends else "NO")
 
 
 task = DataDependency()

@@ -12,9 +12,9 @@ from itertools import pairwise
 
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import Metrics
-from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, binned
+from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, range_classes
 
-_BINS = binned("1-3", "4-7", "8-15", "16-31", "32-")
+_BINS = range_classes("1-3", "4-7", "8-15", "16-31", "32-")
 
 
 class NextUse(VariablePairs):
@@ -30,7 +30,7 @@ class NextUse(VariablePairs):
         for variable in flow.variables(text):
             for place, other in pairwise(variable.places):
                 distance = bisect_left(starts, other.start) - bisect_left(starts, place.start)
-                label = _BINS.of(distance)
+                label = _BINS.find(distance)
                 if label is not None:
                     yield MarkedPair(place, other, label, float(distance))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import Metrics
-from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, declarations, marked
+from sonde.tasks.engine.task_types import MarkedPair, VariablePairs, make_pair, pair_declarations
 
 
 class SameScope(VariablePairs):
@@ -24,9 +24,9 @@ class SameScope(VariablePairs):
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """Every two variables by their declarations."""
         variables = flow.variables(text)
-        for one, other in declarations(variables):
+        for one, other in pair_declarations(variables):
             same = variables[one].scope == variables[other].scope
-            yield marked(variables[one], variables[other], "YES" if same else "NO")
+            yield make_pair(variables[one], variables[other], "YES" if same else "NO")
 
 
 task = SameScope()

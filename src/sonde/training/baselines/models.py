@@ -18,24 +18,30 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import BertConfig, BertForMaskedLM, BertModel
 
 from sonde.base.fingerprint import derive_seed
-from sonde.models import ModelSpec, settle
-from sonde.training.baselines.recipe import LSTM_POINTER, TRANSFORMER, WORD2VEC, Sizes
-from sonde.training.baselines.vectors import Learned, Unlabelled, Vectors, baseline_reader, vectors_of
+from sonde.models import ModelSpec, resolve_auto
+from sonde.training.baselines.recipe import LSTM_POINTER, TRANSFORMER, WORD2VEC, BaselineSizes
+from sonde.training.baselines.vectors import (
+    Learned,
+    TokenVectors,
+    UnlabelledTexts,
+    build_baseline_encoder,
+    get_vectors,
+)
 from sonde.training.finetune.batches import Batch
-from sonde.training.finetune.data import Data, TextEncoder
-from sonde.training.finetune.model import HeadedModel, States, head_for, segments
-from sonde.training.finetune.recipe import FineTuning
-from sonde.training.finetune.tune import OnStep, Trainee, Tuned, train
+from sonde.training.finetune.data import TaskData, TextEncoder
+from sonde.training.finetune.model import HeadedModel, States, build_head, segment_ids
+from sonde.training.finetune.recipe import FinetuneRecipe
+from sonde.training.finetune.tune import FinetuneResult, OnStep, TrainingSetup, train
 
 
-def fresh_embedding(vocabulary: int, width: int) -> nn.Embedding:
+def init_embedding(vocabulary: int, width: int) -> nn.Embedding:
     """Vectors drawn as Glorot and Bengio 2010 have it, which is what CuBERT's paper names."""
     embedding = nn.Embedding(vocabulary, width)
     nn.init.xavier_uniform_(embedding.weight)
     return embedding
 
 
-def learned_embedding(vocabulary: int, vectors: Vectors) -> nn.Embedding:
+def build_embedding(vocabulary: int, vectors: TokenVectors) -> nn.Embedding:
     """Learned vectors; a subword that never occurred has one of the size that Word2Vec draws at first."""
     width = vectors.values.shape[1]
     embedding = nn.Embedding(vocabulary, width)
@@ -45,7 +51,7 @@ def learned_embedding(vocabulary: int, vectors: Vectors) -> nn.Embedding:
     return embedding
 
 
-class Recurrent(nn.Module):
+class RecurrentBody(nn.Module):
     """Token vectors and LSTM layers on them.
 
     Args:
@@ -57,7 +63,7 @@ class Recurrent(nn.Module):
         width: Of the states.
     """
 
-    def __init__(self, embedding: nn.Embedding, sizes: Sizes, *, both: bool) -> None:
+    def __init__(self, embedding: nn.Embedding, sizes: BaselineSizes, *, both: bool) -> None:
         super().__init__()
         self.embedding = embedding
         self.lstm = nn.LSTM(
@@ -87,12 +93,12 @@ class Recurrent(nn.Module):
 _HEAD = 64
 
 
-def _heads(width: int) -> int:
+def _choose_head_count(width: int) -> int:
     """As many heads as have `_HEAD` units each, or fewer that share all units evenly."""
     return next(heads for heads in range(max(1, width // _HEAD), 0, -1) if width % heads == 0)
 
 
-class ScratchTransformer(nn.Module):
+class TransformerBody(nn.Module):
     """BERT with weights drawn anew.
 
     Args:
@@ -104,14 +110,14 @@ class ScratchTransformer(nn.Module):
         width: Of the states.
     """
 
-    def __init__(self, vocabulary: int, length: int, sizes: Sizes) -> None:
+    def __init__(self, vocabulary: int, length: int, sizes: BaselineSizes) -> None:
         super().__init__()
         self.width = sizes.transformer_width
         config = BertConfig(
             vocab_size=vocabulary,
             hidden_size=self.width,
             num_hidden_layers=sizes.transformer_layers,
-            num_attention_heads=_heads(self.width),
+            num_attention_heads=_choose_head_count(self.width),
             intermediate_size=4 * self.width,
             max_position_embeddings=length,
             # Where the end of a text pads as well, its vector is to be learned.
@@ -124,7 +130,7 @@ class ScratchTransformer(nn.Module):
         return self.inner(
             input_ids=batch.ids,
             attention_mask=(batch.part >= 0).long(),
-            token_type_ids=segments(batch),
+            token_type_ids=segment_ids(batch),
         ).last_hidden_state
 
     def save_pretrained(self, folder: Path) -> None:
@@ -143,15 +149,15 @@ FACTS = "baseline.json"
 def tune_baseline(
     name: str,
     spec: ModelSpec,
-    data: Data,
-    recipe: FineTuning,
-    sizes: Sizes,
+    data: TaskData,
+    recipe: FinetuneRecipe,
+    sizes: BaselineSizes,
     folder: Path,
     *,
-    unlabelled: Callable[[], Unlabelled] | None = None,
+    unlabelled: Callable[[], UnlabelledTexts] | None = None,
     on_step: OnStep | None = None,
     about: Mapping[str, Any] | None = None,
-) -> Tuned:
+) -> FinetuneResult:
     """Train a baseline as a model is fine-tuned: same inputs, order, checkpoints and answers.
 
     Args:
@@ -171,18 +177,18 @@ def tune_baseline(
         StoreError: A checkpoint or the model could not be written.
     """
     recipe = dataclasses.replace(recipe, frozen=False)
-    reader = baseline_reader(spec, data, recipe, sizes)
+    reader = build_baseline_encoder(spec, data, recipe, sizes)
     learned = None
     if name in WORD2VEC:
-        learned = vectors_of(name, data, reader, recipe, sizes, folder, unlabelled)
+        learned = get_vectors(name, data, reader, recipe, sizes, folder, unlabelled)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed("body", recipe.seed) % 2**63)
-        body = _body(name, reader, recipe, sizes, learned)
-    head = head_for(data, recipe, body.width, "mean", _pointed(name, reader))
-    model = HeadedModel(body, head, frozen=False).to(settle(spec).device)
+        body = _build_body(name, reader, recipe, sizes, learned)
+    head = build_head(data, recipe, body.width, "mean", _pointer_pooling(name, reader))
+    model = HeadedModel(body, head, frozen=False).to(resolve_auto(spec).device)
 
     def save(target: Path) -> None:
-        if isinstance(body, ScratchTransformer):
+        if isinstance(body, TransformerBody):
             body.save_pretrained(target)
         else:
             save_file(
@@ -194,23 +200,23 @@ def tune_baseline(
             _, facts["vectors"] = learned
         (target / FACTS).write_text(json.dumps(facts, indent=2), encoding="utf-8")
 
-    return train(Trainee(model, reader, save), data, recipe, folder, on_step=on_step, about=about)
+    return train(TrainingSetup(model, reader, save), data, recipe, folder, on_step=on_step, about=about)
 
 
-def _body(
-    name: str, reader: TextEncoder, recipe: FineTuning, sizes: Sizes, learned: Learned | None
-) -> Recurrent | ScratchTransformer:
+def _build_body(
+    name: str, reader: TextEncoder, recipe: FinetuneRecipe, sizes: BaselineSizes, learned: Learned | None
+) -> RecurrentBody | TransformerBody:
     rows = 1 + max(*reader.tokenizer.get_vocab().values(), reader.pad, *reader.before, *reader.behind)
     if name == TRANSFORMER:
-        return ScratchTransformer(rows, recipe.length, sizes)
+        return TransformerBody(rows, recipe.length, sizes)
     if learned is not None:
-        embedding = learned_embedding(rows, learned[0])
+        embedding = build_embedding(rows, learned[0])
     else:
-        embedding = fresh_embedding(rows, sizes.embedding)
-    return Recurrent(embedding, sizes, both=name != LSTM_POINTER)
+        embedding = init_embedding(rows, sizes.embedding)
+    return RecurrentBody(embedding, sizes, both=name != LSTM_POINTER)
 
 
-def _pointed(name: str, reader: TextEncoder) -> str:
+def _pointer_pooling(name: str, reader: TextEncoder) -> str:
     """What sums a text up for a pointer: Vasic et al. 2019 take the LSTM's last state."""
     if name == LSTM_POINTER:
         return "last"

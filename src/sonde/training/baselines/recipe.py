@@ -28,7 +28,7 @@ SUBWORDS = (MODEL, PROGRAM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class BaselineSizes:
     """Sizes of the baselines.
 
     Attributes:

@@ -17,11 +17,11 @@ from safetensors.numpy import save_file
 from sonde.alignment.subwords import encode
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.models import ModelSpec, describe, describe_special, load_tokenizer
-from sonde.training.baselines.recipe import PROGRAM, WORD2VEC, Sizes
-from sonde.training.finetune.checkpoint import replacing
-from sonde.training.finetune.data import Data, TextEncoder, reader_of
-from sonde.training.finetune.recipe import FineTuning
+from sonde.models import ModelSpec, describe_model, describe_special, load_tokenizer
+from sonde.training.baselines.recipe import PROGRAM, WORD2VEC, BaselineSizes
+from sonde.training.finetune.checkpoint import replace_file
+from sonde.training.finetune.data import TaskData, TextEncoder, build_text_encoder
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.pretrain.vocabulary import (
     BOS,
     EOS,
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 _PAD, _BOS, _EOS = map(SPECIALS.index, (PAD, BOS, EOS))
 
 
-def baseline_reader(spec: ModelSpec, data: Data, recipe: FineTuning, sizes: Sizes) -> TextEncoder:
+def build_baseline_encoder(
+    spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe, sizes: BaselineSizes
+) -> TextEncoder:
     """How a baseline's inputs are made: as those of the model, or by a vocabulary of the training texts.
 
     No weight of the model is read.
@@ -53,21 +55,21 @@ def baseline_reader(spec: ModelSpec, data: Data, recipe: FineTuning, sizes: Size
         InputError: The training texts have fewer subwords than are asked for.
     """
     if sizes.subwords != PROGRAM:
-        reader = reader_of(load_tokenizer(spec), describe_special(spec), describe(spec).kind)
+        reader = build_text_encoder(load_tokenizer(spec), describe_special(spec), describe_model(spec).kind)
     else:
-        learned = learn_program_vocabulary(training_texts(data), sizes.vocabulary)
+        learned = learn_program_vocabulary(list_training_texts(data), sizes.vocabulary)
         tokenizer = with_template(learned, "encoder", recipe.length)
         reader = TextEncoder(tokenizer, np.array([_BOS]), np.array([_EOS]), _PAD)
     reader.check(recipe.length, recipe.length, "baseline")
     return reader
 
 
-def training_texts(data: Data) -> list[str]:
+def list_training_texts(data: TaskData) -> list[str]:
     """The distinct texts of train, in their order."""
     return list(dict.fromkeys(sample.text for sample in data.train))
 
 
-def sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> list[list[int]]:
+def split_sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> list[list[int]]:
     """Texts as subwords, in stretches of at most ``length``: what is around a text takes no part."""
     found: list[list[int]] = []
     for text in texts:
@@ -77,7 +79,7 @@ def sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> list[li
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Vectors:
+class TokenVectors:
     """What was learned.
 
     Attributes:
@@ -89,7 +91,9 @@ class Vectors:
     values: Float[np.ndarray, "subword width"]
 
 
-def learn_vectors(sentences: Sequence[Sequence[int]], name: str, sizes: Sizes, seed: int) -> Vectors:
+def learn_vectors(
+    sentences: Sequence[Sequence[int]], name: str, sizes: BaselineSizes, seed: int
+) -> TokenVectors:
     """Learn a vector for every subword that occurs.
 
     Args:
@@ -105,17 +109,17 @@ def learn_vectors(sentences: Sequence[Sequence[int]], name: str, sizes: Sizes, s
         raise InputError(f"baseline {name!r}: there is no subword to learn vectors of; draw from more code")
     vectors: Any = train_gensim(sentences, name, sizes, seed).wv
     ids = np.array([int(key) for key in vectors.index_to_key], np.int64)
-    return Vectors(ids, np.array(vectors.vectors, np.float32))
+    return TokenVectors(ids, np.array(vectors.vectors, np.float32))
 
 
-def train_gensim(sentences: Sequence[Sequence[int]], name: str, sizes: Sizes, seed: int) -> Word2Vec:
+def train_gensim(sentences: Sequence[Sequence[int]], name: str, sizes: BaselineSizes, seed: int) -> Word2Vec:
     """Gensim's own model of the sentences; its words are the subwords' numbers, written out.
 
     Raises:
         InputError: gensim is not installed.
     """
     skipgram, softmax = WORD2VEC[name]
-    return gensim_word2vec()(
+    return import_word2vec()(
         # Whole numbers would be taken for places of its vocabulary.
         sentences=[list(map(str, sentence)) for sentence in sentences],
         vector_size=sizes.embedding,
@@ -137,7 +141,7 @@ def stable_hash(word: str) -> int:
     return zlib.crc32(word.encode())
 
 
-def gensim_word2vec() -> Any:
+def import_word2vec() -> Any:
     """Gensim's class.
 
     Raises:
@@ -157,7 +161,7 @@ FILE = "vectors.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
-class Unlabelled:
+class UnlabelledTexts:
     """Further texts to learn vectors on; none of them is evaluated.
 
     Attributes:
@@ -169,18 +173,18 @@ class Unlabelled:
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-Learned = tuple[Vectors, Mapping[str, Any]]
+Learned = tuple[TokenVectors, Mapping[str, Any]]
 """Vectors, and what they were learned on."""
 
 
-def vectors_of(
+def get_vectors(
     name: str,
-    data: Data,
+    data: TaskData,
     reader: TextEncoder,
-    recipe: FineTuning,
-    sizes: Sizes,
+    recipe: FinetuneRecipe,
+    sizes: BaselineSizes,
     folder: Path,
-    unlabelled: Callable[[], Unlabelled] | None,
+    unlabelled: Callable[[], UnlabelledTexts] | None,
 ) -> Learned:
     """Vectors learned on the texts of train, and on further texts where there are any; once for a folder.
 
@@ -190,9 +194,9 @@ def vectors_of(
     """
     path = folder / FILE
     if not path.is_file():
-        texts = training_texts(data)
-        more = Unlabelled(()) if unlabelled is None else unlabelled()
-        found = sentences([*texts, *more.texts], reader, recipe.length)
+        texts = list_training_texts(data)
+        more = UnlabelledTexts(()) if unlabelled is None else unlabelled()
+        found = split_sentences([*texts, *more.texts], reader, recipe.length)
         vectors = learn_vectors(found, name, sizes, recipe.seed)
         about = {
             "training texts": len(texts),
@@ -202,7 +206,7 @@ def vectors_of(
             "distinct subwords": len(vectors.ids),
         }
         tensors = {"ids": vectors.ids, "values": vectors.values}
-        replacing(path, lambda to: save_file(tensors, to, metadata={"about": json.dumps(about)}))
+        replace_file(path, lambda to: save_file(tensors, to, metadata={"about": json.dumps(about)}))
     with safe_open(path, framework="numpy") as held:
-        read = Vectors(held.get_tensor("ids"), held.get_tensor("values"))
+        read = TokenVectors(held.get_tensor("ids"), held.get_tensor("values"))
         return read, json.loads(held.metadata()["about"])

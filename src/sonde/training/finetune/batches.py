@@ -17,7 +17,7 @@ from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import derive_seed
 from sonde.models.engine.memory import if_it_fits
-from sonde.training.finetune.data import Encoded
+from sonde.training.finetune.data import EncodedExample
 
 _TOGETHER = 32
 """Batches among which examples are sorted by length; fewer mix lengths better, more pad less."""
@@ -46,7 +46,7 @@ class Batch:
     repairs: Bool[Tensor, "example place"]
 
 
-def collate(rows: Sequence[int], encoded: Sequence[Encoded], pad: int, device: torch.device) -> Batch:
+def collate(rows: Sequence[int], encoded: Sequence[EncodedExample], pad: int, device: torch.device) -> Batch:
     """Some examples as tensors."""
     chosen = [encoded[row] for row in rows]
     width = max(len(one.ids) for one in chosen)
@@ -70,27 +70,28 @@ def collate(rows: Sequence[int], encoded: Sequence[Encoded], pad: int, device: t
     )
 
 
-def order(encoded: Sequence[Encoded], batch: int, seed: int, epoch: int) -> list[list[int]]:
+def order_batches(encoded: Sequence[EncodedExample], batch: int, seed: int, epoch: int) -> list[list[int]]:
     """The batches of an epoch: shuffled, sorted by length among neighbours, shuffled again."""
     rng = np.random.default_rng(derive_seed("order", seed, epoch))
     shuffled = rng.permutation(len(encoded))
     batches: list[list[int]] = []
     for start in range(0, len(shuffled), batch * _TOGETHER):
         some = sorted(
-            shuffled[start : start + batch * _TOGETHER].tolist(), key=lambda row: _length(encoded, row)
+            shuffled[start : start + batch * _TOGETHER].tolist(),
+            key=lambda row: _example_length(encoded, row),
         )
         batches += [some[place : place + batch] for place in range(0, len(some), batch)]
     return [batches[place] for place in rng.permutation(len(batches)).tolist()]
 
 
-def by_length(encoded: Sequence[Encoded], batch: int) -> Iterator[list[int]]:
+def batch_by_length(encoded: Sequence[EncodedExample], batch: int) -> Iterator[list[int]]:
     """All examples, shortest first."""
-    rows = sorted(range(len(encoded)), key=lambda row: _length(encoded, row))
+    rows = sorted(range(len(encoded)), key=lambda row: _example_length(encoded, row))
     for start in range(0, len(rows), batch):
         yield rows[start : start + batch]
 
 
-def _length(encoded: Sequence[Encoded], row: int) -> int:
+def _example_length(encoded: Sequence[EncodedExample], row: int) -> int:
     return len(encoded[row].ids)
 
 
@@ -100,7 +101,7 @@ Result = TypeVar("Result")
 _FILE = "memory.json"
 
 
-class Portions:
+class MicroBatches:
     """How many padded subwords are read at once, for all settings of a training.
 
     Args:
@@ -119,16 +120,16 @@ class Portions:
     ) -> None:
         self._device, self._path, self._at_once = device, folder and folder / _FILE, at_once
         self._fixed = fixed
-        self.most: int | None = None
+        self.maximum: int | None = None
         self.halved = 0
         if self._path is not None and self._path.is_file():
             found = json.loads(self._path.read_text(encoding="utf-8"))
-            self.most, self.halved = found["most"], found["halved"]
+            self.maximum, self.halved = found["most"], found["halved"]
 
     def done(
         self,
         rows: Sequence[int],
-        encoded: Sequence[Encoded],
+        encoded: Sequence[EncodedExample],
         work: Callable[[Sequence[int]], Result],
         again: Callable[[], object] = lambda: None,
     ) -> list[tuple[Sequence[int], Result]]:
@@ -145,7 +146,7 @@ class Portions:
         """
         while True:
             finished: list[tuple[Sequence[int], Result]] = []
-            for some in self._cut(rows, encoded):
+            for some in self._split(rows, encoded):
                 found = if_it_fits(lambda some=some: work(some), self._device)
                 if found is None:
                     again()
@@ -159,17 +160,17 @@ class Portions:
         """How many portions so many examples are read in, while every one fits."""
         return -(-rows // self._at_once) if self._at_once else 1
 
-    def _cut(self, rows: Sequence[int], encoded: Sequence[Encoded]) -> list[Sequence[int]]:
+    def _split(self, rows: Sequence[int], encoded: Sequence[EncodedExample]) -> list[Sequence[int]]:
         if 0 < self._at_once < len(rows):
             size = self._at_once
             parts = [rows[place : place + size] for place in range(0, len(rows), size)]
-            return [some for part in parts for some in self._cut(part, encoded)]
-        if self.most is None or len(rows) == 1 or _padded(rows, encoded) <= self.most:
+            return [some for part in parts for some in self._split(part, encoded)]
+        if self.maximum is None or len(rows) == 1 or _padded_size(rows, encoded) <= self.maximum:
             return [rows]
         half = (len(rows) + 1) // 2
-        return [*self._cut(rows[:half], encoded), *self._cut(rows[half:], encoded)]
+        return [*self._split(rows[:half], encoded), *self._split(rows[half:], encoded)]
 
-    def _halve(self, rows: Sequence[int], encoded: Sequence[Encoded]) -> None:
+    def _halve(self, rows: Sequence[int], encoded: Sequence[EncodedExample]) -> None:
         if self._fixed:
             raise InputError(
                 f"{len(rows)} examples at once do not fit into memory; with finetune.fsdp all processes read "
@@ -180,11 +181,11 @@ class Portions:
                 f"one example of {len(encoded[rows[0]].ids)} subwords alone does not fit into memory; give a "
                 "smaller finetune.length, or a device with more memory"
             )
-        self.most = _padded(rows[: (len(rows) + 1) // 2], encoded)
+        self.maximum = _padded_size(rows[: (len(rows) + 1) // 2], encoded)
         self.halved += 1
         if self._path is not None:
-            write_atomic(self._path, json.dumps({"most": self.most, "halved": self.halved}))
+            write_atomic(self._path, json.dumps({"most": self.maximum, "halved": self.halved}))
 
 
-def _padded(rows: Sequence[int], encoded: Sequence[Encoded]) -> int:
+def _padded_size(rows: Sequence[int], encoded: Sequence[EncodedExample]) -> int:
     return len(rows) * max(len(encoded[row].ids) for row in rows)

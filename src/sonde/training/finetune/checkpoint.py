@@ -13,7 +13,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError, StoreError
-from sonde.training.finetune.distributed import in_parts, is_first, optimiser_in_parts, whole
+from sonde.training.finetune.distributed import (
+    gather_tensors,
+    is_main_process,
+    shard_optimiser_state,
+    shard_weights,
+)
 
 
 @dataclass(slots=True)
@@ -63,15 +68,15 @@ class TrainingState:
     @property
     def best(self) -> Epoch | None:
         """The epoch to keep, the first of equals; None before the first."""
-        return best_of(self.history) if self.history else None
+        return select_best_epoch(self.history) if self.history else None
 
 
-def best_of(history: Sequence[Epoch]) -> Epoch:
+def select_best_epoch(history: Sequence[Epoch]) -> Epoch:
     """The epoch that is chosen, the first of equals."""
     return max(history, key=lambda epoch: epoch.merit)
 
 
-def write(
+def write_checkpoint(
     path: Path, course: TrainingState, model: torch.nn.Module, optimiser: torch.optim.Optimizer
 ) -> None:
     """Write a checkpoint in the place of the last one; of several processes the first does.
@@ -79,13 +84,13 @@ def write(
     Raises:
         StoreError: It could not be written; the last one stands.
     """
-    held = whole({"model": moving(model), "optimiser": optimiser.state_dict()})
-    state = {"course": asdict(course), **held, **random_state()}
-    if is_first():
-        replacing(path, lambda temporary: torch.save(state, temporary))
+    held = gather_tensors({"model": trainable_state(model), "optimiser": optimiser.state_dict()})
+    state = {"course": asdict(course), **held, **get_random_state()}
+    if is_main_process():
+        replace_file(path, lambda temporary: torch.save(state, temporary))
 
 
-def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
+def read_checkpoint(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
     """Take a checkpoint up: weights, optimiser and random numbers; a new course where there is none.
 
     Raises:
@@ -95,8 +100,8 @@ def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -
         return TrainingState()
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     try:
-        put_back(model, state["model"])
-        optimiser.load_state_dict(optimiser_in_parts(state["optimiser"], optimiser))
+        restore_state(model, state["model"])
+        optimiser.load_state_dict(shard_optimiser_state(state["optimiser"], optimiser))
     except (RuntimeError, ValueError, KeyError) as error:
         raise InputError(f"checkpoint {path} is of another architecture; delete it and run again") from error
     set_random_state(state)
@@ -105,7 +110,7 @@ def read(path: Path, model: torch.nn.Module, optimiser: torch.optim.Optimizer) -
     return TrainingState(**course, history=history)
 
 
-def random_state() -> dict[str, Any]:
+def get_random_state() -> dict[str, Any]:
     """Where the random numbers of this process stand, on every device."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return {"random": torch.get_rng_state(), "random_cuda": cuda}
@@ -124,41 +129,41 @@ def write_weights(path: Path, model: torch.nn.Module) -> None:
     Raises:
         StoreError: They could not be written.
     """
-    held = whole(moving(model))
-    if is_first():
+    held = gather_tensors(trainable_state(model))
+    if is_main_process():
         # Tied weights share their memory, which safetensors does not take.
         weights = {name: weight.detach().cpu().clone().contiguous() for name, weight in held.items()}
-        replacing(path, lambda temporary: save_file(weights, temporary))
+        replace_file(path, lambda temporary: save_file(weights, temporary))
 
 
 def read_weights(path: Path, model: torch.nn.Module) -> None:
     """Take up what `write_weights` wrote."""
-    put_back(model, load_file(path))
+    restore_state(model, load_file(path))
 
 
-def moving(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def trainable_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The weights that training changes, and whatever else a model holds that is no parameter."""
-    still = _still(model)
+    still = _frozen_names(model)
     return {name: weight for name, weight in model.state_dict().items() if name not in still}
 
 
-def put_back(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+def restore_state(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
     """Take up what `moving` gave.
 
     Raises:
         RuntimeError: They are another architecture's.
     """
-    lost, more = model.load_state_dict(in_parts(weights, model), strict=False)
-    if more or not set(lost) <= _still(model):
+    lost, more = model.load_state_dict(shard_weights(weights, model), strict=False)
+    if more or not set(lost) <= _frozen_names(model):
         raise RuntimeError("weights of another architecture")
 
 
-def _still(model: torch.nn.Module) -> set[str]:
+def _frozen_names(model: torch.nn.Module) -> set[str]:
     named = model.named_parameters(remove_duplicate=False)
     return {name for name, weight in named if not weight.requires_grad}
 
 
-def replacing(path: Path, save: Callable[[Path], object]) -> None:
+def replace_file(path: Path, save: Callable[[Path], object]) -> None:
     """Write a file beside its place and move it there when it is whole.
 
     Raises:

@@ -19,7 +19,7 @@ from sonde.models import SpecialTokens
 from sonde.training.finetune.recipe import KEEP, WINDOW
 
 
-def touching(found: Subwords, stretch: Span) -> range:
+def overlapping_subwords(found: Subwords, stretch: Span) -> range:
     """The subwords that show some characters; of no characters, those on both sides of the place."""
     start, end = stretch
     if start == end:
@@ -28,7 +28,7 @@ def touching(found: Subwords, stretch: Span) -> range:
     return range(int(at[0]), int(at[-1]) + 1) if len(at) else range(0)
 
 
-def begins(texts: Sequence[Subwords], evidence: Sequence[Span], room: int, share: float) -> list[int]:
+def window_starts(texts: Sequence[Subwords], evidence: Sequence[Span], room: int, share: float) -> list[int]:
     """The first subword that is read of each text of one function: the same character in all of them.
 
     Args:
@@ -40,7 +40,7 @@ def begins(texts: Sequence[Subwords], evidence: Sequence[Span], room: int, share
     Returns:
         For each text its first subword; all are read from the beginning where all fit.
     """
-    places = [touching(text, stretch) for text, stretch in zip(texts, evidence, strict=True)]
+    places = [overlapping_subwords(text, stretch) for text, stretch in zip(texts, evidence, strict=True)]
     free = max(0, room - max(map(len, places)))
     most = max(map(len, texts)) - room
     first = min(places[0].start - round(share * free), most)
@@ -85,14 +85,14 @@ class Sample:
     group: str = ""
 
 
-def variable_at(sample: Sample, span: Span) -> Span:
+def find_candidate(sample: Sample, span: Span) -> Span:
     """The candidate that begins in a subword, else the subword."""
     start, end = span
     return next((one for one in sample.candidates or () if start <= one[0] < end), span)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class EncodedExample:
     """An example in subwords.
 
     Attributes:
@@ -123,7 +123,7 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class TaskData:
     """The examples of a task by split.
 
     Attributes:
@@ -173,7 +173,7 @@ class TextEncoder:
             )
 
 
-def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> TextEncoder:
+def build_text_encoder(tokenizer: Any, special: SpecialTokens, kind: str) -> TextEncoder:
     """How a model's inputs are made.
 
     Args:
@@ -187,7 +187,9 @@ def reader_of(tokenizer: Any, special: SpecialTokens, kind: str) -> TextEncoder:
     return TextEncoder(tokenizer, np.array(before, np.int64), np.array(special.suffix, np.int64), special.pad)
 
 
-def read_all(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str = KEEP) -> list[Encoded]:
+def encode_samples(
+    samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str = KEEP
+) -> list[EncodedExample]:
     """Examples as a reader reads them.
 
     Args:
@@ -199,17 +201,19 @@ def read_all(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: s
     together: defaultdict[str | int, list[int]] = defaultdict(list)
     for number, sample in enumerate(samples):
         together[sample.group or number].append(number)
-    read: dict[int, Encoded] = {}
+    read: dict[int, EncodedExample] = {}
     for members in together.values():
-        some = _together([samples[member] for member in members], reader, length, cut)
+        some = _encode_function([samples[member] for member in members], reader, length, cut)
         read.update(zip(members, some, strict=True))
     return [read[number] for number in range(len(samples))]
 
 
-def _together(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str) -> list[Encoded]:
+def _encode_function(
+    samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str
+) -> list[EncodedExample]:
     """The examples of one function."""
     if samples[0].second is not None:
-        read = [_pair(sample, reader, length) for sample in samples]
+        read = [_encode_pair(sample, reader, length) for sample in samples]
     else:
         if samples[0].candidates is not None and not len(reader.behind):
             # The last state sums the text up; where that ends in a variable, the two must not be one.
@@ -221,7 +225,7 @@ def _together(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: 
         if cut == WINDOW and len(evidence) == len(samples):
             # In the middle a pointer would know without reading where to point.
             share = unit_hash("window", samples[0].name) if samples[0].candidates is not None else 0.5
-            firsts = begins(found, evidence, room, share)
+            firsts = window_starts(found, evidence, room, share)
         read = [
             _encode(sample, reader, room, one, first)
             for sample, one, first in zip(samples, found, firsts, strict=True)
@@ -233,33 +237,33 @@ def _together(samples: Sequence[Sample], reader: TextEncoder, length: int, cut: 
     return [dataclasses.replace(one, reached=reached) for one in read]
 
 
-def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, first: int) -> Encoded:
+def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, first: int) -> EncodedExample:
     """One text from a subword on."""
     before, behind = reader.before, reader.behind
     last = min(first + room, len(found.ids))
     kept = found.ids[first:last]
     ids = np.concatenate([before, kept, behind])
     part = np.concatenate([0 * before, np.full(len(kept), FIRST), 0 * behind])
-    spans = _spans(reader, (found, slice(first, last), 0))
+    spans = _subword_spans(reader, (found, slice(first, last), 0))
     reached = None
     if sample.evidence is not None:
-        touched = touching(found, sample.evidence)
+        touched = overlapping_subwords(found, sample.evidence)
         reached = first <= touched.start and touched.stop <= last
     if sample.candidates is None:
         cut = len(kept) < len(found.ids)
-        return Encoded(ids, part, sample.target, truncated=cut, spans=spans, reached=reached)
+        return EncodedExample(ids, part, sample.target, truncated=cut, spans=spans, reached=reached)
 
-    def places(spans: Sequence[Span]) -> tuple[int, ...]:
+    def to_token_indices(spans: Sequence[Span]) -> tuple[int, ...]:
         # The subword that holds a span's first character; pieces that only begin before it do as well.
         at = np.searchsorted(found.end, [start for start, _ in spans], side="right")
         return tuple(sorted({int(one) - first + len(before) + 1 for one in at if first <= one < last}))
 
-    candidates = (0, *places(sample.candidates))
+    candidates = (0, *to_token_indices(sample.candidates))
     if sample.error is None:
-        return Encoded(ids, part, sample.target, candidates, spans=spans, reached=reached)
-    location, repairs = places([sample.error]), places(sample.repairs)
+        return EncodedExample(ids, part, sample.target, candidates, spans=spans, reached=reached)
+    location, repairs = to_token_indices([sample.error]), to_token_indices(sample.repairs)
     beyond = not (location and repairs)
-    return Encoded(
+    return EncodedExample(
         ids,
         part,
         sample.target,
@@ -272,7 +276,7 @@ def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, fir
     )
 
 
-def _spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarray, "token 2"]:
+def _subword_spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarray, "token 2"]:
     """Characters of each subword of an input.
 
     Args:
@@ -286,7 +290,7 @@ def _spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> Int[np.n
     return np.concatenate(rows).astype(np.int32)
 
 
-def _pair(sample: Sample, reader: TextEncoder, length: int) -> Encoded:
+def _encode_pair(sample: Sample, reader: TextEncoder, length: int) -> EncodedExample:
     """Two texts, each with what stands behind a text after it; the longer is cut until both fit."""
     assert sample.second is not None
     before, behind = reader.before, reader.behind
@@ -296,14 +300,14 @@ def _pair(sample: Sample, reader: TextEncoder, length: int) -> Encoded:
     room = length - len(before) - 2 * len(behind)
     keep_second = min(len(second), max(room // 2, room - len(first)))
     kept = first[: room - keep_second], second[:keep_second]
-    return Encoded(
+    return EncodedExample(
         np.concatenate([before, kept[0], behind, kept[1], behind]),
         np.concatenate(
             [0 * before, np.full(len(kept[0]), FIRST), 0 * behind, np.full(len(kept[1]), SECOND), 0 * behind]
         ),
         sample.target,
         truncated=len(kept[0]) + len(kept[1]) < len(first) + len(second),
-        spans=_spans(
+        spans=_subword_spans(
             reader, (read[0], slice(len(kept[0])), 0), (read[1], slice(len(kept[1])), sample.second)
         ),
         # As much of either text is read as there is room for; what counts is whether the two still differ.

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from sonde.base.child_process import safe_children
+from sonde.base.child_process import safe_path_environment
 
 _PATIENCE = timedelta(minutes=30)
 """How long a process waits for the others, as while one writes a checkpoint."""
 
 
 @contextmanager
-def companions(size: int, work: Callable[..., Any], *arguments: Any) -> Generator[None]:
+def spawn_workers(size: int, work: Callable[..., Any], *arguments: Any) -> Generator[None]:
     """Be the first of several processes; the others do the same work.
 
     Args:
@@ -33,14 +33,14 @@ def companions(size: int, work: Callable[..., Any], *arguments: Any) -> Generato
     with tempfile.TemporaryDirectory(prefix="sonde-together-") as folder:
         store = str(Path(folder) / "store")
         others = [
-            context.Process(target=_other, args=(rank, size, store, work, arguments))
+            context.Process(target=_run_worker, args=(rank, size, store, work, arguments))
             for rank in range(1, size)
         ]
-        with safe_children():
+        with safe_path_environment():
             for other in others:
                 other.start()
         try:
-            with _joined(0, size, store):
+            with _join_group(0, size, store):
                 yield
         finally:
             for other in others:
@@ -49,14 +49,16 @@ def companions(size: int, work: Callable[..., Any], *arguments: Any) -> Generato
                     other.terminate()
 
 
-def _other(rank: int, size: int, store: str, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    with _joined(rank, size, store):
+def _run_worker(
+    rank: int, size: int, store: str, work: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
+    with _join_group(rank, size, store):
         work(*arguments, rank=rank)
 
 
 @contextmanager
-def _joined(rank: int, size: int, store: str) -> Generator[None]:
-    backend = "nccl" if _devices(size) else "gloo"
+def _join_group(rank: int, size: int, store: str) -> Generator[None]:
+    backend = "nccl" if _has_devices(size) else "gloo"
     if backend == "nccl":
         torch.cuda.set_device(rank)
     distributed.init_process_group(
@@ -68,39 +70,39 @@ def _joined(rank: int, size: int, store: str) -> Generator[None]:
         distributed.destroy_process_group()
 
 
-def device_for(device: str, rank: int, size: int) -> str:
+def select_device(device: str, rank: int, size: int) -> str:
     """The device of a process: one of its own where there are enough, else that of all."""
-    return f"cuda:{rank}" if _devices(size) and device in ("auto", "cuda") else device
+    return f"cuda:{rank}" if _has_devices(size) and device in ("auto", "cuda") else device
 
 
-def _devices(size: int) -> bool:
+def _has_devices(size: int) -> bool:
     return torch.cuda.is_available() and torch.cuda.device_count() >= size
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this process writes: the only one, or the first of several."""
     return not distributed.is_initialized() or distributed.get_rank() == 0
 
 
-def world() -> int:
+def world_size() -> int:
     """How many processes train together."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
-def wait() -> None:
+def barrier() -> None:
     """Wait until all processes have come here."""
     if distributed.is_initialized():
         distributed.barrier()
 
 
-def own_part(rows: Sequence[int]) -> Sequence[int]:
+def local_rows(rows: Sequence[int]) -> Sequence[int]:
     """The part of a batch that this process reads."""
     if not distributed.is_initialized():
         return rows
     return rows[distributed.get_rank() :: distributed.get_world_size()]
 
 
-def add_up(model: nn.Module, total: Tensor, *, gradients: bool = True) -> Tensor:
+def all_reduce(model: nn.Module, total: Tensor, *, gradients: bool = True) -> Tensor:
     """Add a number of all processes up, and the gradients beside it; gives the sum of the number.
 
     Args:
@@ -118,7 +120,7 @@ def add_up(model: nn.Module, total: Tensor, *, gradients: bool = True) -> Tensor
     return total
 
 
-def shard(model: nn.Module, device: torch.device, *ways: str) -> None:
+def shard_model(model: nn.Module, device: torch.device, *ways: str) -> None:
     """Share the weights of a model out among the processes, layer by layer; gradients are averaged over them.
 
     Args:
@@ -138,40 +140,40 @@ def shard(model: nn.Module, device: torch.device, *ways: str) -> None:
         register_fsdp_forward_method(model, way)
 
 
-def is_sharded(model: nn.Module) -> bool:
+def has_sharded_weights(model: nn.Module) -> bool:
     """Whether the weights of a model are shared out."""
     return any(_is_part(weight) for weight in model.parameters())
 
 
-def whole(value: Any) -> Any:
+def gather_tensors(value: Any) -> Any:
     """Tensors put together from their parts, in mappings and lists as well; all processes have to ask.
 
     They are on the processor then, which holds more than a device.
     """
     if isinstance(value, Mapping):
-        return {name: whole(one) for name, one in value.items()}
+        return {name: gather_tensors(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [whole(one) for one in value]
+        return [gather_tensors(one) for one in value]
     return value.full_tensor().cpu() if _is_part(value) else value
 
 
-def in_parts(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+def shard_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """Whole weights as the parts that the weights of a model are; all processes have to ask."""
     places = dict(model.named_parameters(remove_duplicate=False))
-    return {name: _like(weight, places.get(name)) for name, weight in weights.items()}
+    return {name: _shard_like(weight, places.get(name)) for name, weight in weights.items()}
 
 
-def optimiser_in_parts(state: dict[str, Any], optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+def shard_optimiser_state(state: dict[str, Any], optimiser: torch.optim.Optimizer) -> dict[str, Any]:
     """What `whole` made of the state of an optimiser, in the parts that its weights are."""
     places = [weight for group in optimiser.param_groups for weight in group["params"]]
     held = {
-        number: {name: _like(value, places[number]) for name, value in of.items()}
+        number: {name: _shard_like(value, places[number]) for name, value in of.items()}
         for number, of in state["state"].items()
     }
     return {**state, "state": held}
 
 
-def _like(value: Any, place: Any) -> Any:
+def _shard_like(value: Any, place: Any) -> Any:
     if not (_is_part(place) and isinstance(value, Tensor) and value.shape == place.shape):
         return value
     from torch.distributed.tensor import distribute_tensor

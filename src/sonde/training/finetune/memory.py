@@ -8,9 +8,9 @@ from typing import Any
 from torch import nn
 
 from sonde.models import ModelSpec
-from sonde.models.engine.configuration import config_of
+from sonde.models.engine.configuration import load_config
 from sonde.models.engine.device_map import architecture
-from sonde.training.finetune.recipe import BFLOAT16, FineTuning
+from sonde.training.finetune.recipe import BFLOAT16, FinetuneRecipe
 
 _SINGLE, _HALF = 4, 2
 
@@ -45,7 +45,7 @@ class TrainingMemory:
         return self.weights + self.moving + self.states
 
 
-def training_memory(spec: ModelSpec, recipe: FineTuning, *, half: bool) -> TrainingMemory:
+def estimate_memory(spec: ModelSpec, recipe: FinetuneRecipe, *, half: bool) -> TrainingMemory:
     """What a training of a model takes; no weight is read.
 
     Args:
@@ -55,7 +55,7 @@ def training_memory(spec: ModelSpec, recipe: FineTuning, *, half: bool) -> Train
     """
     from transformers import AutoModel
 
-    config = config_of(spec)
+    config = load_config(spec)
     body = architecture(AutoModel, config, trust_remote_code=spec.trust_remote_code)
     linear = [layer for layer in body.modules() if isinstance(layer, nn.Linear) or _is_conv1d(layer)]
     sides = [sum(layer.weight.shape) for layer in linear]

@@ -23,10 +23,10 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models.engine.lm_head import body_and_head
-from sonde.models.engine.silence import one_line, quiet
+from sonde.models.engine.silence import format_error, silence_libraries
 from sonde.training.finetune.batches import Batch
-from sonde.training.finetune.data import FIRST, SECOND, Data, reader_of
-from sonde.training.finetune.recipe import BALANCED, BFLOAT16, FLOAT32, MAX, POOLED, FineTuning
+from sonde.training.finetune.data import FIRST, SECOND, TaskData, build_text_encoder
+from sonde.training.finetune.recipe import BALANCED, BFLOAT16, FLOAT32, MAX, POOLED, FinetuneRecipe
 from sonde.training.precision import check_compiler, compile_body
 
 States = Float[Tensor, "example token d_model"]
@@ -36,13 +36,13 @@ LEAST = 1e-10
 """Probabilities are cut off here before their logarithm, as in the published code."""
 
 
-def mean_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+def mean_pool(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
     """Mean over the chosen subwords; 0 where there are none."""
     weights = chosen.to(states.dtype)[..., None]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
-def max_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
+def max_pool(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
     """Largest value over the chosen subwords, each dimension by itself; 0 where there are none.
 
     A bug stands in one place: a mean over a text of 128 subwords has a 128th of what says so.
@@ -51,28 +51,28 @@ def max_of(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
     return largest.masked_fill(~chosen.any(1)[:, None], 0.0)
 
 
-def last_of(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
+def last_state(states: States, part: Int[Tensor, "example token"]) -> Float[Tensor, "example d_model"]:
     """State of the last subword that is no padding."""
     last = (part >= 0).sum(1) - 1
     return states[torch.arange(len(states), device=states.device), last.clamp(min=0)]
 
 
-_OVER = {"mean": mean_of, "max": max_of}
+_OVER = {"mean": mean_pool, "max": max_pool}
 """Poolings over the subwords of a text."""
 
 
-def summary_of(
+def summarise_states(
     how: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
 ) -> Float[Tensor, "example d_model"]:
     """One state for many, by the name of a pooling; the last and the first one are those of all texts."""
     if how == "last":
-        return last_of(states, part)
+        return last_state(states, part)
     if how == "first":
         return states[:, 0]
     return _OVER[how](states, part == text)
 
 
-class _Classifying(nn.Module):
+class _ClassifierHead(nn.Module):
     """What heads that tell classes share: how many there are, and the loss.
 
     Args:
@@ -92,7 +92,7 @@ class _Classifying(nn.Module):
         return losses.mean()
 
 
-class ClassHead(_Classifying):
+class ClassHead(_ClassifierHead):
     """A class for a text, or for two.
 
     Args:
@@ -124,11 +124,11 @@ class ClassHead(_Classifying):
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
         """Logits of the classes."""
         texts = (FIRST, SECOND) if self._pair else (FIRST,)
-        read = torch.cat([summary_of(self._pooling, states, batch.part, text) for text in texts], 1)
+        read = torch.cat([summarise_states(self._pooling, states, batch.part, text) for text in texts], 1)
         return self.out(self.dropout(read))
 
 
-class OwnHead(_Classifying):
+class OwnHead(_ClassifierHead):
     """Stands for the head that a classifier of transformers has itself: hands its logits on."""
 
     def forward(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, "example klass"]:
@@ -136,7 +136,7 @@ class OwnHead(_Classifying):
         return logits
 
 
-class TokenHead(_Classifying):
+class TokenHead(_ClassifierHead):
     """A class for a text that is read subword by subword (Ilse, Tomczak and Welling 2018).
 
     With states h of the text's subwords, ``max`` gives each ``tanh(h V) W`` and takes of each class the
@@ -169,20 +169,20 @@ class TokenHead(_Classifying):
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
         """Logits of the classes."""
         if self.attention is None:
-            return self._each(states, batch).amax(1)
+            return self._token_logits(states, batch).amax(1)
         weights = self._weights(states, batch)[..., None]
         return self.out(self.dropout((states * weights).sum(1)))
 
-    def places(
+    def find_evidence(
         self, states: States, batch: Batch, logits: Float[Tensor, "example klass"]
     ) -> Int[Tensor, " example"]:
         """The subword that the likeliest class rests on most, counted from 0."""
         if self.attention is not None:
             return self._weights(states, batch).argmax(1)
-        each, rows = self._each(states, batch), torch.arange(len(states), device=states.device)
+        each, rows = self._token_logits(states, batch), torch.arange(len(states), device=states.device)
         return each[rows, :, logits.argmax(1)].argmax(1)
 
-    def _each(self, states: States, batch: Batch) -> Float[Tensor, "example token klass"]:
+    def _token_logits(self, states: States, batch: Batch) -> Float[Tensor, "example token klass"]:
         found = self.out(torch.tanh(self.hidden(self.dropout(states))))
         return found.float().masked_fill(~_read(batch)[..., None], -math.inf)
 
@@ -207,7 +207,7 @@ class PointerHead(nn.Module):
         recipe: Its quirks, and the width that inputs are padded to as published.
     """
 
-    def __init__(self, width: int, summary: str, recipe: FineTuning) -> None:
+    def __init__(self, width: int, summary: str, recipe: FinetuneRecipe) -> None:
         super().__init__()
         self._summary, self._recipe = summary, recipe
         self.dropout = nn.Dropout(recipe.dropout)
@@ -219,7 +219,7 @@ class PointerHead(nn.Module):
 
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example pointer place"]:
         """Logarithms of the probability of each place, for the error and for the repair."""
-        whole = summary_of(self._summary, states, batch.part)
+        whole = summarise_states(self._summary, states, batch.part)
         places = self.dropout(torch.cat([whole[:, None], states], 1))
         logits = self.out(torch.tanh(self.states(places) + self.whole(whole)[:, None])).mT.float()
         if self._recipe.masked_zero:
@@ -251,7 +251,7 @@ Head = ClassHead | OwnHead | TokenHead | PointerHead
 """What stands on a body."""
 
 
-def with_lora(body: Any, recipe: FineTuning) -> None:
+def with_lora(body: Any, recipe: FinetuneRecipe) -> None:
     """Put matrices beside all linear layers of a body; at first they change nothing.
 
     Args:
@@ -276,7 +276,7 @@ def with_lora(body: Any, recipe: FineTuning) -> None:
             torch.manual_seed(derive_seed("lora", recipe.seed) % 2**63)
             peft.inject_adapter_in_model(settings, body)
     except ValueError as error:
-        raise InputError(f"LoRA does not fit {type(body).__name__}: {one_line(error)}") from error
+        raise InputError(f"LoRA does not fit {type(body).__name__}: {format_error(error)}") from error
     for name, weight in body.named_parameters():
         if "lora_" in name:
             # What is trained takes small steps.
@@ -296,7 +296,9 @@ def merge_lora(model: torch.nn.Module) -> None:
 _DROPOUTS = ("classifier_dropout", "cls_dropout", "seq_classif_dropout", "classif_dropout")
 
 
-def own_classifier(loaded: LoadedModel, classes: Sequence[str], recipe: FineTuning) -> Any | None:
+def build_sequence_classifier(
+    loaded: LoadedModel, classes: Sequence[str], recipe: FinetuneRecipe
+) -> Any | None:
     """A model of the class that ``AutoModelForSequenceClassification`` picks, with the loaded body.
 
     Args:
@@ -330,7 +332,7 @@ def own_classifier(loaded: LoadedModel, classes: Sequence[str], recipe: FineTuni
             setattr(config, name, recipe.dropout)
     if hasattr(config, "classifier_pooling"):
         config.classifier_pooling = "mean"
-    with torch.random.fork_rng(devices=[]), quiet():
+    with torch.random.fork_rng(devices=[]), silence_libraries():
         torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
         own = picked._from_config(config, attn_implementation=config._attn_implementation)
     own = own.to(loaded.device, loaded.model.dtype)
@@ -346,7 +348,7 @@ def own_classifier(loaded: LoadedModel, classes: Sequence[str], recipe: FineTuni
     return own.requires_grad_().eval()
 
 
-def save_own(own: Any, loaded: LoadedModel, folder: Path) -> None:
+def save_classifier(own: Any, loaded: LoadedModel, folder: Path) -> None:
     """Save a classifier, with the head that the model had before where it has kept one.
 
     The files then hold both: transformers reads the classifier, and sonde's lenses read the language model.
@@ -366,7 +368,7 @@ def save_own(own: Any, loaded: LoadedModel, folder: Path) -> None:
     # What was drawn where the files held no head is none.
     held = not changed and loaded.capabilities.head
     both = held and bool(more)
-    with quiet():
+    with silence_libraries():
         own.save_pretrained(folder, state_dict=state | (more if both else {}))
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
@@ -393,7 +395,7 @@ class HeadedModel(nn.Module):
         self._frozen, self._half = frozen, half
         if frozen:
             self.body.requires_grad_(requires_grad=False)
-        for part in body.fresh if isinstance(body, OwnBody) else ():
+        for part in body.fresh if isinstance(body, ClassifierBody) else ():
             part.requires_grad_()
 
     def train(self, mode: bool = True) -> HeadedModel:
@@ -418,7 +420,7 @@ class HeadedModel(nn.Module):
         """What the head makes of the states, in single precision, and where it looks if it can say."""
         states = self.read(batch)
         logits = self.head(states, batch).float()
-        places = self.head.places(states, batch, logits) if isinstance(self.head, TokenHead) else None
+        places = self.head.find_evidence(states, batch, logits) if isinstance(self.head, TokenHead) else None
         return logits, places
 
 
@@ -432,7 +434,7 @@ class LoadedBody(nn.Module):
 
     def __init__(self, loaded: LoadedModel, inner: Any = None) -> None:
         super().__init__()
-        self.inner = body_of(loaded) if inner is None else inner
+        self.inner = get_body(loaded) if inner is None else inner
         self._decoder = loaded.capabilities.kind == "decoder"
         takes = inspect.signature(self.inner.forward).parameters
         self._segments = "token_type_ids" in takes and getattr(self.inner.config, "type_vocab_size", 0) > 1
@@ -446,15 +448,15 @@ class LoadedBody(nn.Module):
         else:
             arguments["attention_mask"] = (batch.part >= 0).long()
         if self._segments:
-            arguments["token_type_ids"] = segments(batch)
-        return self.given(self.inner(**arguments))
+            arguments["token_type_ids"] = segment_ids(batch)
+        return self.select_output(self.inner(**arguments))
 
-    def given(self, output: Any) -> Tensor:
+    def select_output(self, output: Any) -> Tensor:
         """What is taken of the body's output."""
         return output.last_hidden_state
 
 
-class OwnBody(LoadedBody):
+class ClassifierBody(LoadedBody):
     """A classifier of transformers with its own head; gives logits.
 
     Args:
@@ -475,17 +477,17 @@ class OwnBody(LoadedBody):
             *([] if pooler is None else [pooler]),
         )
 
-    def given(self, output: Any) -> Tensor:
+    def select_output(self, output: Any) -> Tensor:
         """The logits."""
         return output.logits
 
 
-def segments(batch: Batch) -> Tensor:
+def segment_ids(batch: Batch) -> Tensor:
     """1 from the second text on, 0 before it."""
     return ((batch.part == SECOND).cumsum(1) > 0).long() * (batch.part >= 0)
 
 
-def body_of(loaded: LoadedModel) -> Any:
+def get_body(loaded: LoadedModel) -> Any:
     """The part of a model that reads: all but its head; of an encoder-decoder the encoder."""
     if loaded.capabilities.kind == "encoder-decoder":
         return loaded.model.get_encoder()
@@ -502,7 +504,7 @@ def load_for_training(spec: ModelSpec, weights: str = FLOAT32) -> LoadedModel:
     return load_model(dataclasses.replace(spec, dtype=weights))
 
 
-def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
+def build_headed_model(loaded: LoadedModel, data: TaskData, recipe: FinetuneRecipe) -> HeadedModel:
     """A model with a fresh head for some data.
 
     Raises:
@@ -510,46 +512,50 @@ def headed(loaded: LoadedModel, data: Data, recipe: FineTuning) -> HeadedModel:
             exclude each other.
         InputError: The examples have one class only.
     """
-    _check(recipe)
+    _check_recipe(recipe)
     capabilities = loaded.capabilities
-    reader = reader_of(loaded.tokenizer, loaded.special, capabilities.kind)
+    reader = build_text_encoder(loaded.tokenizer, loaded.special, capabilities.kind)
     reader.check(recipe.length, capabilities.context, loaded.spec.name)
-    whole, pointed = summaries(loaded)
-    own = own_classifier(loaded, data.classes, recipe) if _takes_own(data, recipe) else None
-    body = LoadedBody(loaded) if own is None else OwnBody(loaded, own)
+    whole, pointed = default_poolings(loaded)
+    own = (
+        build_sequence_classifier(loaded, data.classes, recipe)
+        if _uses_sequence_classifier(data, recipe)
+        else None
+    )
+    body = LoadedBody(loaded) if own is None else ClassifierBody(loaded, own)
     reads = body.inner if own is None else getattr(own, own.base_model_prefix)
     if recipe.lora_rank:
         with_lora(reads, recipe)
     if recipe.recompute:
         body.inner.gradient_checkpointing_enable({"use_reentrant": False})
     if own is None:
-        head = head_for(data, recipe, capabilities.d_model, whole, pointed)
+        head = build_head(data, recipe, capabilities.d_model, whole, pointed)
     else:
         _check_classes(data)
-        head = OwnHead(len(data.classes), class_weights(data, recipe))
+        head = OwnHead(len(data.classes), compute_class_weights(data, recipe))
     half = recipe.weights == BFLOAT16
     if recipe.compile:
         compile_body(reads)
-    for part in body.fresh if isinstance(body, OwnBody) else ():
+    for part in body.fresh if isinstance(body, ClassifierBody) else ():
         part.float()
     body.requires_grad_()
     model = HeadedModel(body, head.to(loaded.device), frozen=recipe.frozen, half=half)
     if recipe.lora_rank:
-        parts = body.fresh if isinstance(body, OwnBody) else ()
+        parts = body.fresh if isinstance(body, ClassifierBody) else ()
         fresh = {id(weight) for part in parts for weight in part.parameters()}
         for name, weight in body.named_parameters():
             weight.requires_grad_("lora_" in name or id(weight) in fresh)
     return model
 
 
-def summaries(loaded: LoadedModel) -> tuple[str, str]:
+def default_poolings(loaded: LoadedModel) -> tuple[str, str]:
     """What sums a text up for a class, and for a pointer, where no pooling is named."""
     if loaded.capabilities.kind == "decoder":
         return "last", "last"
     return "mean", "first" if loaded.special.prefix else "mean"
 
 
-def _check(recipe: FineTuning) -> None:
+def _check_recipe(recipe: FinetuneRecipe) -> None:
     if recipe.lora_rank and (recipe.frozen or recipe.pointer_epochs):
         other = "frozen" if recipe.frozen else "pointer_epochs"
         raise UsageError(
@@ -574,18 +580,18 @@ def _check(recipe: FineTuning) -> None:
         )
 
 
-def _takes_own(data: Data, recipe: FineTuning) -> bool:
+def _uses_sequence_classifier(data: TaskData, recipe: FinetuneRecipe) -> bool:
     """Whether the classifier of transformers is asked for: no pooling is named, and nothing is pointed at."""
     pair = data.train[0].second is not None
     return data.train[0].candidates is None and recipe.pooling == "auto" and (pair or recipe.head == POOLED)
 
 
-def _check_classes(data: Data) -> None:
+def _check_classes(data: TaskData) -> None:
     if len(data.classes) < 2:
         raise InputError(f"there is nothing to tell apart: all examples are {''.join(data.classes)!r}")
 
 
-def class_weights(data: Data, recipe: FineTuning) -> Tensor | None:
+def compute_class_weights(data: TaskData, recipe: FinetuneRecipe) -> Tensor | None:
     """What each class weighs in the loss, 1 on average over the training examples; None for all the same."""
     if recipe.class_weights != BALANCED:
         return None
@@ -595,7 +601,7 @@ def class_weights(data: Data, recipe: FineTuning) -> Tensor | None:
     )
 
 
-def head_for(data: Data, recipe: FineTuning, width: int, whole: str, pointed: str) -> Head:
+def build_head(data: TaskData, recipe: FinetuneRecipe, width: int, whole: str, pointed: str) -> Head:
     """A fresh head for some data, drawn by the recipe's seed.
 
     Args:
@@ -615,7 +621,7 @@ def head_for(data: Data, recipe: FineTuning, width: int, whole: str, pointed: st
         torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
         if first.candidates is not None:
             return PointerHead(width, pointed if auto else recipe.pooling, recipe)
-        pair, weights = first.second is not None, class_weights(data, recipe)
+        pair, weights = first.second is not None, compute_class_weights(data, recipe)
         if recipe.head != POOLED and not pair:
             return TokenHead(width, len(data.classes), recipe.head, recipe.dropout, weights)
         summary = whole if auto else recipe.pooling

@@ -18,9 +18,9 @@ from torch import nn
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.training.finetune.data import Data, Sample, Span
+from sonde.training.finetune.data import Sample, Span, TaskData
 from sonde.training.finetune.model import HeadedModel, PointerHead
-from sonde.training.finetune.recipe import FineTuning
+from sonde.training.finetune.recipe import FinetuneRecipe
 
 CLEAN = "Correct"
 """The class of what nothing was done to."""
@@ -30,7 +30,7 @@ _WORD = re.compile(r"\w+|[^\w\s]+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pointing:
+class PointerStage:
     """A body with a pointer, and what it learns on.
 
     Attributes:
@@ -44,7 +44,9 @@ class Pointing:
     valid: Sequence[Sample]
 
 
-def pointing(body: nn.Module, data: Data, recipe: FineTuning, width: int, summary: str) -> Pointing:
+def build_pointer_stage(
+    body: nn.Module, data: TaskData, recipe: FinetuneRecipe, width: int, summary: str
+) -> PointerStage:
     """A body with a fresh pointer, and the examples of a task as places.
 
     Args:
@@ -63,7 +65,7 @@ def pointing(body: nn.Module, data: Data, recipe: FineTuning, width: int, summar
             f"{CLEAN!r} from one kind of bug is needed"
         )
     clean = data.classes.index(CLEAN)
-    train, valid = places(data.train, clean), places(data.valid, clean)
+    train, valid = location_examples(data.train, clean), location_examples(data.valid, clean)
     if not any(one.error for one in train) or not valid:
         raise InputError("finetune.pointer_epochs: no example of this task says where its bug stands")
     with torch.random.fork_rng(devices=[]):
@@ -71,10 +73,10 @@ def pointing(body: nn.Module, data: Data, recipe: FineTuning, width: int, summar
         head = PointerHead(width, summary, recipe)
     device = next(body.parameters()).device
     body.requires_grad_()
-    return Pointing(HeadedModel(body, head.to(device), frozen=False), train, valid)
+    return PointerStage(HeadedModel(body, head.to(device), frozen=False), train, valid)
 
 
-def places(samples: Sequence[Sample], clean: int) -> list[Sample]:
+def location_examples(samples: Sequence[Sample], clean: int) -> list[Sample]:
     """Examples of which it is known where the bug stands, with every word as a place.
 
     Where a name was replaced, the places of the right one are those to repair it with.
@@ -95,8 +97,8 @@ def places(samples: Sequence[Sample], clean: int) -> list[Sample]:
             found.append(place)
             continue
         other = next(other for other in groups[one.group] if other is not one)
-        error = word_at(one.text, one.evidence)
-        right = word_at(other.text, other.evidence)
+        error = find_word(one.text, one.evidence)
+        right = find_word(other.text, other.evidence)
         if error is None or right is None:
             continue
         name = other.text[slice(*right)]
@@ -105,7 +107,7 @@ def places(samples: Sequence[Sample], clean: int) -> list[Sample]:
     return found
 
 
-def word_at(text: str, stretch: Span | None) -> Span | None:
+def find_word(text: str, stretch: Span | None) -> Span | None:
     """The first word that a stretch touches, else the one behind it; None where there is none."""
     if stretch is None:
         return None

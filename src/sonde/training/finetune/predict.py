@@ -12,15 +12,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sonde.training.finetune.batches import Batch, Portions, by_length, collate
-from sonde.training.finetune.data import Encoded
+from sonde.training.finetune.batches import Batch, MicroBatches, batch_by_length, collate
+from sonde.training.finetune.data import EncodedExample
 from sonde.training.finetune.model import LEAST, HeadedModel, PointerHead, TokenHead
 
 _AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class ExamplePredictions:
     """Answers in the order of the examples.
 
     Attributes:
@@ -64,9 +64,9 @@ class Answers:
 
 
 @torch.no_grad()
-def answer(
-    model: HeadedModel, encoded: Sequence[Encoded], pad: int, portions: Portions | None = None
-) -> Answers:
+def predict_examples(
+    model: HeadedModel, encoded: Sequence[EncodedExample], pad: int, portions: MicroBatches | None = None
+) -> ExamplePredictions:
     """Ask a model; it is left in evaluation mode.
 
     Args:
@@ -77,7 +77,7 @@ def answer(
     """
     model.eval()
     device = next(model.parameters()).device
-    portions = portions or Portions(device)
+    portions = portions or MicroBatches(device)
     size = len(encoded)
     pointer = isinstance(model.head, PointerHead)
     each = isinstance(model.head, TokenHead)
@@ -92,15 +92,15 @@ def answer(
         batch = collate(some, encoded, pad, device)
         return batch, *model.answers(batch)
 
-    fitted = (portions.done(rows, encoded, read) for rows in by_length(encoded, _AT_ONCE))
+    fitted = (portions.done(rows, encoded, read) for rows in batch_by_length(encoded, _AT_ONCE))
     for rows, (batch, found, places) in chain.from_iterable(fitted):
         shares = (found[:, 0].exp() if pointer else found.softmax(-1)).double().cpu().numpy()
         right = batch.location if pointer else batch.target
-        chance[rows] = _chosen(shares, right.cpu().numpy())
+        chance[rows] = _gold_share(shares, right.cpu().numpy())
         if not pointer:
             probability[rows], predicted[rows] = shares, shares.argmax(1)
             for row, place in zip(rows, [] if places is None else places.tolist(), strict=places is not None):
-                pointed[row, 0] = _shown(encoded[row], place)
+                pointed[row, 0] = _subword_span(encoded[row], place)
             continue
         probability[rows] = np.stack([shares[:, 0], 1 - shares[:, 0]], 1)
         said = found.argmax(-1).cpu().numpy()
@@ -110,19 +110,21 @@ def answer(
             located[row] = place == one.location
             repaired[row] = repair in one.repairs or one.location == 0
             for which, at in enumerate((place, repair)):
-                pointed[row, which] = _shown(one, at - 1)
+                pointed[row, which] = _subword_span(one, at - 1)
     truncated = np.array([one.truncated for one in encoded])
     reached = tuple(one.reached for one in encoded)
     hashes = tuple(blake2b(one.ids.tobytes(), digest_size=8).hexdigest() for one in encoded)
     shown = (truncated, reached, hashes, chance)
     if pointer:
-        return Answers(predicted, probability, located & repaired, *shown, located, repaired, pointed)
+        return ExamplePredictions(
+            predicted, probability, located & repaired, *shown, located, repaired, pointed
+        )
     targets = np.array([one.target for one in encoded])
     right = predicted == targets
-    return Answers(predicted, probability, right, *shown, pointed=pointed[:, :1] if each else None)
+    return ExamplePredictions(predicted, probability, right, *shown, pointed=pointed[:, :1] if each else None)
 
 
-def _shown(one: Encoded, subword: int) -> tuple[int, int]:
+def _subword_span(one: EncodedExample, subword: int) -> tuple[int, int]:
     """Characters of a subword; as published, a pointer may also point into the padding."""
     if one.spans is None or not 0 <= subword < len(one.spans):
         return -1, -1
@@ -130,7 +132,7 @@ def _shown(one: Encoded, subword: int) -> tuple[int, int]:
     return start, end
 
 
-def _chosen(
+def _gold_share(
     shares: Float[np.ndarray, "example choice"], right: Int[np.ndarray, " example"]
 ) -> Float[np.ndarray, " example"]:
     """Share of what is right; not a number where that is -1."""

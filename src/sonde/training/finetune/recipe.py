@@ -33,7 +33,7 @@ HELD = (FLOAT32, BFLOAT16)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Hyperparameters:
     """What is chosen on validation: the peak rate, the examples an update, the most passes."""
 
     rate: float
@@ -42,7 +42,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FineTuning:
+class FinetuneRecipe:
     """How a model is fine-tuned.
 
     Attributes:
@@ -122,10 +122,10 @@ class FineTuning:
     seed: int = 0
 
     @property
-    def settings(self) -> tuple[Setting, ...]:
+    def settings(self) -> tuple[Hyperparameters, ...]:
         """Everything that is tried."""
         return tuple(
-            Setting(rate, batch, epochs)
+            Hyperparameters(rate, batch, epochs)
             for epochs in (self.epochs, *self.other_epochs)
             for batch in (self.batch, *self.other_batches)
             for rate in self.rates

@@ -22,25 +22,33 @@ from safetensors.torch import load_file, save_file
 from sonde.base.errors import InputError, UsageError
 from sonde.models import LoadedModel, ModelSpec
 from sonde.models.engine.derive import save_model
-from sonde.models.engine.silence import quiet
-from sonde.training.finetune.data import Data, Sample, Span, TextEncoder, read_all, reader_of, variable_at
+from sonde.models.engine.silence import silence_libraries
+from sonde.training.finetune.data import (
+    Sample,
+    Span,
+    TaskData,
+    TextEncoder,
+    build_text_encoder,
+    encode_samples,
+    find_candidate,
+)
 from sonde.training.finetune.model import (
     ClassHead,
+    ClassifierBody,
     Head,
     HeadedModel,
     LoadedBody,
-    OwnBody,
     OwnHead,
     PointerHead,
     TokenHead,
-    head_for,
+    build_head,
+    default_poolings,
     load_for_training,
-    save_own,
-    summaries,
+    save_classifier,
 )
-from sonde.training.finetune.pointing import word_at
-from sonde.training.finetune.predict import answer
-from sonde.training.finetune.recipe import EQUAL, FLOAT32, FineTuning
+from sonde.training.finetune.pointing import find_word
+from sonde.training.finetune.predict import predict_examples
+from sonde.training.finetune.recipe import EQUAL, FLOAT32, FinetuneRecipe
 
 HEAD, FACTS, BASELINE = "head.safetensors", "head.json", "baseline.json"
 
@@ -50,7 +58,7 @@ NOTHING, SOMETHING = "nothing", "something"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class HeadConfig:
     """What ``head.json`` says of a fine-tuned model.
 
     Attributes:
@@ -63,12 +71,12 @@ class Facts:
 
     kind: str
     classes: tuple[str, ...]
-    recipe: FineTuning
+    recipe: FinetuneRecipe
     pair: bool = False
     about: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
 
     @classmethod
-    def read(cls, folder: Path) -> Facts:
+    def read(cls, folder: Path) -> HeadConfig:
         """Those of a folder.
 
         Raises:
@@ -81,7 +89,7 @@ class Facts:
             return cls(
                 str(facts["kind"]),
                 tuple(map(str, facts["classes"])),
-                FineTuning(**facts["recipe"]),
+                FinetuneRecipe(**facts["recipe"]),
                 bool(facts.get("pair")),
                 dict(facts.get("about") or {}),
             )
@@ -89,7 +97,7 @@ class Facts:
             raise InputError(f"model {str(folder)!r}: its head cannot be read ({error})") from None
 
 
-def write_head(head: Head, facts: Facts, folder: Path) -> None:
+def write_head(head: Head, facts: HeadConfig, folder: Path) -> None:
     """Write a head beside its body."""
     weights = {name: weight.detach().cpu().contiguous() for name, weight in head.state_dict().items()}
     if weights:
@@ -98,7 +106,7 @@ def write_head(head: Head, facts: Facts, folder: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Prediction:
     """What a model says of a text.
 
     Attributes:
@@ -127,7 +135,7 @@ class FineTuned:
 
     heads: ClassVar[tuple[type[Head], ...]] = (ClassHead, OwnHead)
 
-    def __init__(self, model: HeadedModel, loaded: LoadedModel, facts: Facts) -> None:
+    def __init__(self, model: HeadedModel, loaded: LoadedModel, facts: HeadConfig) -> None:
         self.model, self.loaded, self.facts = model, loaded, facts
 
     @property
@@ -138,7 +146,7 @@ class FineTuned:
     @staticmethod
     def about(folder: str | Path) -> Mapping[str, Any]:
         """Task, language, base model, method and seed of the model in a folder, as far as it says them."""
-        return Facts.read(Path(folder)).about
+        return HeadConfig.read(Path(folder)).about
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, device: str = "auto") -> FineTuned:
@@ -155,7 +163,7 @@ class FineTuned:
             InputError: It is damaged, or not of the class that was asked for.
         """
         place = Path(folder)
-        facts = Facts.read(place)
+        facts = HeadConfig.read(place)
         kinds: tuple[type[FineTuned], ...] = (Classifier, TokenClassifier, Pointer)
         own = next((kind for kind in kinds if facts.kind in {one.__name__ for one in kind.heads}), None)
         if own is None or not issubclass(own, cls):
@@ -164,7 +172,7 @@ class FineTuned:
             )
         loaded = load_for_training(ModelSpec(name=str(place), device=device))
         try:
-            model = _rebuilt(place, loaded, facts)
+            model = _rebuild_model(place, loaded, facts)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError, RuntimeError) as error:
             raise InputError(f"model {str(place)!r}: its head cannot be read ({error})") from None
         return own(model.eval(), loaded, facts)
@@ -173,15 +181,15 @@ class FineTuned:
         """Write the model with its tokenizer into a folder, as a run does."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        with quiet():
-            if isinstance(self.model.body, OwnBody):
-                save_own(self.model.body.inner, self.loaded, place)
+        with silence_libraries():
+            if isinstance(self.model.body, ClassifierBody):
+                save_classifier(self.model.body.inner, self.loaded, place)
             else:
                 save_model(self.loaded, place)
             self.loaded.tokenizer.save_pretrained(place)
         write_head(self.model.head, self.facts, place)
 
-    def tell(self, texts: Sequence[str], language: str = "") -> list[Told]:
+    def tell(self, texts: Sequence[str], language: str = "") -> list[Prediction]:
         """What the model says of texts, in their order.
 
         Args:
@@ -197,28 +205,28 @@ class FineTuned:
         samples = [
             self._sample(text, language or str(self.facts.about.get("language", ""))) for text in texts
         ]
-        reader: TextEncoder = reader_of(
+        reader: TextEncoder = build_text_encoder(
             self.loaded.tokenizer, self.loaded.special, self.loaded.capabilities.kind
         )
-        encoded = read_all(samples, reader, self.facts.recipe.length)
-        answers = answer(self.model, encoded, reader.pad)
+        encoded = encode_samples(samples, reader, self.facts.recipe.length)
+        answers = predict_examples(self.model, encoded, reader.pad)
         names = (NOTHING, SOMETHING) if isinstance(self.model.head, PointerHead) else self.classes
-        found: list[Told] = []
+        found: list[Prediction] = []
         for row, (sample, one) in enumerate(zip(samples, encoded, strict=True)):
             chances = dict(zip(names, answers.probability[row].tolist(), strict=True))
-            told = Told(
+            told = Prediction(
                 names[int(answers.predicted[row])],
                 chances,
                 cut=one.spans is not None and int(one.spans.max(initial=0)) < len(sample.text.rstrip()),
             )
             spans = [] if answers.pointed is None else answers.pointed[row].tolist()
-            found.append(self._placed(told, sample, [(start, end) for start, end in spans]))
+            found.append(self._add_spans(told, sample, [(start, end) for start, end in spans]))
         return found
 
     def _sample(self, text: str, language: str) -> Sample:
         return Sample("", text, 0)
 
-    def _placed(self, told: Told, sample: Sample, pointed: Sequence[Span]) -> Told:
+    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
         return told
 
 
@@ -231,9 +239,9 @@ class TokenClassifier(FineTuned):
 
     heads = (TokenHead,)
 
-    def _placed(self, told: Told, sample: Sample, pointed: Sequence[Span]) -> Told:
+    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
         (span,) = pointed
-        return dataclasses.replace(told, place=word_at(sample.text, span) if span[0] >= 0 else None)
+        return dataclasses.replace(told, place=find_word(sample.text, span) if span[0] >= 0 else None)
 
 
 class Pointer(FineTuned):
@@ -243,31 +251,31 @@ class Pointer(FineTuned):
 
     def _sample(self, text: str, language: str) -> Sample:
         # The variables of a function are found by its language.
-        from sonde.tasks.engine.bugs import pointers
+        from sonde.tasks.engine.bugs import find_pointers
 
-        return Sample("", text, 0, candidates=pointers(text, language, None, None).candidates)
+        return Sample("", text, 0, candidates=find_pointers(text, language, None, None).candidates)
 
-    def _placed(self, told: Told, sample: Sample, pointed: Sequence[Span]) -> Told:
+    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
         if told.label == NOTHING:
             return told
-        place, repair = (variable_at(sample, span) if span[0] >= 0 else None for span in pointed)
+        place, repair = (find_candidate(sample, span) if span[0] >= 0 else None for span in pointed)
         return dataclasses.replace(told, place=place, repair=repair)
 
 
-def _rebuilt(folder: Path, loaded: LoadedModel, facts: Facts) -> HeadedModel:
+def _rebuild_model(folder: Path, loaded: LoadedModel, facts: HeadConfig) -> HeadedModel:
     """Body and head of a folder."""
     recipe = dataclasses.replace(facts.recipe, class_weights=EQUAL, weights=FLOAT32)
     if facts.kind == OwnHead.__name__:
         from transformers import AutoModelForSequenceClassification
 
-        with quiet():
+        with silence_libraries():
             inner = AutoModelForSequenceClassification.from_pretrained(folder, dtype=loaded.model.dtype)
-        body = OwnBody(loaded, inner.to(loaded.device))
+        body = ClassifierBody(loaded, inner.to(loaded.device))
         return HeadedModel(body, OwnHead(len(facts.classes), None).to(loaded.device), frozen=True)
     pointer = facts.kind == PointerHead.__name__
     sample = Sample("", "", 0, second=0 if facts.pair else None, candidates=() if pointer else None)
-    whole, pointed = summaries(loaded)
-    data = Data(facts.classes, [sample], [sample], [sample])
-    head = head_for(data, recipe, loaded.capabilities.d_model, whole, pointed)
+    whole, pointed = default_poolings(loaded)
+    data = TaskData(facts.classes, [sample], [sample], [sample])
+    head = build_head(data, recipe, loaded.capabilities.d_model, whole, pointed)
     head.load_state_dict(load_file(folder / HEAD))
     return HeadedModel(LoadedBody(loaded), head.to(loaded.device), frozen=True)

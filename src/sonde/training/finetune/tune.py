@@ -22,38 +22,44 @@ from sonde.base.files import write_atomic
 from sonde.base.fingerprint import derive_seed
 from sonde.models import ModelSpec
 from sonde.models.engine.derive import save_model
-from sonde.models.engine.silence import quiet
-from sonde.models.engine.weights import device_of
+from sonde.models.engine.silence import silence_libraries
+from sonde.models.engine.weights import resolve_device
 from sonde.training.finetune import checkpoint
-from sonde.training.finetune.batches import Portions, collate, order
-from sonde.training.finetune.checkpoint import Epoch, TrainingState, best_of
-from sonde.training.finetune.data import Data, Encoded, TextEncoder, read_all, reader_of
+from sonde.training.finetune.batches import MicroBatches, collate, order_batches
+from sonde.training.finetune.checkpoint import Epoch, TrainingState, select_best_epoch
+from sonde.training.finetune.data import (
+    EncodedExample,
+    TaskData,
+    TextEncoder,
+    build_text_encoder,
+    encode_samples,
+)
 from sonde.training.finetune.distributed import (
-    add_up,
-    companions,
-    device_for,
-    is_first,
-    is_sharded,
-    own_part,
-    shard,
-    wait,
-    world,
+    all_reduce,
+    barrier,
+    has_sharded_weights,
+    is_main_process,
+    local_rows,
+    select_device,
+    shard_model,
+    spawn_workers,
+    world_size,
 )
 from sonde.training.finetune.model import (
+    ClassifierBody,
     HeadedModel,
     LoadedBody,
-    OwnBody,
-    headed,
+    build_headed_model,
+    default_poolings,
     load_for_training,
     merge_lora,
-    save_own,
-    summaries,
+    save_classifier,
 )
-from sonde.training.finetune.pointing import Pointing, pointing
-from sonde.training.finetune.predict import Answers, answer
-from sonde.training.finetune.recipe import KEEP, FineTuning, Setting
-from sonde.training.finetune.saved import Facts, write_head
-from sonde.training.precision import compile_body, in_bfloat16
+from sonde.training.finetune.pointing import PointerStage, build_pointer_stage
+from sonde.training.finetune.predict import ExamplePredictions, predict_examples
+from sonde.training.finetune.recipe import KEEP, FinetuneRecipe, Hyperparameters
+from sonde.training.finetune.saved import HeadConfig, write_head
+from sonde.training.precision import compile_body, uses_bfloat16
 
 CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
 
@@ -71,14 +77,14 @@ def rate_factor(step: int, steps: int, warmup: float) -> float:
 
 def fit(
     model: HeadedModel,
-    train: Sequence[Encoded],
-    valid: Sequence[Encoded],
-    recipe: FineTuning,
+    train: Sequence[EncodedExample],
+    valid: Sequence[EncodedExample],
+    recipe: FinetuneRecipe,
     *,
     rate: float,
     pad: int,
     folder: Path,
-    portions: Portions,
+    portions: MicroBatches,
     on_step: OnStep | None = None,
 ) -> TrainingState:
     """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
@@ -102,13 +108,13 @@ def fit(
         StoreError: A checkpoint could not be written.
         InputError: The checkpoint found is of another architecture, or one example does not fit into memory.
     """
-    optimiser = _optimiser(model, rate, recipe)
-    steps = recipe.epochs * len(order(train, recipe.batch, recipe.seed, 0))
+    optimiser = _build_optimiser(model, rate, recipe)
+    steps = recipe.epochs * len(order_batches(train, recipe.batch, recipe.seed, 0))
     device = next(model.parameters()).device
-    with _random(derive_seed("train", recipe.seed, rate)):
-        course = checkpoint.read(folder / CHECKPOINT, model, optimiser)
-        while not _done(course, recipe):
-            batches = order(train, recipe.batch, recipe.seed, course.epoch)
+    with _use_seed(derive_seed("train", recipe.seed, rate)):
+        course = checkpoint.read_checkpoint(folder / CHECKPOINT, model, optimiser)
+        while not _is_done(course, recipe):
+            batches = order_batches(train, recipe.batch, recipe.seed, course.epoch)
             model.train()
             # Summed where it is computed: to ask for each loss would have an accelerator wait for us.
             total = torch.tensor(course.total, dtype=torch.float64, device=device)
@@ -120,21 +126,21 @@ def fit(
                 course.step += 1
                 if course.step % recipe.checkpoint == 0 and course.position < len(batches):
                     course.total = float(total)
-                    checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
+                    checkpoint.write_checkpoint(folder / CHECKPOINT, course, model, optimiser)
                 if on_step is not None:
                     on_step(course.step)
-            seen = answer(model, valid, pad, portions)
+            seen = predict_examples(model, valid, pad, portions)
             course.epoch, course.position = course.epoch + 1, 0
             course.history.append(Epoch(course.epoch, float(total) / len(train), seen.share, seen.loss))
             course.total = 0.0
             if course.best is course.history[-1]:
                 checkpoint.write_weights(folder / BEST, model)
-            checkpoint.write(folder / CHECKPOINT, course, model, optimiser)
-            wait()
+            checkpoint.write_checkpoint(folder / CHECKPOINT, course, model, optimiser)
+            barrier()
     return course
 
 
-def _done(course: TrainingState, recipe: FineTuning) -> bool:
+def _is_done(course: TrainingState, recipe: FinetuneRecipe) -> bool:
     best = course.best
     return course.epoch >= recipe.epochs or (
         best is not None and course.epoch - best.epoch >= recipe.patience
@@ -144,50 +150,50 @@ def _done(course: TrainingState, recipe: FineTuning) -> bool:
 def _update(
     model: HeadedModel,
     rows: Sequence[int],
-    train: Sequence[Encoded],
+    train: Sequence[EncodedExample],
     pad: int,
     optimiser: torch.optim.Optimizer,
-    recipe: FineTuning,
-    portions: Portions,
+    recipe: FinetuneRecipe,
+    portions: MicroBatches,
 ) -> Tensor:
     """One update; gives the sum of the losses of its examples before it.
 
     A batch that does not fit into memory is read in portions, whose gradients add up to those of the whole.
     """
     device = next(model.parameters()).device
-    before = checkpoint.random_state()
-    sharded = is_sharded(model)
+    before = checkpoint.get_random_state()
+    sharded = has_sharded_weights(model)
     # Where gradients are averaged over the processes, and have to be added up.
-    share = (world() if sharded else 1) / len(rows)
+    share = (world_size() if sharded else 1) / len(rows)
 
     def gradients(some: Sequence[int], counts: float = 1.0) -> Tensor:
         batch = collate(some, train, pad, device)
-        with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16(recipe.precision, device)):
+        with torch.autocast(device.type, torch.bfloat16, enabled=uses_bfloat16(recipe.precision, device)):
             loss = model.head.loss(model(batch), batch)
         (loss * (len(some) * share * counts)).backward()
         return loss.detach().double() * (len(some) * counts)
 
-    def again() -> None:
+    def reset() -> None:
         optimiser.zero_grad(set_to_none=True)
         checkpoint.set_random_state(before)
 
-    own = own_part(rows)
-    losses = [loss for _, loss in portions.done(own, train, gradients, again)] if len(own) else []
+    own = local_rows(rows)
+    losses = [loss for _, loss in portions.done(own, train, gradients, reset)] if len(own) else []
     if sharded:
         # A layer is put together by all processes at once, so each has to read as often as the others.
-        most = portions.number(-(-len(rows) // world()))
+        most = portions.number(-(-len(rows) // world_size()))
         losses += [gradients(rows[:1], 0.0) for _ in range(most - len(losses))]
     total = torch.zeros((), dtype=torch.float64, device=device)
     for loss in losses:
         total += loss
-    total = add_up(model, total, gradients=not sharded)
+    total = all_reduce(model, total, gradients=not sharded)
     nn.utils.clip_grad_norm_([one for one in model.parameters() if one.requires_grad], recipe.clip)
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     return total
 
 
-def _optimiser(model: HeadedModel, rate: float, recipe: FineTuning) -> torch.optim.Optimizer:
+def _build_optimiser(model: HeadedModel, rate: float, recipe: FinetuneRecipe) -> torch.optim.Optimizer:
     moved = [one for one in model.parameters() if one.requires_grad]
     groups = [
         {"params": [one for one in moved if one.ndim > 1], "weight_decay": recipe.decay},
@@ -197,7 +203,7 @@ def _optimiser(model: HeadedModel, rate: float, recipe: FineTuning) -> torch.opt
 
 
 @contextmanager
-def _random(seed: int) -> Generator[None]:
+def _use_seed(seed: int) -> Generator[None]:
     """A source of random numbers of one's own, whatever was drawn before, and as it was afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed % 2**63)
@@ -215,7 +221,7 @@ _POINTER = "pointer"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tuned:
+class FinetuneResult:
     """A model after training.
 
     Attributes:
@@ -230,18 +236,18 @@ class Tuned:
             ``head.json`` hold what was trained on top. A classifier of transformers is one file.
     """
 
-    setting: Setting
+    setting: Hyperparameters
     epoch: int
-    courses: dict[Setting, list[Epoch]]
-    valid: Answers
-    test: Answers
+    courses: dict[Hyperparameters, list[Epoch]]
+    valid: ExamplePredictions
+    test: ExamplePredictions
     halved: int
     head: str
     folder: Path
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trainee:
+class TrainingSetup:
     """What is trained.
 
     Attributes:
@@ -255,19 +261,19 @@ class Trainee:
     model: HeadedModel
     reader: TextEncoder
     save: Callable[[Path], None]
-    pointer: Callable[[], Pointing] | None = None
-    again: Callable[[], Trainee] | None = None
+    pointer: Callable[[], PointerStage] | None = None
+    again: Callable[[], TrainingSetup] | None = None
 
 
 def tune(
     spec: ModelSpec,
-    data: Data,
-    recipe: FineTuning,
+    data: TaskData,
+    recipe: FinetuneRecipe,
     folder: Path,
     *,
     on_step: OnStep | None = None,
     about: Mapping[str, Any] | None = None,
-) -> Tuned:
+) -> FinetuneResult:
     """Train a model on the examples of a task.
 
     Args:
@@ -284,85 +290,87 @@ def tune(
         StoreError: A checkpoint or the model could not be written.
     """
     if recipe.processes > 1:
-        with companions(recipe.processes, _tune, spec, data, recipe, folder):
+        with spawn_workers(recipe.processes, _tune, spec, data, recipe, folder):
             return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
     return _tune(spec, data, recipe, folder, on_step=on_step, about=about)
 
 
 def _tune(
     spec: ModelSpec,
-    data: Data,
-    recipe: FineTuning,
+    data: TaskData,
+    recipe: FinetuneRecipe,
     folder: Path,
     *,
     rank: int = 0,
     on_step: OnStep | None = None,
     about: Mapping[str, Any] | None = None,
-) -> Tuned:
+) -> FinetuneResult:
     """What each of the processes does; see `tune`."""
-    device = device_for(spec.device, rank, recipe.processes)
-    trainee = _trainee(dataclasses.replace(spec, device="cpu" if recipe.fsdp else device), data, recipe)
+    device = select_device(spec.device, rank, recipe.processes)
+    trainee = _load_setup(dataclasses.replace(spec, device="cpu" if recipe.fsdp else device), data, recipe)
     if recipe.fsdp:
         # Read where there is room for all of it; each process keeps its part.
-        shard(trainee.model, device_of(dataclasses.replace(spec, device=device)), "answers")
-        again = partial(_trainee, dataclasses.replace(spec, device="cpu"), data, recipe)
+        shard_model(trainee.model, resolve_device(dataclasses.replace(spec, device=device)), "answers")
+        again = partial(_load_setup, dataclasses.replace(spec, device="cpu"), data, recipe)
         trainee = dataclasses.replace(trainee, again=again)
     return train(trainee, data, recipe, folder, on_step=on_step, about=about)
 
 
-def _trainee(spec: ModelSpec, data: Data, recipe: FineTuning) -> Trainee:
+def _load_setup(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TrainingSetup:
     """A model that is loaded, with a fresh head."""
     loaded = load_for_training(spec, recipe.weights)
-    model = headed(loaded, data, recipe)
+    model = build_headed_model(loaded, data, recipe)
 
     def save(target: Path) -> None:
         merge_lora(model.body)
-        if isinstance(model.body, OwnBody):
-            save_own(model.body.inner, loaded, target)
+        if isinstance(model.body, ClassifierBody):
+            save_classifier(model.body.inner, loaded, target)
         else:
             save_model(loaded, target)
         loaded.tokenizer.save_pretrained(target)
 
-    reader = reader_of(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
+    reader = build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
     pointer = None
     if recipe.pointer_epochs:
-        whole, _ = summaries(loaded)
+        whole, _ = default_poolings(loaded)
         body = LoadedBody(loaded)
         if recipe.compile:
             compile_body(body.inner)
-        pointer = partial(pointing, body, data, recipe, loaded.capabilities.d_model, whole)
-    return Trainee(model, reader, save, pointer)
+        pointer = partial(build_pointer_stage, body, data, recipe, loaded.capabilities.d_model, whole)
+    return TrainingSetup(model, reader, save, pointer)
 
 
 def train(
-    trainee: Trainee,
-    data: Data,
-    recipe: FineTuning,
+    trainee: TrainingSetup,
+    data: TaskData,
+    recipe: FinetuneRecipe,
     folder: Path,
     *,
     on_step: OnStep | None = None,
     about: Mapping[str, Any] | None = None,
-) -> Tuned:
+) -> FinetuneResult:
     """Train with every setting of a recipe, and keep and save the best on validation; see `tune`."""
     model, reader, pad = trainee.model, trainee.reader, trainee.reader.pad
     splits = [
-        read_all(some, reader, recipe.length, recipe.cut) for some in (data.train, data.valid, data.test)
+        encode_samples(some, reader, recipe.length, recipe.cut)
+        for some in (data.train, data.valid, data.test)
     ]
     fitted, chosen_on = (
-        _usable(some, name, recipe) for some, name in zip(splits[:2], ("training", "validation"), strict=True)
+        _select_usable(some, name, recipe)
+        for some, name in zip(splits[:2], ("training", "validation"), strict=True)
     )
-    portions = Portions(next(model.parameters()).device, folder, recipe.at_once, fixed=recipe.fsdp)
+    portions = MicroBatches(next(model.parameters()).device, folder, recipe.at_once, fixed=recipe.fsdp)
     if trainee.pointer is not None:
-        _point(trainee.pointer(), reader, recipe, folder / _POINTER, portions)
+        _train_pointer(trainee.pointer(), reader, recipe, folder / _POINTER, portions)
     # Fresh weights for each setting come from here; a second load would draw or read the same.
-    start = {name: weight.detach().clone() for name, weight in checkpoint.moving(model).items()}
-    courses: dict[Setting, list[Epoch]] = {}
+    start = {name: weight.detach().clone() for name, weight in checkpoint.trainable_state(model).items()}
+    courses: dict[Hyperparameters, list[Epoch]] = {}
     best = recipe.settings[0]
     for setting in recipe.settings:
-        own = _setting_folder(folder, recipe, setting)
-        found = _finished(own)
+        own = _hyperparameter_folder(folder, recipe, setting)
+        found = _read_history(own)
         if found is None:
-            checkpoint.put_back(model, start)
+            checkpoint.restore_state(model, start)
             one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
             rate = setting.rate
             course = fit(
@@ -377,40 +385,40 @@ def train(
                 on_step=on_step,
             )
             found = course.history
-        if is_first():
+        if is_main_process():
             write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
             (own / CHECKPOINT).unlink(missing_ok=True)
         courses[setting] = found
         # Of equals the first setting; weights are kept of the best so far alone.
-        last, best = best, max(courses, key=lambda one: best_of(courses[one]).merit)
-        for other in {last, setting} - {best} if is_first() else ():
-            (_setting_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
-    checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, model)
-    answers = [answer(model, some, pad, portions) for some in splits[1:]]
+        last, best = best, max(courses, key=lambda one: select_best_epoch(courses[one]).merit)
+        for other in {last, setting} - {best} if is_main_process() else ():
+            (_hyperparameter_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
+    checkpoint.read_weights(_hyperparameter_folder(folder, recipe, best) / BEST, model)
+    answers = [predict_examples(model, some, pad, portions) for some in splits[1:]]
     head, pair = type(model.head).__name__, data.train[0].second is not None
-    if is_first():
+    if is_main_process():
         if trainee.again is not None:
             trainee = trainee.again()
-            checkpoint.read_weights(_setting_folder(folder, recipe, best) / BEST, trainee.model)
-        _save(trainee, Facts(head, data.classes, recipe, pair, about or {}), folder / MODEL)
-    epoch = best_of(courses[best]).epoch
-    return Tuned(best, epoch, courses, answers[0], answers[1], portions.halved, head, folder / MODEL)
+            checkpoint.read_weights(_hyperparameter_folder(folder, recipe, best) / BEST, trainee.model)
+        _save(trainee, HeadConfig(head, data.classes, recipe, pair, about or {}), folder / MODEL)
+    epoch = select_best_epoch(courses[best]).epoch
+    return FinetuneResult(best, epoch, courses, answers[0], answers[1], portions.halved, head, folder / MODEL)
 
 
-def _point(
-    pointing: Pointing, reader: TextEncoder, recipe: FineTuning, folder: Path, portions: Portions
+def _train_pointer(
+    pointing: PointerStage, reader: TextEncoder, recipe: FinetuneRecipe, folder: Path, portions: MicroBatches
 ) -> None:
     """Have a body learn to point, at the first of the rates, and leave it as it was after the best epoch."""
     train, valid = (
         [
             one
-            for one in read_all(some, reader, recipe.length, recipe.cut)
+            for one in encode_samples(some, reader, recipe.length, recipe.cut)
             # A pair of which the limit has lost a part teaches nothing.
             if one.reached is not False
         ]
         for some in (pointing.train, pointing.valid)
     )
-    if _finished(folder) is None:
+    if _read_history(folder) is None:
         one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
         course = fit(
             pointing.model,
@@ -422,13 +430,15 @@ def _point(
             folder=folder,
             portions=portions,
         )
-        if is_first():
+        if is_main_process():
             write_atomic(folder / _COURSE, json.dumps([asdict(epoch) for epoch in course.history]))
             (folder / CHECKPOINT).unlink(missing_ok=True)
     checkpoint.read_weights(folder / BEST, pointing.model)
 
 
-def _usable(encoded: Sequence[Encoded], name: str, recipe: FineTuning) -> Sequence[Encoded]:
+def _select_usable(
+    encoded: Sequence[EncodedExample], name: str, recipe: FinetuneRecipe
+) -> Sequence[EncodedExample]:
     """What is learned from or chosen on: no example whose label rests on something that is not read."""
     if recipe.cut == KEEP:
         return encoded
@@ -441,23 +451,23 @@ def _usable(encoded: Sequence[Encoded], name: str, recipe: FineTuning) -> Sequen
     return kept
 
 
-def _setting_folder(folder: Path, recipe: FineTuning, setting: Setting) -> Path:
+def _hyperparameter_folder(folder: Path, recipe: FinetuneRecipe, setting: Hyperparameters) -> Path:
     return folder / f"setting-{recipe.settings.index(setting)}"
 
 
-def _finished(folder: Path) -> list[Epoch] | None:
+def _read_history(folder: Path) -> list[Epoch] | None:
     path = folder / _COURSE
     if not path.is_file():
         return None
     return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
 
 
-def _save(trainee: Trainee, facts: Facts, folder: Path) -> None:
+def _save(trainee: TrainingSetup, facts: HeadConfig, folder: Path) -> None:
     """Write the trained body with its head and recipe, all at once."""
 
     def write(temporary: Path) -> None:
         temporary.mkdir(parents=True, exist_ok=True)
-        with quiet():
+        with silence_libraries():
             trainee.save(temporary)
         write_head(trainee.model.head, facts, temporary)
 

@@ -26,12 +26,12 @@ from torch.utils.data import Dataset
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
-from sonde.training.pretrain.objectives import hide, hide_some
+from sonde.training.pretrain.objectives import mask_fixed_count, mask_tokens
 from sonde.training.pretrain.recipe import PairsConfig, Recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
 
 
-def block_count(tokens: int, width: int) -> int:
+def count_blocks(tokens: int, width: int) -> int:
     """Number of blocks of ``width`` new subwords that cover a stream; the last one may reach back."""
     return max(1, -(-tokens // width))
 
@@ -65,7 +65,7 @@ class BlockOrder:
         stretch, inside = divmod(place, self.stretch)
         first = stretch * self.stretch
         return first + int(
-            _shuffled(min(self.stretch, self.blocks - first), self.seed, epoch, stretch)[inside]
+            _permute(min(self.stretch, self.blocks - first), self.seed, epoch, stretch)[inside]
         )
 
     def passes(self, samples: int) -> Int[np.ndarray, " block"]:
@@ -78,7 +78,7 @@ class BlockOrder:
 
 
 @functools.lru_cache(maxsize=2)
-def _shuffled(size: int, *seed: int) -> Int[np.ndarray, " block"]:
+def _permute(size: int, *seed: int) -> Int[np.ndarray, " block"]:
     return np.random.default_rng(derive_seed("order", *seed)).permutation(size)
 
 
@@ -104,7 +104,7 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
         training = recipe.training
         self._decoder = recipe.model.role == "decoder"
         self.width = training.block - 1 if self._decoder else training.block - 2
-        self.course = BlockOrder(block_count(len(stream), self.width), recipe.seed)
+        self.course = BlockOrder(count_blocks(len(stream), self.width), recipe.seed)
         self._samples = training.steps * training.blocks_per_step
 
     def __len__(self) -> int:
@@ -118,7 +118,7 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
         bos, eos = SPECIALS.index(BOS), SPECIALS.index(EOS)
         block = torch.cat([torch.tensor([bos]), self._block(start, self.width), torch.tensor([eos])])
         generator = torch.Generator().manual_seed(derive_seed("hide", self._recipe.seed, k))
-        shown, labels = hide(
+        shown, labels = mask_tokens(
             block,
             share=self._recipe.training.masked,
             vocabulary=self._recipe.vocabulary.size,
@@ -180,7 +180,9 @@ class DocumentLines:
         return self.edges[self.documents[index] : self.documents[index + 1]].tolist()
 
 
-def all_pairs(lines: DocumentLines, length: int, config: PairsConfig, seed: int) -> Int[np.ndarray, "pair 5"]:
+def build_all_pairs(
+    lines: DocumentLines, length: int, config: PairsConfig, seed: int
+) -> Int[np.ndarray, "pair 5"]:
     """The pairs of every duplicate of the data, in the order of the stream.
 
     Args:
@@ -205,7 +207,7 @@ def all_pairs(lines: DocumentLines, length: int, config: PairsConfig, seed: int)
         pair
         for duplicate in range(config.duplicates)
         for index in range(len(documents))
-        for pair in document_pairs(
+        for pair in iterate_document_pairs(
             documents,
             index,
             length - FRAMING,
@@ -216,7 +218,7 @@ def all_pairs(lines: DocumentLines, length: int, config: PairsConfig, seed: int)
     return np.array(rows, np.int64)
 
 
-def document_pairs(
+def iterate_document_pairs(
     documents: list[list[int]], index: int, most: int, short: float, draw: random.Random
 ) -> Iterator[SentencePair]:
     """The pairs of one document.
@@ -238,17 +240,17 @@ def document_pairs(
         line += 1
         split = begin + (draw.randint(1, line - begin - 1) if line - begin > 1 else 1)
         if line - begin == 1 or draw.random() < 0.5:
-            other = _other(len(documents), index, draw)
-            second = _stretch(documents[other], aim - (edges[split] - edges[begin]), draw)
+            other = _sample_other_document(len(documents), index, draw)
+            second = _sample_lines(documents[other], aim - (edges[split] - edges[begin]), draw)
             # What was not used comes again.
             line = split
             pair = SentencePair(edges[begin], edges[split], *second, 1)
         else:
             pair = SentencePair(edges[begin], edges[split], edges[split], edges[line], 0)
-        yield _fitted(pair, most, draw)
+        yield _truncate_pair(pair, most, draw)
 
 
-def _other(documents: int, index: int, draw: random.Random) -> int:
+def _sample_other_document(documents: int, index: int, draw: random.Random) -> int:
     other = index
     for _ in range(_ELSEWHERE):
         other = draw.randrange(documents)
@@ -257,7 +259,7 @@ def _other(documents: int, index: int, draw: random.Random) -> int:
     return other
 
 
-def _stretch(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, int]:
+def _sample_lines(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, int]:
     """Lines from a random one on, one at least, until they hold so many subwords or end."""
     begin = draw.randrange(len(edges) - 1)
     end = begin + 1
@@ -266,7 +268,7 @@ def _stretch(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, i
     return edges[begin], edges[end]
 
 
-def _fitted(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
+def _truncate_pair(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
     """A pair without what is too much: subword by subword from the longer side, B of two alike."""
     first, second = pair.first_end - pair.first, pair.second_end - pair.second
     over = first + second - most
@@ -277,7 +279,7 @@ def _fitted(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
     from_first = rest // 2 + (lead if first > second else 0)
     from_second = rest - rest // 2 + (lead if second > first else 0)
     # Each one goes from the front or the back with equal chance.
-    front, other_front = _heads(from_first, draw), _heads(from_second, draw)
+    front, other_front = _count_heads(from_first, draw), _count_heads(from_second, draw)
     return SentencePair(
         pair.first + front,
         pair.first_end - (from_first - front),
@@ -287,7 +289,7 @@ def _fitted(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
     )
 
 
-def _heads(tosses: int, draw: random.Random) -> int:
+def _count_heads(tosses: int, draw: random.Random) -> int:
     return draw.getrandbits(tosses).bit_count() if tosses else 0
 
 
@@ -322,8 +324,8 @@ class PairDataset(Dataset[dict[str, Tensor]]):
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         number = self.course.block(k)
         recipe = self._recipe
-        tokens, segments, random_next = framed(self._stream, self._pairs[number])
-        shown, labels = hide_some(
+        tokens, segments, random_next = frame_pair(self._stream, self._pairs[number])
+        shown, labels = mask_fixed_count(
             tokens,
             share=recipe.training.masked,
             most=recipe.pairs.predictions,
@@ -334,10 +336,10 @@ class PairDataset(Dataset[dict[str, Tensor]]):
         )
         block = recipe.training.block
         return {
-            "input_ids": _padded(shown, block, SPECIALS.index(PAD)),
-            "token_type_ids": _padded(segments, block, 0),
-            "attention_mask": _padded(np.ones_like(tokens), block, 0),
-            "labels": _padded(labels, block, -100),
+            "input_ids": _pad(shown, block, SPECIALS.index(PAD)),
+            "token_type_ids": _pad(segments, block, 0),
+            "attention_mask": _pad(np.ones_like(tokens), block, 0),
+            "labels": _pad(labels, block, -100),
             "next_sentence_label": torch.tensor(random_next),
         }
 
@@ -351,7 +353,7 @@ class PairDataset(Dataset[dict[str, Tensor]]):
         return counts[:-1].cumsum()
 
 
-def framed(
+def frame_pair(
     stream: Int[np.ndarray, " token"], row: Int[np.ndarray, " 5"]
 ) -> tuple[Int[np.ndarray, " framed"], Int[np.ndarray, " framed"], int]:
     """A pair as a model reads it: subwords with the special pieces, segments (0, 1), whether B is random."""
@@ -364,7 +366,7 @@ def framed(
     return tokens, segments, pair.random
 
 
-def _padded(values: Int[np.ndarray, " token"], length: int, filler: int) -> Int[Tensor, " block"]:
+def _pad(values: Int[np.ndarray, " token"], length: int, filler: int) -> Int[Tensor, " block"]:
     whole = torch.full((length,), filler, dtype=torch.long)
     whole[: len(values)] = torch.from_numpy(values)
     return whole

@@ -26,7 +26,7 @@ _UNWRITABLE = frozenset((errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EROFS, e
 _FULL = ("PytorchStreamWriter", "iostream error", "No space left", "File too large", "Disk quota")
 
 
-def mark(folder: Path, step: int, seconds: float) -> None:
+def mark_complete(folder: Path, step: int, seconds: float) -> None:
     """Say that the checkpoint of an update is whole; until then it does not count.
 
     Args:
@@ -37,7 +37,7 @@ def mark(folder: Path, step: int, seconds: float) -> None:
     write_atomic(folder / _CLOCK, json.dumps({"step": step, "seconds": seconds}))
 
 
-def last_whole(folder: Path) -> tuple[Path, float] | None:
+def find_last_checkpoint(folder: Path) -> tuple[Path, float] | None:
     """The last checkpoint that was written to its end, and the seconds in the loop until then."""
     try:
         clock = json.loads((folder / _CLOCK).read_text())
@@ -47,27 +47,27 @@ def last_whole(folder: Path) -> tuple[Path, float] | None:
     return (found, float(clock["seconds"])) if found.is_dir() else None
 
 
-def clear(folder: Path, *, but: Path | None) -> None:
+def clear_checkpoints(folder: Path, *, but: Path | None) -> None:
     """Delete checkpoints that a kill left unfinished, or that a fresh start does away with.
 
     Args:
         folder: Where checkpoints go.
         but: The one that training goes on from; those before it stay too.
     """
-    keep = -1 if but is None else _step(but)
+    keep = -1 if but is None else _step_number(but)
     for found in folder.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-        if but is None or _step(found) > keep:
+        if but is None or _step_number(found) > keep:
             shutil.rmtree(found)
     if but is None:
         (folder / _CLOCK).unlink(missing_ok=True)
 
 
-def _step(checkpoint: Path) -> int:
+def _step_number(checkpoint: Path) -> int:
     number = checkpoint.name.rpartition("-")[2]
     return int(number) if number.isdigit() else -1
 
 
-def claim(folder: Path, recipe: Recipe, last: Path | None) -> None:
+def claim_folder(folder: Path, recipe: Recipe, last: Path | None) -> None:
     """Note what the checkpoints of a folder belong to, and hold an earlier note against the recipe.
 
     Steps, rates and schedule may change between two starts; what the weights or the order of the samples
@@ -83,7 +83,7 @@ def claim(folder: Path, recipe: Recipe, last: Path | None) -> None:
         StoreError: The note cannot be written.
     """
     path = folder / _BELONGS
-    own = _belongings(recipe)
+    own = _recipe_keys(recipe)
     if last is not None and path.is_file():
         noted: dict[str, Any] = json.loads(path.read_text())
         for what, key in own.items():
@@ -94,7 +94,7 @@ def claim(folder: Path, recipe: Recipe, last: Path | None) -> None:
     write_atomic(path, json.dumps(own))
 
 
-def _belongings(recipe: Recipe) -> dict[str, str]:
+def _recipe_keys(recipe: Recipe) -> dict[str, str]:
     training = recipe.training
     return {
         "architecture": fingerprint(recipe.model, recipe.objective, recipe.vocabulary.size),
@@ -107,7 +107,7 @@ def _belongings(recipe: Recipe) -> dict[str, str]:
 
 
 @contextmanager
-def storing(what: str, kept: str) -> Generator[None]:
+def report_full_disk(what: str, kept: str) -> Generator[None]:
     """Turn the many errors of a full disk into one line.
 
     Args:

@@ -17,15 +17,15 @@ from scipy.sparse import csr_matrix
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import hash_text, unit_hash
 from sonde.corpora import (
-    Intake,
     NearDuplicateIndex,
+    SkipCounter,
     SourceFile,
     duplicate_tokens,
+    is_holdout_package,
     item_id,
     read_files,
-    reserved,
 )
-from sonde.corpora.engine.read import items_of
+from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES
 from sonde.training.pretrain.recipe import CorpusConfig, DataConfig
 
@@ -55,11 +55,13 @@ class Document:
     item_ids: tuple[str, ...]
 
 
-def permitted(licence: str, licences: tuple[str, ...]) -> bool:
+def is_allowed_licence(licence: str, licences: tuple[str, ...]) -> bool:
     """Whether every part of a licence expression is one of the licences, or offers one as an alternative.
 
-    >>> permitted("BSD-3-Clause AND (MIT OR GPL-2.0)", ("BSD", "MIT")), permitted("LGPL-3.0", ("GPL",))
-    (True, False)
+    >>> is_allowed_licence("BSD-3-Clause AND (MIT OR GPL-2.0)", ("BSD", "MIT"))
+    True
+    >>> is_allowed_licence("LGPL-3.0", ("GPL",))
+    False
     """
     if not licences:
         return True
@@ -70,7 +72,7 @@ def permitted(licence: str, licences: tuple[str, ...]) -> bool:
     )
 
 
-def looks_written(text: str) -> bool:
+def is_handwritten(text: str) -> bool:
     """Whether a person may have written a text: no endless lines, not mostly numbers, no NUL."""
     digits = sum(map(text.count, "0123456789"))
     return (
@@ -104,7 +106,7 @@ class HeldOut:
     def __len__(self) -> int:
         return len(self._index)
 
-    def repeated_in(self, file: str, functions: list[str]) -> bool:
+    def matches(self, file: str, functions: list[str]) -> bool:
         """Whether a file is a held-out one, or a function of it is a held-out one or nearly so.
 
         A file whose functions are all short, as vendored declarations of types, is told by its whole text.
@@ -118,28 +120,30 @@ class HeldOut:
         return False
 
 
-def held_out_files(data: DataConfig, intake: Intake) -> Iterator[tuple[str, list[str]]]:
+def iterate_held_out_files(data: DataConfig, intake: SkipCounter) -> Iterator[tuple[str, list[str]]]:
     """Every file, with its functions, of the held-out corpora and the reserved names of the training ones."""
     languages = tuple(sorted({corpus.language for corpus in data.corpora}))
     for name in data.held_out:
         for file in read_files(name, languages, intake):
-            yield file.text, list(_functions(file, intake))
+            yield file.text, list(_iterate_functions(file, intake))
     for name, language in dict.fromkeys((corpus.name, corpus.language) for corpus in data.corpora):
         for file in read_files(name, (language,), intake):
-            if reserved(file.cluster):
-                yield file.text, list(_functions(file, intake))
+            if is_holdout_package(file.cluster):
+                yield file.text, list(_iterate_functions(file, intake))
 
 
-def reserved_files(data: DataConfig, language: str) -> Iterator[SourceFile]:
+def iterate_reserved_files(data: DataConfig, language: str) -> Iterator[SourceFile]:
     """What the training corpora have of a language under reserved names, as they would be trained on."""
     for corpus in data.corpora:
         if corpus.language == language:
-            for file in read_files(corpus.name, (language,), Intake(keep_all=True)):
-                if reserved(file.cluster) and not _unwanted(file, corpus, data):
+            for file in read_files(corpus.name, (language,), SkipCounter(keep_all=True)):
+                if is_holdout_package(file.cluster) and not _exclusion_reason(file, corpus, data):
                     yield file
 
 
-def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], None]) -> Iterator[Document]:
+def choose_documents(
+    data: DataConfig, intake: SkipCounter, report: Callable[[str], None]
+) -> Iterator[Document]:
     """Yield the documents to train on, in an order by hash that mixes corpora by their shares.
 
     A larger ``data.bytes`` only extends what a smaller one yields.
@@ -152,9 +156,9 @@ def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], N
     Raises:
         InputError: Nothing is left to train on.
     """
-    held_out = HeldOut(held_out_files(data, intake))
+    held_out = HeldOut(iterate_held_out_files(data, intake))
     report(f"held out: {len(held_out):,} distinct functions of {MIN_TOKENS} or more distinct tokens")
-    streams = [_stream(corpus, data, held_out, intake) for corpus in data.corpora]
+    streams = [_stream_corpus(corpus, data, held_out, intake) for corpus in data.corpora]
     queue = [(0.0, place) for place in range(len(streams))]
     taken: set[str] = set()
     total = 0
@@ -176,11 +180,13 @@ def choose_documents(data: DataConfig, intake: Intake, report: Callable[[str], N
         raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
 
 
-def _stream(corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: Intake) -> Iterator[Document]:
+def _stream_corpus(
+    corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: SkipCounter
+) -> Iterator[Document]:
     """The documents of one corpus, in order by hash; the costly checks come last and only as far as asked."""
     files: list[tuple[float, str, SourceFile]] = []
     for file in read_files(corpus.name, (corpus.language,), intake):
-        reason = _cheap_objection(file, corpus, data)
+        reason = _cheap_exclusion_reason(file, corpus, data)
         if reason:
             intake.note(reason, file.path)
         else:
@@ -193,8 +199,8 @@ def _stream(corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: I
         elif LANGUAGES.load(file.language).parse(file.text).has_error:
             intake.note("does not parse", file.path)
         else:
-            functions = list(_functions(file, intake))
-            if held_out.repeated_in(file.text, functions):
+            functions = list(_iterate_functions(file, intake))
+            if held_out.matches(file.text, functions):
                 intake.note("near-copy of held-out code", file.path)
                 continue
             used[file.cluster] += size
@@ -205,22 +211,22 @@ def _stream(corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: I
             yield Document(corpus.name, file, ids)
 
 
-def _functions(file: SourceFile, intake: Intake) -> Iterator[str]:
-    return (item.text for item in items_of(file, "function", intake))
+def _iterate_functions(file: SourceFile, intake: SkipCounter) -> Iterator[str]:
+    return (item.text for item in extract_items(file, "function", intake))
 
 
-def _cheap_objection(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
-    return "reserved name" if reserved(file.cluster) else _unwanted(file, corpus, data)
+def _cheap_exclusion_reason(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
+    return "reserved name" if is_holdout_package(file.cluster) else _exclusion_reason(file, corpus, data)
 
 
-def _unwanted(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
+def _exclusion_reason(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
     if file.cluster in corpus.exclude:
         return "excluded by the recipe"
-    if not permitted(file.licence, corpus.licences):
+    if not is_allowed_licence(file.licence, corpus.licences):
         return "licence"
     if not data.min_chars <= len(file.text) <= data.max_chars:
         return "length"
-    if not looks_written(file.text):
+    if not is_handwritten(file.text):
         return "generated"
     return ""
 
@@ -233,7 +239,7 @@ _AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Copies:
+class ContaminatedFile:
     """A training file with functions that are near a held-out one.
 
     Attributes:
@@ -254,19 +260,18 @@ class Copies:
     similarity: float
 
 
-def near_copies(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[Copies, ...]:
+def find_contaminated_files(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[ContaminatedFile, ...]:
     """The training files that hold functions near one of the held-out corpora, most functions first.
 
     Args:
-        files: The training files, from `sonde.training.pretrain.export.manifest`; those that the corpora no
-        longer
-            have as they were are passed over.
+        files: The training files, from `sonde.training.pretrain.export.build_manifest`; those that the
+            corpora no longer have as they were are passed over.
         held_out: Names of the held-out corpora.
     """
     read = files.filter("seen_in_training")
     languages = tuple(sorted(read["language"].unique()))
-    texts = [file for name in held_out for file in read_files(name, languages, Intake(keep_all=True))]
-    known = _read_functions(iter(texts))
+    texts = [file for name in held_out for file in read_files(name, languages, SkipCounter(keep_all=True))]
+    known = _tokenize_functions(iter(texts))
     if not known:
         return ()
     languages = tuple(sorted({one.language for one in known}))
@@ -274,26 +279,28 @@ def near_copies(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[Copies, .
     held_by_hash = {hash_text(file.text): file.path for file in texts if file.text.strip()}
     found: dict[str, list[tuple[float, str]]] = {}
     whole = {row["path"]: held_by_hash[row["hash"]] for row in rows.values() if row["hash"] in held_by_hash}
-    trained = _read_functions(
+    trained = _tokenize_functions(
         file
         for name in sorted(read["corpus"].unique())
-        for file in read_files(name, languages, Intake(keep_all=True))
+        for file in read_files(name, languages, SkipCounter(keep_all=True))
         if (row := rows.get((name, file.path))) is not None and row["hash"] == hash_text(file.text)
     )
     if trained:
-        similarity, nearest = _closest([one.tokens for one in trained], [one.tokens for one in known])
+        similarity, nearest = _closest_matches([one.tokens for one in trained], [one.tokens for one in known])
         for one, value, place in zip(trained, similarity.tolist(), nearest.tolist(), strict=True):
             if value > THRESHOLD:
                 found.setdefault(one.path, []).append((value, known[place].path))
     by_path = {row["path"]: row for row in rows.values()}
     paths = [*found, *(path for path in whole if path not in found)]
-    copies = [_copies(by_path[path], found.get(path, []), whole.get(path)) for path in paths]
+    copies = [_describe_file(by_path[path], found.get(path, []), whole.get(path)) for path in paths]
     return tuple(sorted(copies, key=lambda one: (-one.functions, -one.similarity, one.path)))
 
 
-def _copies(row: dict[str, Any], pairs: list[tuple[float, str]], whole: str | None) -> Copies:
+def _describe_file(
+    row: dict[str, Any], pairs: list[tuple[float, str]], whole: str | None
+) -> ContaminatedFile:
     similarity, source = max(pairs) if whole is None else (1.0, whole)
-    return Copies(
+    return ContaminatedFile(
         path=row["path"],
         distribution=row["distribution"],
         version=row["version"],
@@ -304,28 +311,28 @@ def _copies(row: dict[str, Any], pairs: list[tuple[float, str]], whole: str | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class _FunctionTokens:
     path: str
     language: str
     tokens: frozenset[str]
 
 
-def _read_functions(files: Iterator[SourceFile]) -> list[_Function]:
-    found: list[_Function] = []
+def _tokenize_functions(files: Iterator[SourceFile]) -> list[_FunctionTokens]:
+    found: list[_FunctionTokens] = []
     for file in files:
-        for item in items_of(file, "function", Intake()):
+        for item in extract_items(file, "function", SkipCounter()):
             tokens = frozenset(duplicate_tokens(item.text))
             if len(tokens) >= MIN_TOKENS:
-                found.append(_Function(file.path, file.language, tokens))
+                found.append(_FunctionTokens(file.path, file.language, tokens))
     return found
 
 
-def _closest(
+def _closest_matches(
     ours: list[frozenset[str]], theirs: list[frozenset[str]]
 ) -> tuple[Float[np.ndarray, " function"], Int[np.ndarray, " function"]]:
     """The highest Jaccard similarity of each of our sets to one of theirs, and to which."""
     numbers: dict[str, int] = {}
-    one, other = _indicator(ours, numbers), _indicator(theirs, numbers)
+    one, other = _build_indicator_matrix(ours, numbers), _build_indicator_matrix(theirs, numbers)
     width = len(numbers)
     one.resize((len(ours), width))
     other.resize((len(theirs), width))
@@ -340,7 +347,7 @@ def _closest(
     return np.concatenate(best), np.concatenate(where)
 
 
-def _indicator(sets: list[frozenset[str]], numbers: dict[str, int]) -> Any:
+def _build_indicator_matrix(sets: list[frozenset[str]], numbers: dict[str, int]) -> Any:
     rows = np.repeat(np.arange(len(sets)), [len(part) for part in sets])
     columns = np.array([numbers.setdefault(token, len(numbers)) for part in sets for token in sorted(part)])
     values = np.ones(len(rows), np.float32)

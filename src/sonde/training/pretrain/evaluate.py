@@ -18,13 +18,13 @@ from transformers import PreTrainedModel
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
-from sonde.corpora import Intake, SourceFile, read_files
+from sonde.corpora import SkipCounter, SourceFile, read_files
 from sonde.corpora.engine.ngram import NGram
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import Program
-from sonde.training.pretrain.blocks import DocumentLines, SentencePair, all_pairs, framed
-from sonde.training.pretrain.objectives import hide
-from sonde.training.pretrain.packing import break_offsets, edges_of, encode_document
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ProgramLexer
+from sonde.training.pretrain.blocks import DocumentLines, SentencePair, build_all_pairs, frame_pair
+from sonde.training.pretrain.objectives import mask_tokens
+from sonde.training.pretrain.packing import encode_document, find_break_offsets, line_edges
 from sonde.training.pretrain.recipe import Recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
 
@@ -61,7 +61,7 @@ class Compression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guesses:
+class MaskedAccuracy:
     """How well an encoder tells hidden subwords.
 
     Attributes:
@@ -99,7 +99,7 @@ class NextSentence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class EvaluationResult:
     """The figures of one model.
 
     Attributes:
@@ -119,10 +119,10 @@ class Figures:
     bytes: int
     subwords: int
     compression: tuple[Compression, ...] = ()
-    guesses: tuple[Guesses, ...] = ()
+    guesses: tuple[MaskedAccuracy, ...] = ()
     next_sentence: NextSentence | None = None
     language: str = ""
-    languages: tuple[Figures, ...] = ()
+    languages: tuple[EvaluationResult, ...] = ()
 
 
 def is_table(text: str) -> bool:
@@ -141,13 +141,13 @@ def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
     Raises:
         InputError: The corpus holds no file of the language.
     """
-    chosen = first_files(read_files(corpus, (language,), Intake(keep_all=True)), size)
+    chosen = take_first_files(read_files(corpus, (language,), SkipCounter(keep_all=True)), size)
     if not chosen:
         raise InputError(f"corpus {corpus!r} holds no {language} file to evaluate on")
     return chosen
 
 
-def first_files(files: Iterable[SourceFile], size: int) -> list[SourceFile]:
+def take_first_files(files: Iterable[SourceFile], size: int) -> list[SourceFile]:
     """Files that are not blank in an order by hash, until they hold ``size`` bytes."""
     chosen: list[SourceFile] = []
     for file in sorted(files, key=lambda file: (unit_hash("evaluate", file.path), file.path)):
@@ -155,21 +155,21 @@ def first_files(files: Iterable[SourceFile], size: int) -> list[SourceFile]:
             break
         if file.text.strip():
             chosen.append(file)
-            size -= len(_raw(file.text))
+            size -= len(_to_bytes(file.text))
     return chosen
 
 
-def _raw(text: str) -> bytes:
+def _to_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def xz_bits_per_byte(texts: Iterable[str]) -> float:
+def compute_xz_bits_per_byte(texts: Iterable[str]) -> float:
     """Bits per byte of ``xz -9e`` over all texts in one stream."""
-    raw = b"".join(map(_raw, texts))
+    raw = b"".join(map(_to_bytes, texts))
     return 8 * len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)) / len(raw)
 
 
-def windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
+def evaluation_windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
     """Overlapping windows in which every position from 1 on is predicted exactly once.
 
     Args:
@@ -188,7 +188,7 @@ def windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, 
 
 
 @torch.no_grad()
-def document_nats(
+def compute_document_nats(
     model: PreTrainedModel, documents: list[Int[np.ndarray, " token"]], context: int
 ) -> list[Float[np.ndarray, " token"]]:
     """Nats of every subword of each document but the first.
@@ -204,11 +204,11 @@ def document_nats(
     places = [
         (index, *window)
         for index, document in enumerate(documents)
-        for window in windows(len(document), context, context // 2)
+        for window in evaluation_windows(len(document), context, context // 2)
     ]
     # Windows of one length go together, so that nothing is padded.
     places.sort(key=lambda place: place[2] - place[1])
-    for batch in _even(places):
+    for batch in _batch_by_length(places):
         block = np.stack([documents[index][start:end] for index, start, end, _ in batch]).astype(np.int64)
         tokens = torch.from_numpy(block).to(model.device)
         states = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
@@ -222,7 +222,7 @@ def document_nats(
     return [values[1:] for values in nats]
 
 
-def _even(places: list[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
+def _batch_by_length(places: list[tuple[int, int, int, int]]) -> Iterator[list[tuple[int, int, int, int]]]:
     for _, same in groupby(places, key=lambda place: place[2] - place[1]):
         alike = list(same)
         yield from (alike[start : start + _AT_ONCE] for start in range(0, len(alike), _AT_ONCE))
@@ -236,7 +236,7 @@ def evaluate_decoder(
     corpus: str,
     context: int,
     ngram: NGram,
-) -> Figures:
+) -> EvaluationResult:
     """Bits per byte of a decoder, of ``xz`` and of an n-gram model on the same files.
 
     The bytes of all files are the denominator of each; the opening piece is given, the end of a file not
@@ -246,20 +246,20 @@ def evaluate_decoder(
     read = [
         (file.text, float(nats.sum()), float(ngram.nats(document)[1:].sum()), len(nats))
         for file, document, nats in zip(
-            files, documents, document_nats(model, documents, context), strict=True
+            files, documents, compute_document_nats(model, documents, context), strict=True
         )
     ]
-    groups = _groups([file.text for file in files])
-    return Figures(
+    groups = _group_files([file.text for file in files])
+    return EvaluationResult(
         corpus=corpus,
         files=len(files),
-        bytes=sum(len(_raw(file.text)) for file in files),
+        bytes=sum(len(_to_bytes(file.text)) for file in files),
         subwords=sum(entry[3] for entry in read),
-        compression=tuple(_compression(of, [read[one] for one in held]) for of, held in groups.items()),
+        compression=tuple(_build_compression(of, [read[one] for one in held]) for of, held in groups.items()),
     )
 
 
-def _groups(texts: list[str]) -> dict[str, list[int]]:
+def _group_files(texts: list[str]) -> dict[str, list[int]]:
     """All files, and apart those that are no tables where only some are; by number."""
     code = [number for number, text in enumerate(texts) if not is_table(text)]
     groups = {"all files": list(range(len(texts)))}
@@ -268,8 +268,8 @@ def _groups(texts: list[str]) -> dict[str, list[int]]:
     return groups
 
 
-def _compression(of: str, read: list[tuple[str, float, float, int]]) -> Compression:
-    size = sum(len(_raw(text)) for text, *_ in read)
+def _build_compression(of: str, read: list[tuple[str, float, float, int]]) -> Compression:
+    size = sum(len(_to_bytes(text)) for text, *_ in read)
     nats, counted = sum(entry[1] for entry in read), sum(entry[2] for entry in read)
     return Compression(
         of=of,
@@ -277,7 +277,7 @@ def _compression(of: str, read: list[tuple[str, float, float, int]]) -> Compress
         bytes=size,
         nats_per_subword=nats / sum(entry[3] for entry in read),
         model=nats / math.log(2) / size,
-        xz=xz_bits_per_byte(text for text, *_ in read),
+        xz=compute_xz_bits_per_byte(text for text, *_ in read),
         ngram=counted / math.log(2) / size,
     )
 
@@ -291,7 +291,7 @@ def evaluate_encoder(
     corpus: str,
     context: int,
     frequencies: Int[np.ndarray, " vocab"],
-) -> Figures:
+) -> EvaluationResult:
     """How often a masked subword is guessed right, beside the most frequent one and the unigram distribution.
 
     15 % of the subwords are masked (all by the mask piece), in pieces of one context that do not overlap.
@@ -315,7 +315,7 @@ def evaluate_encoder(
         generator = torch.Generator().manual_seed(derive_seed("evaluate", 0, number))
         for start in range(0, len(document), context - 2):
             piece = torch.from_numpy(document[start : start + context - 2].astype(np.int64))
-            _, labels = hide(
+            _, labels = mask_tokens(
                 piece,
                 share=MASKED_SHARE,
                 vocabulary=len(frequencies),
@@ -338,22 +338,24 @@ def evaluate_encoder(
                 float(nats.sum()),
                 float(unigram[gold.numpy()].sum()),
             )
-    return Figures(
+    return EvaluationResult(
         corpus=corpus,
         files=len(files),
-        bytes=sum(len(_raw(text)) for text in texts),
+        bytes=sum(len(_to_bytes(text)) for text in texts),
         subwords=sum(map(len, documents)),
         guesses=tuple(
-            _guesses(of, sum(len(_raw(texts[one])) for one in held), sums[held].sum(axis=0))
-            for of, held in _groups(texts).items()
+            _build_masked_accuracy(
+                of, sum(len(_to_bytes(texts[one])) for one in held), sums[held].sum(axis=0)
+            )
+            for of, held in _group_files(texts).items()
         ),
     )
 
 
-def _guesses(of: str, size: int, sums: Float[np.ndarray, 5]) -> Guesses:
+def _build_masked_accuracy(of: str, size: int, sums: Float[np.ndarray, 5]) -> MaskedAccuracy:
     asked = max(int(sums[0]), 1)
     top1, majority, nats, unigram = (sums[1:] / asked).tolist()
-    return Guesses(
+    return MaskedAccuracy(
         of=of,
         bytes=size,
         asked=int(sums[0]),
@@ -370,7 +372,7 @@ _MOST = 2_000
 _PAIRS_AT_ONCE = 16
 
 
-def held_out_pairs(
+def build_held_out_pairs(
     vocabulary: Tokenizer, files: list[SourceFile], recipe: Recipe
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of files as in training, at most 2,000, and the stream that they lie on.
@@ -382,20 +384,20 @@ def held_out_pairs(
     edges: list[np.ndarray] = []
     place = 0
     for file in files:
-        breaks = break_offsets(facet_of(file.language, "program", Program), file.text)
+        breaks = find_break_offsets(get_facet(file.language, "program", ProgramLexer), file.text)
         if breaks is not None:
             streams += encode_document(vocabulary, [file.text])
-            edges.append(edges_of(vocabulary, file.text, breaks, place))
+            edges.append(line_edges(vocabulary, file.text, breaks, place))
             place += len(streams[-1])
     lines = DocumentLines(np.concatenate(edges or [[0]]), np.cumsum([0, *map(len, edges)]))
     once = dataclasses.replace(recipe.pairs, duplicates=1)
-    pairs = all_pairs(lines, recipe.training.block, once, seed=0)
+    pairs = build_all_pairs(lines, recipe.training.block, once, seed=0)
     chosen = np.random.default_rng(0).permutation(len(pairs))[:_MOST]
     return pairs[chosen], np.concatenate(streams)
 
 
 @torch.no_grad()
-def evaluate_next(
+def evaluate_next_sentence(
     model: PreTrainedModel, vocabulary: Tokenizer, files: list[SourceFile], recipe: Recipe
 ) -> NextSentence:
     """The share of pairs of held-out files that a model tells, beside that of the more frequent answer.
@@ -409,13 +411,13 @@ def evaluate_next(
     Raises:
         InputError: Fewer than two files have logical lines.
     """
-    pairs, stream = held_out_pairs(vocabulary, files, recipe)
+    pairs, stream = build_held_out_pairs(vocabulary, files, recipe)
     # Of one length together, so that little is padded.
     lengths = (pairs[:, 1] - pairs[:, 0]) + (pairs[:, 3] - pairs[:, 2])
     order = np.argsort(lengths, kind="stable")
     right = 0
     for start in range(0, len(order), _PAIRS_AT_ONCE):
-        rows = [framed(stream, row) for row in pairs[order[start : start + _PAIRS_AT_ONCE]]]
+        rows = [frame_pair(stream, row) for row in pairs[order[start : start + _PAIRS_AT_ONCE]]]
         parts = zip(*((tokens, segments, np.ones_like(tokens)) for tokens, segments, _ in rows), strict=True)
         ids, segments, mask = (
             pad_sequence(list(map(torch.from_numpy, part)), batch_first=True).to(model.device)

@@ -17,27 +17,27 @@ from transformers import PreTrainedModel
 
 from sonde.base.errors import StoreError
 from sonde.base.files import write_atomic
-from sonde.languages import spelled
+from sonde.languages import format_language
 from sonde.models import bundled_names
 from sonde.models.engine.files import read_header
-from sonde.models.engine.silence import quiet
+from sonde.models.engine.silence import silence_libraries
 from sonde.training.pretrain.blocks import BlockDataset, PairDataset
-from sonde.training.pretrain.checkpoints import storing
-from sonde.training.pretrain.documents import MIN_TOKENS, THRESHOLD, Copies
-from sonde.training.pretrain.evaluate import MASKED_SHARE, Figures
+from sonde.training.pretrain.checkpoints import report_full_disk
+from sonde.training.pretrain.documents import MIN_TOKENS, THRESHOLD, ContaminatedFile
+from sonde.training.pretrain.evaluate import MASKED_SHARE, EvaluationResult
 from sonde.training.pretrain.initial_weights import fill_positions
-from sonde.training.pretrain.packing import Packed, subword_type
+from sonde.training.pretrain.packing import PackedData, subword_type
 from sonde.training.pretrain.recipe import Recipe
 from sonde.training.pretrain.vocabulary import with_template
 
 _LARGEST = 12
 
 
-def card(
+def render_card(
     recipe: Recipe,
     files: pl.DataFrame,
-    figures: Figures,
-    copies: Sequence[Copies],
+    figures: EvaluationResult,
+    copies: Sequence[ContaminatedFile],
     run: dict[str, Any],
     parameters: int,
 ) -> str:
@@ -45,7 +45,7 @@ def card(
 
     Args:
         recipe: What was trained.
-        files: What it was trained on, from `sonde.training.pretrain.export.manifest`.
+        files: What it was trained on, from `sonde.training.pretrain.export.build_manifest`.
         figures: What it can do.
         copies: Those files that are near held-out code.
         run: ``seconds`` of training, ``hardware``, ``versions`` of libraries, ``loss`` of the last updates.
@@ -68,34 +68,34 @@ def card(
         figures=figures,
         run=run,
         parameters=parameters,
-        corpora=_corpora(files),
+        corpora=_summarise_corpora(files),
         copies=copies,
         near=THRESHOLD,
-        read=_read(recipe, files),
+        read=_count_tokens_read(recipe, files),
         pairs=recipe.pairs if recipe.objective == "pairs" else None,
-        languages=_listed(recipe, frozenset()),
-        unmeasured=_listed(recipe, {one.language for one in figures.languages}),
+        languages=_list_languages(recipe, frozenset()),
+        unmeasured=_list_languages(recipe, {one.language for one in figures.languages}),
         bundled=f"sonde/{recipe.name}" in bundled_names(),
         masked_share=MASKED_SHARE,
         min_tokens=MIN_TOKENS,
     )
 
 
-def _listed(recipe: Recipe, without: Set[str]) -> str:
+def _list_languages(recipe: Recipe, without: Set[str]) -> str:
     """The languages of the training data in words, but for some."""
     names = dict.fromkeys(corpus.language for corpus in recipe.data.corpora)
-    *most, last = ["", *(spelled(name) for name in names if name not in without)]
+    *most, last = ["", *(format_language(name) for name in names if name not in without)]
     return f"{', '.join(most[1:])} and {last}" if most[1:] else last
 
 
-def _read(recipe: Recipe, files: pl.DataFrame) -> float:
+def _count_tokens_read(recipe: Recipe, files: pl.DataFrame) -> float:
     """Subwords read in training; pairs are of different lengths, blocks are not."""
     if recipe.objective == "pairs":
         return float((files["subwords"] * files["epochs"]).sum())
     return recipe.training.steps * recipe.training.blocks_per_step * recipe.training.block
 
 
-def _corpora(files: pl.DataFrame) -> list[dict[str, Any]]:
+def _summarise_corpora(files: pl.DataFrame) -> list[dict[str, Any]]:
     """What was read of each corpus: totals, licences by size, largest distributions."""
     seen = files.filter("seen_in_training").with_columns(read=pl.col("subwords") * pl.col("epochs"))
     read = float(seen["read"].sum())
@@ -129,19 +129,19 @@ LARGEST = 16_000_000
 """A bundled model's weights travel in the wheel: they may take this many bytes."""
 
 
-def samples_of(packed: Packed, recipe: Recipe) -> BlockDataset | PairDataset:
+def build_dataset(packed: PackedData, recipe: Recipe) -> BlockDataset | PairDataset:
     """The samples of a run in training order."""
     if packed.pairs is not None:
         return PairDataset(packed.tokens, packed.pairs, recipe)
     return BlockDataset(packed.tokens, recipe)
 
 
-def token_passes(packed: Packed, recipe: Recipe) -> Int[np.ndarray, " token"]:
+def count_token_passes(packed: PackedData, recipe: Recipe) -> Int[np.ndarray, " token"]:
     """How often each subword of the stream was trained on in a run of the recipe's steps."""
-    return samples_of(packed, recipe).token_passes()
+    return build_dataset(packed, recipe).token_passes()
 
 
-def manifest(packed: Packed, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
+def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
     """One row a file of the training data.
 
     Returns:
@@ -158,12 +158,14 @@ def manifest(packed: Packed, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
     )
 
 
-def subword_counts(packed: Packed, passes: Int[np.ndarray, " token"], size: int) -> Int[np.ndarray, " vocab"]:
+def count_subwords(
+    packed: PackedData, passes: Int[np.ndarray, " token"], size: int
+) -> Int[np.ndarray, " vocab"]:
     """How often each subword was read in training, repeats counted."""
     return np.bincount(packed.tokens, weights=passes, minlength=size).astype(np.int64)
 
 
-def seen_items(files: pl.DataFrame) -> pl.DataFrame:
+def list_item_ids(files: pl.DataFrame) -> pl.DataFrame:
     """Ids (first 16 digits, as numbers) of every file and function trained on, sorted, each once.
 
     Args:
@@ -173,7 +175,7 @@ def seen_items(files: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame({"item_hash": seen.cast(pl.UInt64)})
 
 
-def write_weights(model: PreTrainedModel, packed: Packed, recipe: Recipe, folder: Path) -> None:
+def write_weights(model: PreTrainedModel, packed: PackedData, recipe: Recipe, folder: Path) -> None:
     """Write configuration, half-precision weights and vocabulary.
 
     Raises:
@@ -186,7 +188,7 @@ def write_weights(model: PreTrainedModel, packed: Packed, recipe: Recipe, folder
             raise StoreError(
                 f"{name} of {recipe.name} is not finite in half precision; lower the learning rates"
             )
-    with storing(str(folder), _KEPT), quiet():
+    with report_full_disk(str(folder), _KEPT), silence_libraries():
         folder.mkdir(parents=True, exist_ok=True)
         model.save_pretrained(folder)
         # safetensors writes for the owner alone, and the mode would travel into the wheel.
@@ -200,12 +202,12 @@ def write_weights(model: PreTrainedModel, packed: Packed, recipe: Recipe, folder
         tokenizer.save_pretrained(folder)
 
 
-def write_account(
-    packed: Packed,
+def write_training_record(
+    packed: PackedData,
     recipe: Recipe,
     recipe_path: Path,
-    figures: Figures,
-    copies: Sequence[Copies],
+    figures: EvaluationResult,
+    copies: Sequence[ContaminatedFile],
     run: dict[str, Any],
     curve: Iterable[tuple[int, float, float]],
     folder: Path,
@@ -222,11 +224,11 @@ def write_account(
         curve: The loss curve, with the columns `CURVE`.
         folder: The model's folder.
     """
-    passes = token_passes(packed, recipe)
-    files = manifest(packed, passes)
-    counts = subword_counts(packed, passes, recipe.vocabulary.size)
+    passes = count_token_passes(packed, recipe)
+    files = build_manifest(packed, passes)
+    counts = count_subwords(packed, passes, recipe.vocabulary.size)
     _parquet(files.drop("items", "first"), folder / "manifest.parquet")
-    _parquet(seen_items(files), folder / "seen.parquet")
+    _parquet(list_item_ids(files), folder / "seen.parquet")
     ids = np.arange(len(counts), dtype=subword_type(len(counts)))
     frequencies = pl.DataFrame({"subword_id": ids, "count": counts})
     _parquet(frequencies, folder / "frequencies.parquet")
@@ -240,8 +242,8 @@ def write_card(
     folder: Path,
     recipe: Recipe,
     files: pl.DataFrame,
-    figures: Figures,
-    copies: Sequence[Copies],
+    figures: EvaluationResult,
+    copies: Sequence[ContaminatedFile],
     run: dict[str, Any],
 ) -> Path:
     """Write ``figures.json`` and the card beside a model's weights; gives the card."""
@@ -254,10 +256,10 @@ def write_card(
         "run": run,
     }
     write_atomic(folder / "figures.json", json.dumps(held, indent=1))
-    write_atomic(folder / "README.md", card(recipe, files, figures, copies, run, parameters))
+    write_atomic(folder / "README.md", render_card(recipe, files, figures, copies, run, parameters))
     return folder / "README.md"
 
 
 def _parquet(table: pl.DataFrame, path: Path) -> None:
-    with storing(str(path), _KEPT):
+    with report_full_disk(str(path), _KEPT):
         table.write_parquet(path, compression="zstd", compression_level=19)

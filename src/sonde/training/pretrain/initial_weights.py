@@ -21,15 +21,15 @@ from transformers import (
 
 from sonde.base.errors import InputError, SondeError
 from sonde.models import ModelSpec, load_tokenizer
-from sonde.models.engine.load import _family_of
-from sonde.models.engine.silence import quiet
+from sonde.models.engine.load import _find_family
+from sonde.models.engine.silence import silence_libraries
 from sonde.training.pretrain.recipe import Recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, PAD, SPECIALS
 
 _NAMES = ("position", "wpe")
 
 
-def position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
+def find_position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
     """The tables of a model that are looked up by position; none where positions are computed."""
     return [
         module
@@ -38,7 +38,9 @@ def position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
     ]
 
 
-def tile(table: Float[Tensor, "rows d_model"], learned: int, wanted: int) -> Float[Tensor, "more d_model"]:
+def tile_positions(
+    table: Float[Tensor, "rows d_model"], learned: int, wanted: int
+) -> Float[Tensor, "more d_model"]:
     """A table of so many positions, those behind the learned ones copies of them.
 
     Args:
@@ -62,9 +64,9 @@ def fill_positions(model: PreTrainedModel, context: int, trained: int) -> None:
     if trained >= context:
         return
     with torch.no_grad():
-        for table in position_tables(model):
+        for table in find_position_tables(model):
             lead = table.num_embeddings - context
-            table.weight.copy_(tile(table.weight[: lead + trained], trained, context))
+            table.weight.copy_(tile_positions(table.weight[: lead + trained], trained, context))
 
 
 _CLASSES: dict[str, Any] = {
@@ -78,7 +80,7 @@ _READS = ("attention_mask", "token_type_ids", "next_sentence_label")
 """What a model has to take to be trained on pairs."""
 
 
-def fresh_model(recipe: Recipe) -> PreTrainedModel:
+def init_model(recipe: Recipe) -> PreTrainedModel:
     """A model with random weights from the recipe's seed, or with those that the recipe starts from.
 
     Raises:
@@ -92,11 +94,11 @@ def fresh_model(recipe: Recipe) -> PreTrainedModel:
             "take 'bert', or the objective 'masked'"
         )
     if recipe.model.start:
-        _take_over(model, recipe)
+        _copy_start_weights(model, recipe)
     return model
 
 
-def model_class(recipe: Recipe) -> Any:
+def find_model_class(recipe: Recipe) -> Any:
     """The class of transformers that picks the model by its configuration."""
     return _CLASSES[recipe.objective]
 
@@ -118,14 +120,14 @@ def check_vocabulary(recipe: Recipe, vocabulary: Tokenizer) -> None:
 
 
 def _random_model(recipe: Recipe) -> PreTrainedModel:
-    config = _config(recipe, recipe.model.context)
+    config = _build_config(recipe, recipe.model.context)
     # Some architectures lose rows of their table of positions to the padding.
-    lost = recipe.model.context - _context(config)
+    lost = recipe.model.context - _context_length(config)
     if lost > 0 and "max_position_embeddings" not in recipe.model.settings:
-        config = _config(recipe, recipe.model.context + lost)
+        config = _build_config(recipe, recipe.model.context + lost)
     torch.manual_seed(recipe.seed)
     try:
-        return model_class(recipe).from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+        return find_model_class(recipe).from_config(config, attn_implementation="sdpa", dtype=torch.float32)
     except ValueError as error:
         raise InputError(
             f"model.architecture {recipe.model.architecture!r} cannot be trained as {recipe.objective!r}: "
@@ -133,7 +135,7 @@ def _random_model(recipe: Recipe) -> PreTrainedModel:
         ) from error
 
 
-def _config(recipe: Recipe, positions: int) -> Any:
+def _build_config(recipe: Recipe, positions: int) -> Any:
     model = recipe.model
     pad, bos, eos = (SPECIALS.index(piece) for piece in (PAD, BOS, EOS))
     roles = {"cls_token_id": bos, "sep_token_id": eos} if model.role == "encoder" else {}
@@ -154,9 +156,9 @@ def _config(recipe: Recipe, positions: int) -> Any:
         ) from error
 
 
-def _context(config: Any) -> int:
+def _context_length(config: Any) -> int:
     """Subwords that a model of this configuration reads at once."""
-    _, family = _family_of(ModelSpec(name=config.model_type), config)
+    _, family = _find_family(ModelSpec(name=config.model_type), config)
     return family.capabilities(config).context
 
 
@@ -165,19 +167,19 @@ def _reads_pairs(model: PreTrainedModel) -> bool:
     return all(name in takes for name in _READS)
 
 
-def _take_over(model: PreTrainedModel, recipe: Recipe) -> None:
+def _copy_start_weights(model: PreTrainedModel, recipe: Recipe) -> None:
     """Give a fresh model the weights of the one to start from; heads that it lacks stay fresh."""
     start = recipe.model.start
-    trained, absent = _read_start(recipe)
-    context, before = _context(model.config), _context(trained.config)
+    trained, absent = _load_start_model(recipe)
+    context, before = _context_length(model.config), _context_length(trained.config)
     theirs = {name: weight for name, weight in trained.named_parameters() if name not in absent}
-    tables = {id(table.weight) for table in position_tables(model)}
+    tables = {id(table.weight) for table in find_position_tables(model)}
     body = f"{model.base_model_prefix}."
     with torch.no_grad():
         for name, weight in model.named_parameters():
             given = theirs.get(name)
             if given is not None and id(weight) in tables:
-                given = tile(given, before, context)
+                given = tile_positions(given, before, context)
             if given is not None and given.shape == weight.shape:
                 weight.copy_(given)
             elif given is not None or name.startswith(body):
@@ -188,12 +190,12 @@ def _take_over(model: PreTrainedModel, recipe: Recipe) -> None:
                 )
 
 
-def _read_start(recipe: Recipe) -> tuple[PreTrainedModel, frozenset[str]]:
+def _load_start_model(recipe: Recipe) -> tuple[PreTrainedModel, frozenset[str]]:
     """The model to start from, and the weights that its checkpoint lacks."""
     start = recipe.model.start
     try:
-        with quiet():
-            trained, report = model_class(recipe).from_pretrained(
+        with silence_libraries():
+            trained, report = find_model_class(recipe).from_pretrained(
                 start, dtype=torch.float32, use_safetensors=True, output_loading_info=True
             )
         return trained, frozenset(report["missing_keys"])

@@ -29,16 +29,22 @@ from transformers import (
 )
 
 from sonde.base.errors import InputError
-from sonde.models.engine.silence import quiet
-from sonde.training.precision import check_compiler, in_bfloat16
-from sonde.training.pretrain.checkpoints import claim, clear, last_whole, mark, storing
-from sonde.training.pretrain.initial_weights import fresh_model
+from sonde.models.engine.silence import silence_libraries
+from sonde.training.precision import check_compiler, uses_bfloat16
+from sonde.training.pretrain.checkpoints import (
+    claim_folder,
+    clear_checkpoints,
+    find_last_checkpoint,
+    mark_complete,
+    report_full_disk,
+)
+from sonde.training.pretrain.initial_weights import init_model
 from sonde.training.pretrain.objectives import causal_loss, pair_losses
 from sonde.training.pretrain.optimiser import MuonAdamW
 from sonde.training.pretrain.recipe import Recipe, TrainingConfig
 
 
-class Series(TrainerCallback):
+class SnapshotCallback(TrainerCallback):
     """Hands a copy of the model on after 0, 1, 2, 4, 8, ... updates, and after the last."""
 
     def __init__(
@@ -51,15 +57,15 @@ class Series(TrainerCallback):
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Keep the model before its first update."""
         if state.global_step == 0:
-            self._hand_on(state)
+            self._keep_copy(state)
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Keep it where the update is a power of two, and at the end."""
         step = state.global_step
         if step & (step - 1) == 0 or step == self._last:
-            self._hand_on(state)
+            self._keep_copy(state)
 
-    def _hand_on(self, state: TrainerState) -> None:
+    def _keep_copy(self, state: TrainerState) -> None:
         if state.is_world_process_zero:
             # Without what the trainer has put on the instance, which no copy may carry.
             state_dict = {
@@ -201,7 +207,7 @@ class _Progress(TrainerCallback):
         """Mark the checkpoint as whole, once every process has written its part."""
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
-            mark(self._folder, state.global_step, self.seconds)
+            mark_complete(self._folder, state.global_step, self.seconds)
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Report the loss."""
@@ -213,7 +219,7 @@ class _Progress(TrainerCallback):
             self._report(f"{done}  loss {float(logs['loss']):.3f}  {speed:,.0f} subwords/s")
 
 
-def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> TrainingArguments:
+def _training_arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> TrainingArguments:
     training = recipe.training
     cuda = torch.cuda.is_available()
     arguments = TrainingArguments(
@@ -223,7 +229,7 @@ def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> Training
         train_sampling_strategy="sequential",
         max_grad_norm=1.0,
         use_cpu=not cuda,
-        bf16=in_bfloat16(training.precision, torch.device("cuda" if cuda else "cpu")),
+        bf16=uses_bfloat16(training.precision, torch.device("cuda" if cuda else "cpu")),
         logging_steps=training.log_every,
         save_strategy="steps",
         save_steps=training.steps,
@@ -235,7 +241,7 @@ def _arguments(recipe: Recipe, folder: Path, model: PreTrainedModel) -> Training
         dataloader_pin_memory=cuda,
         dataloader_num_workers=training.workers,
         torch_compile=training.compile,
-        **(_spread(model) if training.fsdp else {}),
+        **(_fsdp_arguments(model) if training.fsdp else {}),
         report_to=[],
         disable_tqdm=True,
     )
@@ -264,7 +270,7 @@ def _drop_aliases(model: PreTrainedModel) -> None:
                     delattr(module, name)
 
 
-def _spread(model: PreTrainedModel) -> dict[str, Any]:
+def _fsdp_arguments(model: PreTrainedModel) -> dict[str, Any]:
     """Arguments that spread a model over processes, layer by layer.
 
     Embeddings that share their weight with the projection must not be a unit of their own, as they are by
@@ -309,27 +315,27 @@ def train(
         raise InputError(
             f"recipe {recipe.name}: no series is kept of a model that is spread over devices (fsdp)"
         )
-    model = fresh_model(recipe)
+    model = init_model(recipe)
     if recipe.training.fsdp:
         _drop_aliases(model)
-    _give_loss(model, recipe)
-    arguments = _arguments(recipe, folder, model)
+    _set_loss(model, recipe)
+    arguments = _training_arguments(recipe, folder, model)
     state = PartialState()
-    found = last_whole(folder) if resume else None
+    found = find_last_checkpoint(folder) if resume else None
     last, before = found or (None, 0.0)
     if state.is_main_process:
-        claim(folder, recipe, last)
-        clear(folder, but=last)
+        claim_folder(folder, recipe, last)
+        clear_checkpoints(folder, but=last)
     state.wait_for_everyone()
     progress = _Progress(recipe, folder, before, report)
     trainer = _Trainer(recipe, model=model, args=arguments, train_dataset=dataset, callbacks=[progress])
     if keep is not None:
-        trainer.add_callback(Series(recipe, model, keep))
+        trainer.add_callback(SnapshotCallback(recipe, model, keep))
     trainer.remove_callback(PrinterCallback)
     if last is not None:
         report(f"going on from {last}")
     try:
-        with storing(f"a checkpoint in {folder}", "the last whole one is kept"), quiet():
+        with report_full_disk(f"a checkpoint in {folder}", "the last whole one is kept"), silence_libraries():
             trainer.train(resume_from_checkpoint=None if last is None else str(last))
     except (RuntimeError, ValueError, KeyError) as error:
         if last and ("size mismatch" in str(error) or "parameter group" in str(error)):
@@ -344,17 +350,17 @@ def train(
         if "loss" in entry
     )
     return TrainedModel(
-        _plain(trainer, model, recipe),
+        _unwrap_model(trainer, model, recipe),
         progress.seconds,
         curve[-1][1] if curve else math.nan,
         curve,
-        _hardware(recipe.training.precision),
+        _describe_hardware(recipe.training.precision),
         {name: importlib.metadata.version(name) for name in _LIBRARIES},
         trainer.is_world_process_zero(),
     )
 
 
-def _give_loss(model: PreTrainedModel, recipe: Recipe) -> None:
+def _set_loss(model: PreTrainedModel, recipe: Recipe) -> None:
     """Have a model give the loss of its objective.
 
     Replaced on the instance, so that wrappers for several devices see the call that computes the loss.
@@ -367,31 +373,31 @@ def _give_loss(model: PreTrainedModel, recipe: Recipe) -> None:
         masked, following = pair_losses(model, **inputs)
         return {"loss": masked + following, "masked_loss": masked, "next_sentence_loss": following}
 
-    def causal_whole(input_ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
+    def causal_from_model(input_ids: Int[Tensor, "batch token"]) -> dict[str, Tensor]:
         # Weights that are spread over processes are together only while their module is called.
         return {
             "loss": type(model).forward(model, input_ids=input_ids, labels=input_ids, use_cache=False).loss
         }
 
     if recipe.objective == "causal":
-        model.forward = causal_whole if recipe.training.fsdp else causal
+        model.forward = causal_from_model if recipe.training.fsdp else causal
     elif recipe.objective == "pairs":
         model.forward = pairs
 
 
-def _plain(trainer: Trainer, model: PreTrainedModel, recipe: Recipe) -> PreTrainedModel:
+def _unwrap_model(trainer: Trainer, model: PreTrainedModel, recipe: Recipe) -> PreTrainedModel:
     """The trained model as transformers made it, whole in this process."""
     if trainer.is_fsdp_enabled:
         weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
-        model = fresh_model(recipe)
+        model = init_model(recipe)
         if trainer.is_world_process_zero():
             model.load_state_dict(weights, strict=False)
     model.__dict__.pop("forward", None)
     return model.eval()
 
 
-def _hardware(precision: str) -> str:
+def _describe_hardware(precision: str) -> str:
     if torch.cuda.is_available():
         return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name()}"
-    products = "bfloat16" if in_bfloat16(precision, torch.device("cpu")) else "float32"
+    products = "bfloat16" if uses_bfloat16(precision, torch.device("cpu")) else "float32"
     return f"{torch.get_num_threads()} processor thread(s), products in {products}"

@@ -92,7 +92,7 @@ def causal_loss(model: PreTrainedModel, blocks: Int[Tensor, "batch token"]) -> F
     return projected_cross_entropy(states.flatten(0, 1), projection.weight, blocks[:, 1:].flatten())
 
 
-def hide(
+def mask_tokens(
     block: Int[Tensor, " token"],
     *,
     share: float,
@@ -125,7 +125,7 @@ def hide(
     return shown, torch.where(chosen, block, torch.full_like(block, -100))
 
 
-def hide_some(
+def mask_fixed_count(
     tokens: Int[np.ndarray, " token"],
     *,
     share: float,

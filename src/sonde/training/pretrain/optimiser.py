@@ -21,14 +21,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sonde.base.option_types import OneOf
-from sonde.base.validation import Checked
-from sonde.training.precision import in_bfloat16
+from sonde.base.validation import ValidatedRecord
+from sonde.training.precision import uses_bfloat16
 
 _QUINTIC = (3.4445, -4.7750, 2.0315)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimiserConfig(Checked):
+class OptimiserConfig(ValidatedRecord):
     """How weights move.
 
     Attributes:
@@ -83,7 +83,7 @@ def orthogonalise(
         precision: Of the products, see `sonde.training.precision`.
     """
     a, b, c = _QUINTIC
-    x = matrices.bfloat16() if in_bfloat16(precision, matrices.device) else matrices.float()
+    x = matrices.bfloat16() if uses_bfloat16(precision, matrices.device) else matrices.float()
     tall = x.shape[-2] > x.shape[-1]
     if tall:
         x = x.mT

@@ -24,12 +24,12 @@ from tokenizers import Tokenizer
 from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint, hash_text
-from sonde.corpora import Intake, SourceFile
-from sonde.languages import facet_of
-from sonde.languages.engine.program_tokens import ERROR, NEWLINE, Program
+from sonde.corpora import SkipCounter, SourceFile
+from sonde.languages import get_facet
+from sonde.languages.engine.program_tokens import ERROR, NEWLINE, ProgramLexer
 from sonde.results.schema import scan_files
-from sonde.training.pretrain.blocks import DocumentLines, all_pairs
-from sonde.training.pretrain.checkpoints import storing
+from sonde.training.pretrain.blocks import DocumentLines, build_all_pairs
+from sonde.training.pretrain.checkpoints import report_full_disk
 from sonde.training.pretrain.documents import Document, choose_documents
 from sonde.training.pretrain.recipe import SMALL_VOCABULARY, Recipe
 from sonde.training.pretrain.vocabulary import (
@@ -49,7 +49,7 @@ _LEARN = {"code": learn_vocabulary, "program": learn_program_vocabulary}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Packed:
+class PackedData:
     """Tokenised documents.
 
     Attributes:
@@ -68,7 +68,7 @@ class Packed:
     pairs: Int[np.ndarray, "pair 5"] | None = None
 
 
-def prepare(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> Packed:
+def pack_documents(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> PackedData:
     """Choose documents, learn the vocabulary and write the stream; a second call reads what the first wrote.
 
     Args:
@@ -78,16 +78,16 @@ def prepare(recipe: Recipe, folder: Path, report: Callable[[str], None]) -> Pack
     """
     asks_pairs = recipe.objective == "pairs"
     home = folder / f"data-{fingerprint(recipe.data, recipe.vocabulary, *(['lines'] * asks_pairs))[:12]}"
-    with storing(str(home), "nothing else is lost"):
+    with report_full_disk(str(home), "nothing else is lost"):
         if not (home / "intake.json").is_file():
-            _make_whole(recipe, home, report)
+            _make_atomically(recipe, home, report)
         tokens = np.memmap(home / "tokens.bin", subword_type(recipe.vocabulary.size), "r")
         documents = scan_files(home / "documents.parquet").collect()
         if len(tokens) != documents["tokens"].sum():
             raise StoreError(f"{home} is damaged: {len(tokens)} subwords; delete the folder and run again")
         report(f"{len(documents):,} files, {len(tokens):,} subwords in {home}")
-        pairs = _pairs(recipe, home, report) if asks_pairs else None
-    return Packed(tokens, documents, load_vocabulary(home / "tokenizer.json"), pairs)
+        pairs = _load_pairs(recipe, home, report) if asks_pairs else None
+    return PackedData(tokens, documents, load_vocabulary(home / "tokenizer.json"), pairs)
 
 
 def subword_type(vocabulary: int) -> type[np.uint16 | np.uint32]:
@@ -95,7 +95,7 @@ def subword_type(vocabulary: int) -> type[np.uint16 | np.uint32]:
     return np.uint16 if vocabulary <= SMALL_VOCABULARY else np.uint32
 
 
-def _make_whole(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
+def _make_atomically(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
     """Make the data in a folder of this process's own and move it into place.
 
     Recipes share their data, and two that are started together must not write into one stream.
@@ -103,7 +103,7 @@ def _make_whole(recipe: Recipe, home: Path, report: Callable[[str], None]) -> No
     home.parent.mkdir(parents=True, exist_ok=True)
     own = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=home.parent))
     try:
-        _make(recipe, own, report)
+        _make_data(recipe, own, report)
         if not (home / "intake.json").is_file():
             shutil.rmtree(home, ignore_errors=True)
             own.chmod(0o755)
@@ -112,29 +112,29 @@ def _make_whole(recipe: Recipe, home: Path, report: Callable[[str], None]) -> No
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _make(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
-    intake = Intake(keep_all=True)
+def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
+    intake = SkipCounter(keep_all=True)
     documents = list(choose_documents(recipe.data, intake, report))
-    breaks = _breaks(documents, intake) if recipe.objective == "pairs" else None
+    breaks = _find_breaks(documents, intake) if recipe.objective == "pairs" else None
     if breaks is not None:
         documents = [document for document in documents if document.item_ids[0] in breaks]
     report(f"{len(documents):,} files chosen; left out: {dict(intake.counts)}")
     if not documents:
         raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
     learn = _LEARN[recipe.vocabulary.pieces]
-    vocabulary = learn(_front(documents, recipe.vocabulary.bytes), recipe.vocabulary.size)
+    vocabulary = learn(_take_texts(documents, recipe.vocabulary.bytes), recipe.vocabulary.size)
     save_vocabulary(vocabulary, home / "tokenizer.json")
-    _write(documents, vocabulary, home, breaks)
+    _write_stream(documents, vocabulary, home, breaks)
     # Its presence says that everything else is whole.
     write_atomic(home / "intake.json", json.dumps(dict(intake.counts), indent=1))
 
 
-def _breaks(documents: list[Document], intake: Intake) -> dict[str, list[int]]:
+def _find_breaks(documents: list[Document], intake: SkipCounter) -> dict[str, list[int]]:
     """Where the logical lines of each document end, by its id; those that the lexer refuses have none."""
     found: dict[str, list[int]] = {}
     for document in documents:
         file = document.file
-        breaks = break_offsets(facet_of(file.language, "program", Program), file.text)
+        breaks = find_break_offsets(get_facet(file.language, "program", ProgramLexer), file.text)
         if breaks is None:
             intake.note("refused by the lexer", file.path)
         else:
@@ -142,12 +142,12 @@ def _breaks(documents: list[Document], intake: Intake) -> dict[str, list[int]]:
     return found
 
 
-def _pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.ndarray, "pair 5"]:
+def _load_pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.ndarray, "pair 5"]:
     """The pairs of a recipe, made once for each length, seed and way to make them."""
     path = home / f"pairs-{fingerprint(recipe.pairs, recipe.training.block, recipe.seed)[:12]}.npy"
     if not path.is_file():
         lines = DocumentLines(np.load(home / "edges.npy"), np.load(home / "edges-of.npy"))
-        made = all_pairs(lines, recipe.training.block, recipe.pairs, recipe.seed)
+        made = build_all_pairs(lines, recipe.training.block, recipe.pairs, recipe.seed)
         temporary = path.with_suffix(f".{os.getpid()}.npy")
         np.save(temporary, made)
         temporary.replace(path)
@@ -157,7 +157,7 @@ def _pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.
     return pairs
 
 
-def _front(documents: list[Document], size: int) -> Iterator[str]:
+def _take_texts(documents: list[Document], size: int) -> Iterator[str]:
     for document in documents:
         if size <= 0:
             return
@@ -174,7 +174,7 @@ def encode_document(vocabulary: Tokenizer, texts: list[str]) -> list[Int[np.ndar
     return [np.array(bos + encoding.ids + eos, kind) for encoding in encodings]
 
 
-def break_offsets(facet: Program, text: str) -> list[int] | None:
+def find_break_offsets(facet: ProgramLexer, text: str) -> list[int] | None:
     """First characters of the line breaks that end a logical line, None where the lexer refuses the text.
 
     Args:
@@ -187,7 +187,9 @@ def break_offsets(facet: Program, text: str) -> list[int] | None:
     return [lexeme.offset for lexeme in lexemes if lexeme.kind == NEWLINE]
 
 
-def line_starts(breaks: list[int], text: str, starts: Int[np.ndarray, " token"]) -> Int[np.ndarray, " line"]:
+def find_line_starts(
+    breaks: list[int], text: str, starts: Int[np.ndarray, " token"]
+) -> Int[np.ndarray, " line"]:
     """The subword that each logical line begins with; the first is 0, the last line ends with the text.
 
     Args:
@@ -204,7 +206,7 @@ def line_starts(breaks: list[int], text: str, starts: Int[np.ndarray, " token"])
     return found[found < max(len(starts), 1)]
 
 
-def edges_of(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) -> Int[np.ndarray, " edge"]:
+def line_edges(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) -> Int[np.ndarray, " edge"]:
     """The edges of a document's lines in a stream.
 
     Args:
@@ -219,10 +221,10 @@ def edges_of(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) ->
     vocabulary.encode_special_tokens = True
     offsets = vocabulary.encode(text, add_special_tokens=False).offsets
     starts = np.array([start for start, _ in offsets], np.int64)
-    return first + 1 + np.append(line_starts(breaks, text, starts), len(starts))
+    return first + 1 + np.append(find_line_starts(breaks, text, starts), len(starts))
 
 
-def _write(
+def _write_stream(
     documents: list[Document],
     vocabulary: Tokenizer,
     home: Path,
@@ -239,8 +241,8 @@ def _write(
                 stream.write(tokens.tobytes())
                 if breaks is not None:
                     own = breaks[document.item_ids[0]]
-                    edges.append(edges_of(vocabulary, document.file.text, own, place))
-                rows.append(_row(document, place, len(tokens)))
+                    edges.append(line_edges(vocabulary, document.file.text, own, place))
+                rows.append(_document_row(document, place, len(tokens)))
                 place += len(tokens)
     schema = {"items": pl.List(pl.UInt64), "first": pl.Int64, "tokens": pl.Int64, "bytes": pl.Int64}
     pl.DataFrame(rows, schema_overrides=schema).write_parquet(home / "documents.parquet")
@@ -249,7 +251,7 @@ def _write(
         np.save(home / "edges-of.npy", np.cumsum([0, *map(len, edges)]))
 
 
-def _row(document: Document, first: int, tokens: int) -> dict[str, object]:
+def _document_row(document: Document, first: int, tokens: int) -> dict[str, object]:
     file: SourceFile = document.file
     return {
         "corpus": document.corpus,

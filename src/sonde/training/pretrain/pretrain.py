@@ -15,28 +15,28 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 from sonde.base.errors import InputError
 from sonde.corpora.engine.ngram import NGram
 from sonde.models.engine.memory import if_it_fits
-from sonde.models.engine.silence import quiet
+from sonde.models.engine.silence import silence_libraries
 from sonde.training.precision import check_compiler
-from sonde.training.pretrain.documents import near_copies, reserved_files
+from sonde.training.pretrain.documents import find_contaminated_files, iterate_reserved_files
 from sonde.training.pretrain.evaluate import (
-    Figures,
+    EvaluationResult,
     evaluate_decoder,
     evaluate_encoder,
-    evaluate_next,
-    first_files,
+    evaluate_next_sentence,
     sample_files,
+    take_first_files,
 )
 from sonde.training.pretrain.export import (
-    manifest,
-    samples_of,
-    subword_counts,
-    token_passes,
-    write_account,
+    build_dataset,
+    build_manifest,
+    count_subwords,
+    count_token_passes,
+    write_training_record,
     write_weights,
 )
-from sonde.training.pretrain.initial_weights import check_vocabulary, model_class
+from sonde.training.pretrain.initial_weights import check_vocabulary, find_model_class
 from sonde.training.pretrain.loop import TrainedModel, train
-from sonde.training.pretrain.packing import Packed, prepare
+from sonde.training.pretrain.packing import PackedData, pack_documents
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 
 WORK = Path(".training")
@@ -80,23 +80,25 @@ def pretrain(
             "launch each by itself, or call torch.distributed.init_process_group before the first"
         )
     with state.main_process_first():
-        packed = prepare(recipe, WORK, report)
+        packed = pack_documents(recipe, WORK, report)
     check_vocabulary(recipe, packed.vocabulary)
 
     def keep(model: PreTrainedModel, step: int) -> None:
         write_weights(model, packed, recipe, folder.parent / "series" / f"step{step}")
 
-    trained = _train(recipe, packed, home, resume=resume, report=report, keep=keep if keep_series else None)
+    trained = _train_with_retries(
+        recipe, packed, home, resume=resume, report=report, keep=keep if keep_series else None
+    )
     if not joined_before:
         _leave_processes()
     if trained.is_main:
-        finish(recipe_path, packed, trained, folder, report)
+        export_model(recipe_path, packed, trained, folder, report)
     return folder
 
 
-def _train(
+def _train_with_retries(
     recipe: Recipe,
-    packed: Packed,
+    packed: PackedData,
     home: Path,
     *,
     resume: bool,
@@ -110,7 +112,7 @@ def _train(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     while True:
         work = partial(
-            train, recipe, samples_of(packed, recipe), home, resume=resume, report=report, keep=keep
+            train, recipe, build_dataset(packed, recipe), home, resume=resume, report=report, keep=keep
         )
         if (trained := if_it_fits(work, device)) is not None:
             return trained
@@ -138,8 +140,8 @@ def _leave_processes() -> None:
     state.destroy_process_group()
 
 
-def finish(
-    recipe_path: Path, packed: Packed, trained: TrainedModel, folder: Path, report: Callable[[str], None]
+def export_model(
+    recipe_path: Path, packed: PackedData, trained: TrainedModel, folder: Path, report: Callable[[str], None]
 ) -> None:
     """Export a trained model, measure it and write its account.
 
@@ -155,20 +157,20 @@ def finish(
     recipe = read_recipe(recipe_path)
     write_weights(trained.model, packed, recipe, folder)
     report(f"weights in {folder}; measuring")
-    figures = measure(recipe, packed, folder)
+    figures = evaluate_model(recipe, packed, folder)
     run = {
         "seconds": trained.seconds,
         "loss": trained.loss,
         "hardware": trained.hardware,
         "versions": trained.versions,
     }
-    files = manifest(packed, token_passes(packed, recipe))
-    copies = near_copies(files, recipe.data.held_out)
-    write_account(packed, recipe, recipe_path, figures, copies, run, trained.curve, folder)
-    report(f"{recipe.name}: {_summary(figures)}")
+    files = build_manifest(packed, count_token_passes(packed, recipe))
+    copies = find_contaminated_files(files, recipe.data.held_out)
+    write_training_record(packed, recipe, recipe_path, figures, copies, run, trained.curve, folder)
+    report(f"{recipe.name}: {_format_figures(figures)}")
 
 
-def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
+def evaluate_model(recipe: Recipe, packed: PackedData, folder: Path) -> EvaluationResult:
     """The figures of a finished model, from its stored weights: of its evaluation, and of each language.
 
     Args:
@@ -178,11 +180,11 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
     """
     evaluation = recipe.evaluation
     files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
-    passes = token_passes(packed, recipe)
+    passes = count_token_passes(packed, recipe)
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
     def load(auto: Any) -> PreTrainedModel:
-        with quiet():
+        with silence_libraries():
             model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
         return model.to(torch.device(device)).eval()
 
@@ -191,22 +193,22 @@ def measure(recipe: Recipe, packed: Packed, folder: Path) -> Figures:
         ngram = NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, passes > 0)
         tell = partial(evaluate_decoder, model, packed.vocabulary, context=recipe.model.context, ngram=ngram)
     else:
-        counts = subword_counts(packed, passes, recipe.vocabulary.size)
+        counts = count_subwords(packed, passes, recipe.vocabulary.size)
         tell = partial(
             evaluate_encoder, model, packed.vocabulary, context=recipe.training.block, frequencies=counts
         )
     figures = dataclasses.replace(
         tell(files, corpus=evaluation.corpus),
         language=evaluation.language,
-        languages=tuple(by_language(recipe, tell)),
+        languages=tuple(evaluate_languages(recipe, tell)),
     )
     if packed.pairs is None:
         return figures
-    told = evaluate_next(load(model_class(recipe)), packed.vocabulary, files, recipe)
+    told = evaluate_next_sentence(load(find_model_class(recipe)), packed.vocabulary, files, recipe)
     return dataclasses.replace(figures, next_sentence=told)
 
 
-def by_language(recipe: Recipe, tell: Callable[..., Figures]) -> Iterator[Figures]:
+def evaluate_languages(recipe: Recipe, tell: Callable[..., EvaluationResult]) -> Iterator[EvaluationResult]:
     """The figures of each language of the training data, over what is reserved there.
 
     Args:
@@ -215,13 +217,13 @@ def by_language(recipe: Recipe, tell: Callable[..., Figures]) -> Iterator[Figure
     """
     for language in dict.fromkeys(corpus.language for corpus in recipe.data.corpora):
         names = ", ".join(one.name for one in recipe.data.corpora if one.language == language)
-        files = first_files(reserved_files(recipe.data, language), recipe.evaluation.bytes)
+        files = take_first_files(iterate_reserved_files(recipe.data, language), recipe.evaluation.bytes)
         # A language of one package or two may have none that is reserved.
         if files:
             yield dataclasses.replace(tell(files, corpus=names), language=language)
 
 
-def _summary(figures: Figures) -> str:
+def _format_figures(figures: EvaluationResult) -> str:
     parts = [
         f"{part.model:.3f} bits per byte of {figures.corpus}, {part.of} "
         f"(xz {part.xz:.3f}, n-grams {part.ngram:.3f})"

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Lt
 
 from sonde.base.errors import UsageError
-from sonde.base.option_types import Count, OneOf, Positive, PositiveShare, Whole
+from sonde.base.option_types import Count, NonNegative, OneOf, Positive, PositiveShare
 from sonde.base.toml import read_toml
-from sonde.base.validation import Checked, from_table
+from sonde.base.validation import ValidatedRecord, build_record
 from sonde.training.precision import PRECISIONS
 from sonde.training.pretrain.optimiser import OptimiserConfig
 
@@ -39,7 +39,7 @@ SMALL_VOCABULARY = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusConfig(Checked):
+class CorpusConfig(ValidatedRecord):
     """One corpus of the training data.
 
     Attributes:
@@ -60,7 +60,7 @@ class CorpusConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataConfig(Checked):
+class DataConfig(ValidatedRecord):
     """What a model reads.
 
     Attributes:
@@ -79,7 +79,7 @@ class DataConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularyConfig(Checked):
+class VocabularyConfig(ValidatedRecord):
     """What a model's subwords are.
 
     Attributes:
@@ -96,7 +96,7 @@ class VocabularyConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig(Checked):
+class ModelConfig(ValidatedRecord):
     """A model to be made from nothing.
 
     Attributes:
@@ -116,7 +116,7 @@ class ModelConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingConfig(Checked):
+class TrainingConfig(ValidatedRecord):
     """How long and in what portions a model is trained.
 
     Attributes:
@@ -146,20 +146,20 @@ class TrainingConfig(Checked):
     blocks_at_once: Count = 16
     block: Annotated[int, Ge(4)] = 256
     schedule: Annotated[str, OneOf(SCHEDULES)] = "wsd"
-    warmup_steps: Whole = 50
+    warmup_steps: NonNegative = 50
     decay: PositiveShare = 0.3
     objective: Annotated[str, OneOf(OBJECTIVES)] = "auto"
     masked: Annotated[float, Gt(0), Lt(1)] = 0.3
     log_every: Count = 20
     checkpoint_minutes: float = 5.0
-    workers: Whole = 0
+    workers: NonNegative = 0
     fsdp: bool = False
     precision: Annotated[str, OneOf(PRECISIONS)] = "auto"
     compile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsConfig(Checked):
+class PairsConfig(ValidatedRecord):
     """How pairs of sentences are made, for the objective ``"pairs"``; a sentence is a logical line.
 
     Attributes:
@@ -169,12 +169,12 @@ class PairsConfig(Checked):
     """
 
     duplicates: Count = 10
-    predictions: Whole = 20
+    predictions: NonNegative = 20
     short: Annotated[float, Ge(0), Lt(1)] = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig(Checked):
+class EvaluationConfig(ValidatedRecord):
     """What a finished model is measured on.
 
     Attributes:
@@ -191,7 +191,7 @@ class EvaluationConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe(Checked):
+class Recipe(ValidatedRecord):
     """Everything that a pre-trained model depends on.
 
     Attributes:
@@ -243,26 +243,26 @@ def read_recipe(path: Path) -> Recipe:
     """
     raw = read_toml(path, "recipe", empty_lists=True)
     try:
-        tables = {name: from_table(kind, raw.get(name, {}), name) for name, kind in _TABLES.items()}
-        whole = {"name": path.stem, **raw, **tables, "data": _data(raw.get("data", {}))}
-        recipe = from_table(Recipe, whole, "recipe")
+        tables = {name: build_record(kind, raw.get(name, {}), name) for name, kind in _TABLES.items()}
+        whole = {"name": path.stem, **raw, **tables, "data": _parse_data(raw.get("data", {}))}
+        recipe = build_record(Recipe, whole, "recipe")
     except UsageError as error:
         raise error.located(str(path)) from None
-    _check(recipe, path)
+    _check_recipe(recipe, path)
     return recipe
 
 
-def _data(table: object) -> DataConfig:
+def _parse_data(table: object) -> DataConfig:
     if not isinstance(table, dict):
         raise UsageError(f"data = {table!r} is not a table")
     corpora = table.get("corpora")
     if not isinstance(corpora, list) or not corpora:
         raise UsageError("recipe names no corpus; add a [[data.corpora]] table")
-    read = [from_table(CorpusConfig, one, "corpora") for one in corpora]
-    return from_table(DataConfig, {**table, "corpora": read}, "data")
+    read = [build_record(CorpusConfig, one, "corpora") for one in corpora]
+    return build_record(DataConfig, {**table, "corpora": read}, "data")
 
 
-def _check(recipe: Recipe, path: Path) -> None:
+def _check_recipe(recipe: Recipe, path: Path) -> None:
     """Refuse what cannot be together; what each field can be is checked when it is made."""
     training = recipe.training
     rules = (

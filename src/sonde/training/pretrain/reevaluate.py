@@ -19,17 +19,17 @@ from typing import Any
 import torch
 from transformers import AutoModelForMaskedLM
 
-from sonde.models.engine.silence import quiet
+from sonde.models.engine.silence import silence_libraries
 from sonde.results.schema import scan_files
-from sonde.training.pretrain.documents import near_copies
-from sonde.training.pretrain.evaluate import Compression, Figures, evaluate_encoder, sample_files
+from sonde.training.pretrain.documents import find_contaminated_files
+from sonde.training.pretrain.evaluate import Compression, EvaluationResult, evaluate_encoder, sample_files
 from sonde.training.pretrain.export import write_card
-from sonde.training.pretrain.pretrain import by_language
+from sonde.training.pretrain.pretrain import evaluate_languages
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 from sonde.training.pretrain.vocabulary import load_vocabulary
 
 
-def remeasure(folder: Path) -> Path:
+def reevaluate(folder: Path) -> Path:
     """Write ``figures.json`` and ``README.md`` of a finished model anew.
 
     Args:
@@ -45,19 +45,21 @@ def remeasure(folder: Path) -> Path:
     recipe = read_recipe(folder / "recipe.toml")
     files = scan_files(folder / "manifest.parquet").collect()
     held = json.loads((folder / "figures.json").read_text(encoding="utf-8"))
-    figures = _again(recipe, folder, held["figures"])
-    copies = near_copies(files, recipe.data.held_out)
+    figures = _reevaluate_figures(recipe, folder, held["figures"])
+    copies = find_contaminated_files(files, recipe.data.held_out)
     return write_card(folder, recipe, files, figures, copies, held["run"])
 
 
-def _again(recipe: Recipe, folder: Path, held: dict[str, Any]) -> Figures:
+def _reevaluate_figures(recipe: Recipe, folder: Path, held: dict[str, Any]) -> EvaluationResult:
     evaluation = recipe.evaluation
     if recipe.model.role == "decoder":
         parts = tuple(Compression(**part) for part in held["compression"])
         sizes = {name: held[name] for name in ("corpus", "files", "bytes", "subwords")}
-        languages = tuple(_again(recipe, folder, one) for one in held.get("languages", ()))
-        return Figures(**sizes, compression=parts, language=held.get("language", ""), languages=languages)
-    with quiet():
+        languages = tuple(_reevaluate_figures(recipe, folder, one) for one in held.get("languages", ()))
+        return EvaluationResult(
+            **sizes, compression=parts, language=held.get("language", ""), languages=languages
+        )
+    with silence_libraries():
         model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
     counts = scan_files(folder / "frequencies.parquet").collect().sort("subword_id")["count"]
     tell = partial(
@@ -69,10 +71,10 @@ def _again(recipe: Recipe, folder: Path, held: dict[str, Any]) -> Figures:
     )
     files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
     # What models before had no line for a language, and their corpora may be gone.
-    languages = tuple(by_language(recipe, tell)) if held.get("languages") else ()
+    languages = tuple(evaluate_languages(recipe, tell)) if held.get("languages") else ()
     own = tell(files, corpus=evaluation.corpus)
     return dataclasses.replace(own, language=held.get("language", ""), languages=languages)
 
 
 if __name__ == "__main__":
-    print(remeasure(Path(sys.argv[1])))  # noqa: T201  the path of the card
+    print(reevaluate(Path(sys.argv[1])))  # noqa: T201  the path of the card

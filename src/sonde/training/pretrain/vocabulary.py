@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sonde.base.errors import InputError
 from sonde.base.files import write_atomic
-from sonde.languages.engine.program_tokens import LONGEST
+from sonde.languages.engine.program_tokens import MAX_PIECE_LENGTH
 
 PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|>", "<|unk|>")
 """Special tokens, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
@@ -185,7 +185,7 @@ _PROGRAM_PIECES = (
 )
 
 
-_CUT = rf"[\r\n]+[ \t]*| ?[^\r\n]{{1,{LONGEST}}}"
+_CUT = rf"[\r\n]+[ \t]*| ?[^\r\n]{{1,{MAX_PIECE_LENGTH}}}"
 
 
 def learn_program_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.training.probes.data import standardise
-from sonde.training.probes.splits import Parts, check_labels, check_states
+from sonde.training.probes.splits import Splits, check_labels, check_states
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,11 +36,11 @@ class TrainedProbes:
     l2: Float[np.ndarray, " layer"]
 
 
-def mlp_layers(
+def train_mlp_layers(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, " item"],
     classes: Sequence[str],
-    parts: Parts,
+    splits: Splits,
     *,
     seeds: Sequence[int] = (0, 1, 2),
     width: int = 64,
@@ -63,46 +63,50 @@ def mlp_layers(
         InputError: See `sonde.training.probes.linear.probe_layers`.
     """
     check_states(name, states)
-    check_labels(name, labels, classes, parts)
-    held = standardise(states, parts, device)
-    layers, _, features = held.train.shape
+    check_labels(name, labels, classes, splits)
+    inputs = standardise(states, splits, device)
+    layers, _, features = inputs.train.shape
     shapes = [(features, width), (width,), (width, len(classes)), (len(classes),)]
-    drawn = [_initial(shapes, seed) for seed in seeds]
+    initial_weights = [_initialise_weights(shapes, seed) for seed in seeds]
     weights = [
-        torch.stack([one[place] for one in drawn]).expand(layers, *([-1] * (len(shapes[place]) + 1))).clone()
-        for place in range(len(shapes))
+        torch.stack([seed_weights[index] for seed_weights in initial_weights])
+        .expand(layers, *([-1] * (len(shapes[index]) + 1)))
+        .clone()
+        for index in range(len(shapes))
     ]
     weights = [weight.to(device).requires_grad_() for weight in weights]
     optimiser = torch.optim.Adam(weights, lr=rate)
-    gold = {part: torch.from_numpy(labels[getattr(parts, part)]).to(device) for part in ("train", "valid")}
-    least = torch.full((layers, len(seeds)), torch.inf, device=device)
-    kept = [weight.detach().clone() for weight in weights]
+    gold = {
+        split: torch.from_numpy(labels[getattr(splits, split)]).to(device) for split in ("train", "valid")
+    }
+    lowest_nats = torch.full((layers, len(seeds)), torch.inf, device=device)
+    best_weights = [weight.detach().clone() for weight in weights]
     rng = np.random.default_rng(list(seeds))
-    waited = 0
+    stale_epochs = 0
     for _ in range(epochs):
-        order = torch.from_numpy(rng.permutation(len(parts.train))).to(device)
+        order = torch.from_numpy(rng.permutation(len(splits.train))).to(device)
         for rows in order.split(batch):
             optimiser.zero_grad()
-            _entropy(_forward(held.train[:, rows], weights), gold["train"][rows]).sum().backward()
+            _cross_entropy(_forward(inputs.train[:, rows], weights), gold["train"][rows]).sum().backward()
             optimiser.step()
         with torch.no_grad():
-            nats = _entropy(_forward(held.valid, weights), gold["valid"])
-        better = nats < least
-        least = torch.where(better, nats, least)
-        for place, weight in enumerate(weights):
-            kept[place][better] = weight.detach()[better]
-        waited = 0 if bool(better.any()) else waited + 1
-        if waited == patience:
+            nats = _cross_entropy(_forward(inputs.valid, weights), gold["valid"])
+        is_better = nats < lowest_nats
+        lowest_nats = torch.where(is_better, nats, lowest_nats)
+        for index, weight in enumerate(weights):
+            best_weights[index][is_better] = weight.detach()[is_better]
+        stale_epochs = 0 if bool(is_better.any()) else stale_epochs + 1
+        if stale_epochs == patience:
             break
-    valid = (_forward(held.valid, kept).argmax(3) == gold["valid"]).double().mean(2)
-    chance = _forward(held.test, kept).log_softmax(3)
+    valid = (_forward(inputs.valid, best_weights).argmax(3) == gold["valid"]).double().mean(2)
+    chance = _forward(inputs.test, best_weights).log_softmax(3)
     return [
-        trained_probes(valid[:, seed].cpu().numpy(), chance[:, seed].cpu().numpy(), np.zeros(layers))
+        build_trained_probes(valid[:, seed].cpu().numpy(), chance[:, seed].cpu().numpy(), np.zeros(layers))
         for seed in range(len(seeds))
     ]
 
 
-def _initial(shapes: Sequence[tuple[int, ...]], seed: int) -> list[Tensor]:
+def _initialise_weights(shapes: Sequence[tuple[int, ...]], seed: int) -> list[Tensor]:
     """Initialise weights uniformly within one over the root of the inputs, as PyTorch's linear layer."""
     generator = torch.Generator().manual_seed(seed)
     inputs = [shapes[0][0], shapes[0][0], shapes[2][0], shapes[2][0]]
@@ -116,18 +120,18 @@ def _forward(
     states: Float[Tensor, "layer item d_model"], weights: Sequence[Tensor]
 ) -> Float[Tensor, "layer seed item label"]:
     first, offset, second, bias = weights
-    hidden = torch.relu(states[:, None] @ first + offset[:, :, None])
-    return hidden @ second + bias[:, :, None]
+    hidden_states = torch.relu(states[:, None] @ first + offset[:, :, None])
+    return hidden_states @ second + bias[:, :, None]
 
 
-def _entropy(
+def _cross_entropy(
     scores: Float[Tensor, "layer seed item label"], gold: Int[Tensor, " item"]
 ) -> Float[Tensor, "layer seed"]:
     index = gold.expand(*scores.shape[:2], -1)[..., None]
     return -scores.log_softmax(3).gather(3, index)[..., 0].mean(2)
 
 
-def trained_probes(
+def build_trained_probes(
     valid: Float[np.ndarray, " layer"],
     chance: Float[np.ndarray, "layer test label"],
     l2: Float[np.ndarray, " layer"],

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.base.fingerprint import derive_seed, unit_hash
-from sonde.training.probes.splits import Parts
+from sonde.training.probes.splits import Splits
 
 
-def control_labels(
+def sample_control_labels(
     types: Sequence[str], labels: Int[np.ndarray, " item"], seed: int
 ) -> Int[np.ndarray, " item"]:
     """Sample a label for each type from the distribution of the real labels, the same at each occurrence.
@@ -22,12 +22,12 @@ def control_labels(
         seed: Seed of the labels.
     """
     shares = np.cumsum(np.bincount(labels)) / len(labels)
-    drawn = {surface: unit_hash("control task", seed, surface) for surface in set(types)}
-    places = np.array([drawn[surface] for surface in types])
-    return np.minimum(np.searchsorted(shares, places, side="right"), len(shares) - 1)
+    uniforms = {surface: unit_hash("control task", seed, surface) for surface in set(types)}
+    positions = np.array([uniforms[surface] for surface in types])
+    return np.minimum(np.searchsorted(shares, positions, side="right"), len(shares) - 1)
 
 
-def parts_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple[Parts, ...]:
+def split_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple[Splits, ...]:
     """Split so that occurrences of a type are spread over all parts, and most test types were trained on.
 
     Where types are kept apart, nothing learned by heart can help, and a control task is at chance whatever
@@ -42,26 +42,26 @@ def parts_within_types(types: Sequence[str], seed: int, folds: int = 1) -> tuple
     groups: dict[str, list[int]] = {}
     for row, surface in enumerate(types):
         groups.setdefault(surface, []).append(row)
-    place = np.empty(len(types))
+    positions = np.empty(len(types))
     for surface in sorted(groups):
         members = np.array(groups[surface])
         # One offset a type keeps the shares right where most types occur once.
-        place[rng.permutation(members)] = (rng.random() + np.arange(len(members)) * _GOLDEN) % 1.0
-    number = folds if folds > 1 else _FIFTHS
-    held = (place * number).astype(np.int64)
+        positions[rng.permutation(members)] = (rng.random() + np.arange(len(members)) * _GOLDEN_RATIO) % 1.0
+    n_folds = folds if folds > 1 else _DEFAULT_FOLDS
+    fold_numbers = (positions * n_folds).astype(np.int64)
     return tuple(
-        Parts(*(np.flatnonzero(np.isin(held, turn)) for turn in _turns(number, fold)))
-        for fold in (range(number) if folds > 1 else (number - 1,))
+        Splits(*(np.flatnonzero(np.isin(fold_numbers, turn)) for turn in _fold_roles(n_folds, fold)))
+        for fold in (range(n_folds) if folds > 1 else (n_folds - 1,))
     )
 
 
-def _turns(number: int, fold: int) -> tuple[list[int], list[int], list[int]]:
+def _fold_roles(n_folds: int, fold: int) -> tuple[list[int], list[int], list[int]]:
     """Return the folds that train, the fold before the tested one, which validates, and the tested one."""
-    before = (fold - 1) % number
-    return [at for at in range(number) if at not in (fold, before)], [before], [fold]
+    previous = (fold - 1) % n_folds
+    return [index for index in range(n_folds) if index not in (fold, previous)], [previous], [fold]
 
 
-_FIFTHS = 5
+_DEFAULT_FOLDS = 5
 
 
-_GOLDEN = 0.6180339887498949
+_GOLDEN_RATIO = 0.6180339887498949

@@ -15,9 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sonde.training.probes.data import Standard, layers_at_once, standardise
+from sonde.training.probes.data import StandardisedStates, layers_per_chunk, standardise
 from sonde.training.probes.softmax import Features, fit_softmax, logits
-from sonde.training.probes.splits import Parts, check_labels, check_states
+from sonde.training.probes.splits import Splits, check_labels, check_states
 
 L2 = (1.0, 0.1, 0.01, 0.001)
 """Penalties of the mean cross-entropy on standardised states, tried on validation.
@@ -28,7 +28,7 @@ validation has turned before, it does not come back.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Probed:
+class ProbeResult:
     """Probes of one label set on every layer, each with the penalty that was best on validation.
 
     Attributes:
@@ -57,12 +57,12 @@ def probe_layers(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, "target item"],
     classes: Sequence[str],
-    parts: Parts,
+    splits: Splits,
     *,
     l2: Sequence[float] = L2,
     name: str = "",
     device: torch.device | str = "cpu",
-) -> list[Probed]:
+) -> list[ProbeResult]:
     """Probe every layer for one or several label sets over the same items.
 
     Args:
@@ -81,34 +81,34 @@ def probe_layers(
         InputError: States that are not finite, one class only, or a class missing in a part.
     """
     check_states(name, states)
-    check_labels(name, labels[0], classes, parts)
-    return probe_unchecked(states, labels, len(classes), parts, l2=l2, device=device)
+    check_labels(name, labels[0], classes, splits)
+    return probe_without_checks(states, labels, len(classes), splits, l2=l2, device=device)
 
 
-def probe_unchecked(
+def probe_without_checks(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, "target item"],
     classes: int,
-    parts: Parts,
+    splits: Splits,
     *,
     l2: Sequence[float] = L2,
     by_nats: bool = False,
     device: torch.device | str = "cpu",
-) -> list[Probed]:
+) -> list[ProbeResult]:
     """Probe as `probe_layers` does, for splits that may lack a class, as small training sets do.
 
     With ``by_nats`` penalties and layers are chosen by cross-entropy instead of accuracy, where it is the
     probabilities that count.
     """
     layers, items, width = states.shape
-    step = layers_at_once(layers, items, width)
+    step = layers_per_chunk(layers, items, width)
     chunks = [
         _probe_chunk(
-            standardise(states[start : start + step], parts, device), labels, classes, parts, l2, by_nats
+            standardise(states[start : start + step], splits, device), labels, classes, splits, l2, by_nats
         )
         for start in range(0, layers, step)
     ]
-    return [_join([chunk[target] for chunk in chunks], l2, by_nats) for target in range(len(labels))]
+    return [_join_chunks([chunk[target] for chunk in chunks], l2, by_nats) for target in range(len(labels))]
 
 
 _Chunk = tuple[
@@ -118,21 +118,23 @@ _Chunk = tuple[
 
 
 def _probe_chunk(
-    states: Standard,
+    states: StandardisedStates,
     labels: Int[np.ndarray, "target item"],
     classes: int,
-    parts: Parts,
+    splits: Splits,
     l2: Sequence[float],
     by_nats: bool,
 ) -> list[_Chunk]:
-    order = sorted(range(len(l2)), key=lambda place: -l2[place])
-    *stronger, weakest = [l2[place] for place in order]
-    task = _Task.of(states, labels, classes, parts)
-    tried = task.fit(stronger or [weakest])
+    order = sorted(range(len(l2)), key=lambda index: -l2[index])
+    *stronger, weakest = [l2[index] for index in order]
+    task = _Task.build(states, labels, classes, splits)
+    candidates = task.fit(stronger or [weakest])
     if stronger:
-        tried = tried.and_weaker(task, weakest, tried.best(by_nats) == len(stronger) - 1)
-    tried = tried.only(slice(None), np.argsort(order).tolist())
-    return [tried.evaluated(target, states.test, by_nats) for target in range(len(labels))]
+        candidates = candidates.add_weaker_penalty(
+            task, weakest, candidates.best(by_nats) == len(stronger) - 1
+        )
+    candidates = candidates.select(slice(None), np.argsort(order).tolist())
+    return [candidates.evaluate_best(target, states.test, by_nats) for target in range(len(labels))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,16 +156,18 @@ class _Task:
     classes: int
 
     @classmethod
-    def of(
-        cls, states: Standard, labels: Int[np.ndarray, "target item"], classes: int, parts: Parts
+    def build(
+        cls, states: StandardisedStates, labels: Int[np.ndarray, "target item"], classes: int, splits: Splits
     ) -> _Task:
-        every, features = torch.from_numpy(labels).to(states.train.device), Features.of(states.train)
-        return cls(features, states.valid, every[:, parts.train], every[:, parts.valid], classes)
+        label_tensor, features = torch.from_numpy(labels).to(states.train.device), Features.fit(states.train)
+        return cls(
+            features, states.valid, label_tensor[:, splits.train], label_tensor[:, splits.valid], classes
+        )
 
-    def only(self, layers: Int[Tensor, " layer"]) -> _Task:
-        return replace(self, features=self.features.only(layers), valid=self.valid[layers])
+    def select(self, layers: Int[Tensor, " layer"]) -> _Task:
+        return replace(self, features=self.features.select(layers), valid=self.valid[layers])
 
-    def fit(self, l2: Sequence[float], start: _Tried | None = None) -> _Tried:
+    def fit(self, l2: Sequence[float], start: _CandidateProbes | None = None) -> _CandidateProbes:
         """Fit probes of every layer and label set with some penalties, starting from another's or from 0."""
         (targets, _), penalties, layers = self.labels.shape, len(l2), len(self.valid)
         labels = self.labels.repeat_interleave(penalties, 0)
@@ -175,14 +179,14 @@ class _Task:
         accuracy, nats = bias.new_zeros(2, layers, targets, penalties, dtype=torch.float64)
         for target, gold in enumerate(self.gold):
             scores = logits(self.valid, weight[:, target], bias[:, target])
-            at = gold.expand(layers, penalties, 1, -1)
+            index = gold.expand(layers, penalties, 1, -1)
             accuracy[:, target] = (scores.argmax(2) == gold).double().mean(2)
-            nats[:, target] = -scores.log_softmax(2).gather(2, at)[:, :, 0].double().mean(2)
-        return _Tried(weight, bias, accuracy, nats)
+            nats[:, target] = -scores.log_softmax(2).gather(2, index)[:, :, 0].double().mean(2)
+        return _CandidateProbes(weight, bias, accuracy, nats)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tried:
+class _CandidateProbes:
     """Fitted probes with their validation results: -inf and inf where a penalty was not tried."""
 
     weight: Float[Tensor, "layer target l2 label d_model"]
@@ -192,61 +196,65 @@ class _Tried:
 
     def best(self, by_nats: bool) -> Int[Tensor, "layer target"]:
         """Select the penalty of each layer and label set."""
-        return self.nats.argmin(2) if by_nats else _best(self.accuracy, self.nats)
+        return self.nats.argmin(2) if by_nats else _argbest(self.accuracy, self.nats)
 
-    def only(self, layers: Int[Tensor, " layer"] | slice, l2: Sequence[int]) -> _Tried:
+    def select(self, layers: Int[Tensor, " layer"] | slice, l2: Sequence[int]) -> _CandidateProbes:
         """Select some layers and penalties."""
         parts = self.weight, self.bias, self.accuracy, self.nats
-        return _Tried(*(part[layers][:, :, list(l2)] for part in parts))
+        return _CandidateProbes(*(part[layers][:, :, list(l2)] for part in parts))
 
-    def and_weaker(self, task: _Task, l2: float, wanted: Bool[Tensor, "layer target"]) -> _Tried:
+    def add_weaker_penalty(
+        self, task: _Task, l2: float, mask: Bool[Tensor, "layer target"]
+    ) -> _CandidateProbes:
         """Add probes of a weaker penalty where ``mask`` is set, starting from the weakest so far."""
         weight, bias = (
-            torch.cat([one, torch.zeros_like(one[:, :, :1])], 2) for one in (self.weight, self.bias)
+            torch.cat([tensor, torch.zeros_like(tensor[:, :, :1])], 2) for tensor in (self.weight, self.bias)
         )
         accuracy, nats = (
-            torch.cat([one, torch.full_like(one[:, :, :1], worst)], 2)
-            for one, worst in ((self.accuracy, -torch.inf), (self.nats, torch.inf))
+            torch.cat([tensor, torch.full_like(tensor[:, :, :1], worst_value)], 2)
+            for tensor, worst_value in ((self.accuracy, -torch.inf), (self.nats, torch.inf))
         )
-        layers = wanted.any(1).nonzero()[:, 0]
+        layers = mask.any(1).nonzero()[:, 0]
         if len(layers):
-            found = task.only(layers).fit([l2], self.only(layers, [-1]))
-            weight[layers, :, -1:], bias[layers, :, -1:] = found.weight, found.bias
+            weaker = task.select(layers).fit([l2], self.select(layers, [-1]))
+            weight[layers, :, -1:], bias[layers, :, -1:] = weaker.weight, weaker.bias
             # What a label set chooses from must not depend on those that are fitted beside it.
-            own = wanted[layers, :, None]
-            accuracy[layers, :, -1:] = found.accuracy.where(own, -torch.inf)
-            nats[layers, :, -1:] = found.nats.where(own, torch.inf)
-        return _Tried(weight, bias, accuracy, nats)
+            layer_mask = mask[layers, :, None]
+            accuracy[layers, :, -1:] = weaker.accuracy.where(layer_mask, -torch.inf)
+            nats[layers, :, -1:] = weaker.nats.where(layer_mask, torch.inf)
+        return _CandidateProbes(weight, bias, accuracy, nats)
 
-    def evaluated(self, target: int, test: Float[Tensor, "layer test d_model"], by_nats: bool) -> _Chunk:
+    def evaluate_best(self, target: int, test: Float[Tensor, "layer test d_model"], by_nats: bool) -> _Chunk:
         """Evaluate the selected probes of a label set on the test part."""
-        every = torch.arange(len(test), device=test.device)
-        picked = every, target, self.best(by_nats)[:, target]
-        chance = logits(test, self.weight[picked][:, None], self.bias[picked][:, None])[:, 0]
+        layers = torch.arange(len(test), device=test.device)
+        index = layers, target, self.best(by_nats)[:, target]
+        chance = logits(test, self.weight[index][:, None], self.bias[index][:, None])[:, 0]
         parts = self.accuracy[:, target], self.nats[:, target], chance.log_softmax(1).mT
-        accuracy, nats, told = (part.cpu().numpy() for part in parts)
-        return accuracy, nats, told
+        accuracy, nats, log_chance = (part.cpu().numpy() for part in parts)
+        return accuracy, nats, log_chance
 
 
-def _best(accuracy: Float[Tensor, "*row choice"], nats: Float[Tensor, "*row choice"]) -> Int[Tensor, " *row"]:
+def _argbest(
+    accuracy: Float[Tensor, "*row choice"], nats: Float[Tensor, "*row choice"]
+) -> Int[Tensor, " *row"]:
     """Select the most accurate choice of each row; of equals the one with the lowest cross-entropy."""
     equal = accuracy == accuracy.amax(-1, keepdim=True)
     return torch.where(equal, nats, torch.inf).argmin(-1)
 
 
-def _join(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -> Probed:
+def _join_chunks(chunks: Sequence[_Chunk], l2: Sequence[float], by_nats: bool) -> ProbeResult:
     accuracy, nats, chance = (np.concatenate(part) for part in zip(*chunks, strict=True))
-    rated = -nats if by_nats else accuracy
-    chosen = _best(torch.from_numpy(rated), torch.from_numpy(nats)).numpy()
-    every = np.arange(len(accuracy))
-    top, least = rated[every, chosen], nats[every, chosen]
-    return Probed(
-        l2=np.asarray(l2, dtype=np.float64)[chosen],
+    criterion = -nats if by_nats else accuracy
+    best_penalty = _argbest(torch.from_numpy(criterion), torch.from_numpy(nats)).numpy()
+    layers = np.arange(len(accuracy))
+    top, lowest_nats = criterion[layers, best_penalty], nats[layers, best_penalty]
+    return ProbeResult(
+        l2=np.asarray(l2, dtype=np.float64)[best_penalty],
         valid_accuracy=accuracy,
         valid_nats=nats,
         predicted=chance.argmax(2),
         log_chance=chance,
-        best=int(_best(torch.from_numpy(top[None]), torch.from_numpy(least[None]))[0]),
+        best=int(_argbest(torch.from_numpy(top[None]), torch.from_numpy(lowest_nats[None]))[0]),
     )
 
 
@@ -278,11 +286,11 @@ class Codelength:
         return self.uniform / self.bits
 
 
-def online_codelength(
+def compute_online_codelength(
     states: Float[np.ndarray, "layer item d_model"],
     labels: Int[np.ndarray, " item"],
     classes: int,
-    parts: Parts,
+    splits: Splits,
     *,
     seed: int = 0,
     l2: Sequence[float] = L2,
@@ -294,15 +302,15 @@ def online_codelength(
     validation, and probabilities are smoothed by one item a class (Laplace), so that a code that has seen
     few items stays finite for the classes that it has not.
     """
-    order = np.random.default_rng(seed).permutation(parts.train)
+    order = np.random.default_rng(seed).permutation(splits.train)
     ends = sorted({max(1, round(share * len(order))) for share in SHARES})
     nats = np.full(len(states), ends[0] * np.log(classes))
-    for before, end in itertools.pairwise(ends):
-        block = Parts(order[:before], parts.valid, order[before:end])
-        (found,) = probe_unchecked(
+    for start, end in itertools.pairwise(ends):
+        block = Splits(order[:start], splits.valid, order[start:end])
+        (result,) = probe_without_checks(
             states, labels[None], classes, block, l2=(*STRONG_L2, *l2), by_nats=True, device=device
         )
         gold = labels[block.test][None, :, None]
-        chance = np.exp(np.take_along_axis(found.log_chance.astype(np.float64), gold, axis=2)[..., 0])
-        nats -= np.log((before * chance + 1.0) / (before + classes)).sum(axis=1)
+        chance = np.exp(np.take_along_axis(result.log_chance.astype(np.float64), gold, axis=2)[..., 0])
+        nats -= np.log((start * chance + 1.0) / (start + classes)).sum(axis=1)
     return Codelength(nats / np.log(2), len(order) * float(np.log2(classes)), len(order))

@@ -21,19 +21,19 @@ from torch import Tensor
 MEMORY = 6
 
 
-_SUFFICIENT = 1e-4
+_SUFFICIENT_DECREASE = 1e-4
 
 
-_ROUNDING = 1e-6
+_ROUNDING_TOLERANCE = 1e-6
 
 
-_SHORTEST = 2.0**-30
+_MIN_STEP = 2.0**-30
 
 
-_WORTH_A_COPY = 0.75
+_MAX_COPIED_SHARE = 0.75
 
 
-_LOOKED_AGAIN = frozenset({3, 9, 27, 81})
+_CURVATURE_UPDATES = frozenset({3, 9, 27, 81})
 """Evaluations after which the curvature is looked at again: it changes most at the beginning."""
 
 
@@ -58,11 +58,11 @@ class Evaluation:
     loss: Float[Tensor, "layer problem"]
     gradient: Float[Tensor, "layer problem direction column"]
 
-    def where(self, accepted: Bool[Tensor, "layer problem"], other: Evaluation) -> Evaluation:
+    def where(self, mask: Bool[Tensor, "layer problem"], fallback: Evaluation) -> Evaluation:
         """Return this evaluation where ``mask`` is set, else ``fallback``."""
         return Evaluation(
-            torch.where(accepted, self.loss, other.loss),
-            torch.where(accepted[..., None, None], self.gradient, other.gradient),
+            torch.where(mask, self.loss, fallback.loss),
+            torch.where(mask[..., None, None], self.gradient, fallback.gradient),
         )
 
 
@@ -77,7 +77,7 @@ class Loss(Protocol):
         """Return the diagonal of the Hessian at or near a point, above 0; costs more than an evaluation."""
         ...
 
-    def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> Self:
+    def select(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> Self:
         """Select a part of the grid; None keeps all layers."""
         ...
 
@@ -112,17 +112,17 @@ def minimise(loss: Loss, start: Point, tolerance: float, max_steps: int) -> Mini
     point, gradient = start.clone(), start.new_zeros(start.shape[:2])
     search = _Search.begin(loss, start)
     while True:
-        size = _root_mean_square(search.at.gradient)
-        ended = search.ended = (size <= tolerance) | (search.step < _SHORTEST)
-        last = bool(ended.all()) or search.steps >= max_steps
-        shrunk = None if last else search.shrink(ended)
-        if last or shrunk is not None:
+        size = _root_mean_square(search.evaluation.gradient)
+        is_done = search.is_done = (size <= tolerance) | (search.step < _MIN_STEP)
+        is_last = bool(is_done.all()) or search.steps >= max_steps
+        smaller_search = None if is_last else search.shrink(is_done)
+        if is_last or smaller_search is not None:
             rows = search.layers[:, None], search.problems[None]
             point[rows], gradient[rows] = search.point, size
-        if last:
+        if is_last:
             return Minimum(point, gradient, search.steps)
-        if shrunk is not None:
-            search = shrunk
+        if smaller_search is not None:
+            search = smaller_search
             continue
         search.advance()
 
@@ -139,9 +139,9 @@ class _Search:
     layers: Int[Tensor, " layer"]
     problems: Int[Tensor, " problem"]
     point: Point
-    at: Evaluation
+    evaluation: Evaluation
     step: Grid
-    ended: Bool[Tensor, "layer problem"]
+    is_done: Bool[Tensor, "layer problem"]
     history: _History
     curvature: Point
     steps: int = 1
@@ -152,58 +152,62 @@ class _Search:
 
     @classmethod
     def begin(cls, loss: Loss, start: Point) -> _Search:
-        at = loss.evaluate(start)
+        evaluation = loss.evaluate(start)
         layers, problems = (torch.arange(size, device=start.device) for size in start.shape[:2])
         step = start.new_ones(start.shape[:2])
         history, curvature = _History.empty(start), loss.curvature(start)
-        return cls(loss, layers, problems, start, at, step, step < 0, history, curvature)
+        return cls(loss, layers, problems, start, evaluation, step, step < 0, history, curvature)
 
-    def shrink(self, ended: Bool[Tensor, "layer problem"]) -> _Search | None:
+    def shrink(self, is_done: Bool[Tensor, "layer problem"]) -> _Search | None:
         """Return the search without whole layers and problems that have ended; None if these are too few."""
-        layers, problems = (~ended.all(1)).nonzero()[:, 0], (~ended.all(0)).nonzero()[:, 0]
-        fewer = len(layers) <= _WORTH_A_COPY * len(ended)
-        if not fewer and len(problems) == ended.shape[1]:
+        layers, problems = (~is_done.all(1)).nonzero()[:, 0], (~is_done.all(0)).nonzero()[:, 0]
+        drop_layers = len(layers) <= _MAX_COPIED_SHARE * len(is_done)
+        if not drop_layers and len(problems) == is_done.shape[1]:
             return None
-        if not fewer:
-            layers = torch.arange(len(ended), device=ended.device)
-        cut = layers[:, None], problems[None]
-        at = Evaluation(self.at.loss[cut], self.at.gradient[cut])
+        if not drop_layers:
+            layers = torch.arange(len(is_done), device=is_done.device)
+        index = layers[:, None], problems[None]
+        evaluation = Evaluation(self.evaluation.loss[index], self.evaluation.gradient[index])
         return _Search(
-            self.loss.only(layers if fewer else None, problems),
+            self.loss.select(layers if drop_layers else None, problems),
             self.layers[layers],
             self.problems[problems],
-            self.point[cut],
-            at,
-            self.step[cut],
-            ended[cut],
-            self.history.only(cut),
-            self.curvature[cut],
+            self.point[index],
+            evaluation,
+            self.step[index],
+            is_done[index],
+            self.history.select(index),
+            self.curvature[index],
             self.steps,
         )
 
     def advance(self) -> None:
         """Try the next point of every problem; halve the step where the loss falls too little."""
-        slope = torch.linalg.vecdot(self.at.gradient.flatten(2), self.direction.flatten(2))
+        slope = torch.linalg.vecdot(self.evaluation.gradient.flatten(2), self.direction.flatten(2))
         trial = torch.addcmul(self.point, self.step[..., None, None], self.direction)
-        there = self.loss.evaluate(trial)
+        trial_evaluation = self.loss.evaluate(trial)
         # Near the minimum the loss changes by less than it is rounded.
-        allowed = self.at.loss + _SUFFICIENT * self.step * slope + _ROUNDING * self.at.loss.abs()
-        accepted = (there.loss <= allowed) & ~self.ended
-        before, origin, direction = self.at, self.point, self.direction
-        every = bool(accepted.all())
-        self.point = trial if every else torch.where(accepted[..., None, None], trial, origin)
-        self.at = there if every else there.where(accepted, before)
-        self.history.add(self.point - origin, self.at.gradient - before.gradient)
+        threshold = (
+            self.evaluation.loss
+            + _SUFFICIENT_DECREASE * self.step * slope
+            + _ROUNDING_TOLERANCE * self.evaluation.loss.abs()
+        )
+        accept_mask = (trial_evaluation.loss <= threshold) & ~self.is_done
+        previous, origin, direction = self.evaluation, self.point, self.direction
+        accept_all = bool(accept_mask.all())
+        self.point = trial if accept_all else torch.where(accept_mask[..., None, None], trial, origin)
+        self.evaluation = trial_evaluation if accept_all else trial_evaluation.where(accept_mask, previous)
+        self.history.add(self.point - origin, self.evaluation.gradient - previous.gradient)
         self.steps += 1
-        if self.steps in _LOOKED_AGAIN:
+        if self.steps in _CURVATURE_UPDATES:
             self.curvature = self.loss.curvature(self.point)
-        self.step = torch.where(accepted, 1.0, torch.where(self.ended, self.step, self.step / 2))
+        self.step = torch.where(accept_mask, 1.0, torch.where(self.is_done, self.step, self.step / 2))
         self.direction = self._descent()
-        if not every:
-            self.direction = torch.where(accepted[..., None, None], self.direction, direction)
+        if not accept_all:
+            self.direction = torch.where(accept_mask[..., None, None], self.direction, direction)
 
     def _descent(self) -> Point:
-        flat = self.history.newton(self.at.gradient, self.curvature)
+        flat = self.history.newton(self.evaluation.gradient, self.curvature)
         return flat.view(self.point.shape).neg_()
 
 
@@ -224,69 +228,77 @@ class _History:
 
     steps: Float[Tensor, "layer problem memory entry"]
     turns: Float[Tensor, "layer problem memory entry"]
-    along: Float[Tensor, "layer problem known"]
+    diagonal: Float[Tensor, "layer problem known"]
     triangle: Float[Tensor, "layer problem known known"]
     slots: Int[Tensor, " known"]
 
     @classmethod
     def empty(cls, point: Point) -> _History:
         layers, problems, directions, columns = point.shape
-        held = point.new_zeros(2, layers, problems, MEMORY, directions * columns)
-        along, triangle = point.new_zeros(layers, problems, 0), point.new_zeros(layers, problems, 0, 0)
-        return cls(held[0], held[1], along, triangle, torch.arange(0, device=point.device))
+        memory = point.new_zeros(2, layers, problems, MEMORY, directions * columns)
+        diagonal, triangle = point.new_zeros(layers, problems, 0), point.new_zeros(layers, problems, 0, 0)
+        return cls(memory[0], memory[1], diagonal, triangle, torch.arange(0, device=point.device))
 
-    def only(self, cut: tuple[Tensor, Tensor]) -> _History:
-        return _History(self.steps[cut], self.turns[cut], self.along[cut], self.triangle[cut], self.slots)
+    def select(self, index: tuple[Tensor, Tensor]) -> _History:
+        return _History(
+            self.steps[index], self.turns[index], self.diagonal[index], self.triangle[index], self.slots
+        )
 
     def add(self, change: Point, turn: Point) -> None:
         """Add a step; where a problem did not move, or its gradient did not change, the step is ignored."""
-        step, turned = change.flatten(2), turn.flatten(2)
-        along = torch.linalg.vecdot(step, turned)
-        usable = along > torch.finfo(along.dtype).eps * torch.linalg.vecdot(turned, turned)
+        step, gradient_turn = change.flatten(2), turn.flatten(2)
+        products = torch.linalg.vecdot(step, gradient_turn)
+        usable = products > torch.finfo(products.dtype).eps * torch.linalg.vecdot(
+            gradient_turn, gradient_turn
+        )
         if not bool(usable.all()):
-            step, turned = (torch.where(usable[..., None], one, 0.0) for one in (step, turned))
+            step, gradient_turn = (
+                torch.where(usable[..., None], tensor, 0.0) for tensor in (step, gradient_turn)
+            )
         if len(self.slots) == MEMORY:
             self.slots = self.slots.roll(-1)
-            self.along, self.triangle = self.along[..., 1:], self.triangle[..., 1:, 1:]
+            self.diagonal, self.triangle = self.diagonal[..., 1:], self.triangle[..., 1:, 1:]
         else:
             self.slots = torch.cat([self.slots, self.slots.new_full((1,), len(self.slots))])
-        last, known = int(self.slots[-1]), len(self.slots)
-        self.steps[:, :, last], self.turns[:, :, last] = step, turned
-        column = _each(self.steps[:, :, :known], turned)[:, :, self.slots]
+        last, size = int(self.slots[-1]), len(self.slots)
+        self.steps[:, :, last], self.turns[:, :, last] = step, gradient_turn
+        column = _multiply_by_vector(self.steps[:, :, :size], gradient_turn)[:, :, self.slots]
         # A step that is none has no product with any other: whatever stands for its own leaves it out.
-        column[:, :, -1, 0] = torch.where(usable, along, 1.0)
-        self.along = torch.cat([self.along, torch.where(usable, along, 0.0)[..., None]], 2)
+        column[:, :, -1, 0] = torch.where(usable, products, 1.0)
+        self.diagonal = torch.cat([self.diagonal, torch.where(usable, products, 0.0)[..., None]], 2)
         # By hand: torch 2.6 refuses to pad what is empty.
-        below = self.triangle.new_zeros(*self.triangle.shape[:2], 1, known - 1)
-        self.triangle = torch.cat([torch.cat([self.triangle, below], 2), column], 3)
+        zero_row = self.triangle.new_zeros(*self.triangle.shape[:2], 1, size - 1)
+        self.triangle = torch.cat([torch.cat([self.triangle, zero_row], 2), column], 3)
 
     def newton(self, gradient: Point, curvature: Point) -> Flat:
         """Multiply a gradient by the inverse Hessian."""
         vector = gradient.flatten(2)
-        known = len(self.slots)
-        if not known:
+        size = len(self.slots)
+        if not size:
             return (gradient / curvature).flatten(2)
-        steps, turns = self.steps[:, :, :known], self.turns[:, :, :known]
+        steps, turns = self.steps[:, :, :size], self.turns[:, :, :size]
         first = torch.linalg.solve_triangular(
-            self.triangle, _each(steps, vector)[:, :, self.slots], upper=True
+            self.triangle, _multiply_by_vector(steps, vector)[:, :, self.slots], upper=True
         )
         rest = vector - self._sum(turns, first)
-        scaled = rest / curvature.flatten(2)
-        back = self.along[..., None] * first - _each(turns, scaled)[:, :, self.slots]
-        second = torch.linalg.solve_triangular(self.triangle.mT, back, upper=False)
-        return scaled.add_(self._sum(steps, second))
+        scaled_rest = rest / curvature.flatten(2)
+        residual = (
+            self.diagonal[..., None] * first - _multiply_by_vector(turns, scaled_rest)[:, :, self.slots]
+        )
+        second = torch.linalg.solve_triangular(self.triangle.mT, residual, upper=False)
+        return scaled_rest.add_(self._sum(steps, second))
 
     def _sum(
         self,
         vectors: Float[Tensor, "layer problem memory entry"],
         weights: Float[Tensor, "layer problem known 1"],
     ) -> Flat:
-        placed = torch.empty_like(weights)
-        placed[:, :, self.slots] = weights
-        return (placed.mT @ vectors)[:, :, 0]
+        slot_weights = torch.empty_like(weights)
+        slot_weights[:, :, self.slots] = weights
+        return (slot_weights.mT @ vectors)[:, :, 0]
 
 
-def _each(
+def _multiply_by_vector(
     vectors: Float[Tensor, "layer problem memory entry"], vector: Flat
 ) -> Float[Tensor, "layer problem memory 1"]:
     """Multiply each vector by one vector; from the left, which is several times as fast."""
@@ -334,7 +346,7 @@ def fit_softmax(
         max_steps: Maximum number of evaluations of the loss. The weakest penalties on separable classes may
             not converge; validation decides whether the result is of use.
     """
-    loss = SoftmaxLoss.of(features, labels, l2, classes)
+    loss = SoftmaxLoss.build(features, labels, l2, classes)
     if start is None:
         directions, (layers, _, columns) = 1 if classes == 2 else classes, features.values.shape
         begin = features.values.new_zeros(layers, len(l2), directions, columns)
@@ -342,11 +354,11 @@ def fit_softmax(
         weight, bias = start
         begin = torch.cat([weight @ features.axes[:, None], bias[..., None]], 3)
         begin = begin.diff(dim=2) if classes == 2 else begin
-    found = minimise(loss, begin, tolerance, max_steps)
+    minimum = minimise(loss, begin, tolerance, max_steps)
     # Of the difference between two classes each has its half.
-    point = torch.cat([-found.point / 2, found.point / 2], 2) if classes == 2 else found.point
-    weight = along(point[..., :-1], features.axes)
-    return SoftmaxFit(weight, point[..., -1], found.gradient, found.steps)
+    point = torch.cat([-minimum.point / 2, minimum.point / 2], 2) if classes == 2 else minimum.point
+    weight = to_state_weights(point[..., :-1], features.axes)
+    return SoftmaxFit(weight, point[..., -1], minimum.gradient, minimum.steps)
 
 
 def logits(
@@ -374,11 +386,11 @@ class Features:
     """
 
     values: Float[Tensor, "layer item column"]
-    turned: Float[Tensor, "layer column item"]
+    transpose: Float[Tensor, "layer column item"]
     axes: Float[Tensor, "layer d_model feature"]
 
     @classmethod
-    def of(cls, states: Float[Tensor, "layer item d_model"]) -> Features:
+    def fit(cls, states: Float[Tensor, "layer item d_model"]) -> Features:
         """Compute the axes, which costs one product of the states with themselves a layer.
 
         Each column of the states has mean 0, or a diagonal says little along these axes.
@@ -388,19 +400,19 @@ class Features:
             _, axes = torch.linalg.eigh(states.mT @ states)
         else:
             squares, rows = torch.linalg.eigh(states @ states.mT)
-            seen = squares > items * torch.finfo(states.dtype).eps * squares.amax(1, keepdim=True)
-            axes = states.mT @ (rows * torch.where(seen, squares.rsqrt(), 0.0)[:, None])
+            is_nonzero = squares > items * torch.finfo(states.dtype).eps * squares.amax(1, keepdim=True)
+            axes = states.mT @ (rows * torch.where(is_nonzero, squares.rsqrt(), 0.0)[:, None])
         column = states.new_zeros(layers, width, 1)
         values = states @ torch.cat([axes, column], 2)
         values[:, :, -1] = 1.0
         return cls(values, values.mT.contiguous(), axes)
 
-    def only(self, layers: Int[Tensor, " layer"]) -> Features:
+    def select(self, layers: Int[Tensor, " layer"]) -> Features:
         """Select some layers."""
-        return Features(self.values[layers], self.turned[layers], self.axes[layers])
+        return Features(self.values[layers], self.transpose[layers], self.axes[layers])
 
 
-def along(
+def to_state_weights(
     weight: Float[Tensor, "layer problem label feature"], axes: Float[Tensor, "layer d_model feature"]
 ) -> Float[Tensor, "layer problem label d_model"]:
     """Convert weights of the features to weights of the states."""
@@ -425,7 +437,7 @@ class SoftmaxLoss:
     l2: Float[Tensor, "problem column"]
 
     @classmethod
-    def of(
+    def build(
         cls,
         features: Features,
         labels: Int[Tensor, "problem item"],
@@ -449,14 +461,14 @@ class SoftmaxLoss:
             nats = (torch.nn.functional.softplus(scores) - labels[:, None] * scores)[:, :, 0]
             residual = scores.sigmoid_().sub_(labels[:, None])
         else:
-            at = labels[None, :, None].expand(len(states), -1, 1, items)
+            index = labels[None, :, None].expand(len(states), -1, 1, items)
             chance = scores.log_softmax(2)
-            nats = -chance.gather(2, at)[:, :, 0]
-            residual = chance.exp_().scatter_add_(2, at, chance.new_full((1,), -1.0).expand(at.shape))
+            nats = -chance.gather(2, index)[:, :, 0]
+            residual = chance.exp_().scatter_add_(2, index, chance.new_full((1,), -1.0).expand(index.shape))
         product = residual.flatten(1, 2) @ states
-        penalised = self.l2[:, None] * point
-        gradient = torch.add(penalised, product.view(point.shape), alpha=1.0 / items)
-        penalty = torch.linalg.vecdot(penalised.flatten(2), point.flatten(2)) / 2
+        l2_gradient = self.l2[:, None] * point
+        gradient = torch.add(l2_gradient, product.view(point.shape), alpha=1.0 / items)
+        penalty = torch.linalg.vecdot(l2_gradient.flatten(2), point.flatten(2)) / 2
         return Evaluation(nats.sum(2, dtype=torch.float64) / items + penalty, gradient)
 
     def curvature(
@@ -471,18 +483,18 @@ class SoftmaxLoss:
             weights *= classes / (classes - 1)
         product = (weights.flatten(1, 2) @ (states * states)).view(point.shape)
         # A separable problem has no curvature left; its steps must not become infinite.
-        return product.div_(states.shape[1]).add_(self.l2[:, None]).clamp_(min=_FLATTEST)
+        return product.div_(states.shape[1]).add_(self.l2[:, None]).clamp_(min=_MIN_CURVATURE)
 
     def _scores(
         self, point: Float[Tensor, "layer problem direction column"]
     ) -> Float[Tensor, "layer problem direction item"]:
-        return (point.flatten(1, 2) @ self.features.turned).view(*point.shape[:3], -1)
+        return (point.flatten(1, 2) @ self.features.transpose).view(*point.shape[:3], -1)
 
-    def only(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> SoftmaxLoss:
+    def select(self, layers: Int[Tensor, " layer"] | None, problems: Int[Tensor, " problem"]) -> SoftmaxLoss:
         """Select some layers (None: all, without a copy of the states) and problems."""
-        features = self.features if layers is None else self.features.only(layers)
+        features = self.features if layers is None else self.features.select(layers)
         return SoftmaxLoss(features, self.labels[problems], self.l2[problems])
 
 
-_FLATTEST = 1e-6
+_MIN_CURVATURE = 1e-6
 """Least curvature that is believed."""

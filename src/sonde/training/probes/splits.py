@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from sonde.base.errors import InputError, not_finite
+from sonde.base.errors import InputError, explain_nan
 
-PARTS = ("train", "valid", "test")
+SPLIT_NAMES = ("train", "valid", "test")
 
 
 MIN_FOLDS = 3
@@ -19,7 +19,7 @@ MIN_FOLDS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class Splits:
     """Rows of the three disjoint splits: fit on the first, select on the second, report on the third."""
 
     train: Int[np.ndarray, " train"]
@@ -27,15 +27,15 @@ class Parts:
     test: Int[np.ndarray, " test"]
 
     @classmethod
-    def of(cls, split: Sequence[str]) -> Parts:
+    def from_names(cls, split: Sequence[str]) -> Splits:
         """Build splits from the name of each row's split."""
         names = np.asarray(split, dtype=str)
-        return cls(*(np.flatnonzero(names == part) for part in PARTS))
+        return cls(*(np.flatnonzero(names == part) for part in SPLIT_NAMES))
 
 
-def grouped_folds(
+def make_grouped_folds(
     labels: Int[np.ndarray, " item"], groups: Int[np.ndarray, " item"], folds: int, seed: int
-) -> tuple[Parts, ...]:
+) -> tuple[Splits, ...]:
     """Build folds of whole groups, so that every item is tested once by probes that saw none of its group.
 
     Whole groups are dealt to folds, each class alike in all as far as groups allow. In turn each fold is
@@ -52,29 +52,33 @@ def grouped_folds(
     """
     from sklearn.model_selection import StratifiedGroupKFold
 
-    number = min(folds, len(np.unique(groups)))
-    if number < MIN_FOLDS:
+    count = min(folds, len(np.unique(groups)))
+    if count < MIN_FOLDS:
         raise InputError(
-            f"{number} cluster{'s' if number != 1 else ''}, but one to train on, one to choose on and one to "
+            f"{count} cluster{'s' if count != 1 else ''}, but one to train on, one to choose on and one to "
             "test on are needed: take a corpus of more repositories"
         )
-    dealer = StratifiedGroupKFold(n_splits=number, shuffle=True, random_state=seed % 2**32)
+    dealer = StratifiedGroupKFold(n_splits=count, shuffle=True, random_state=seed % 2**32)
     with warnings.catch_warnings():
         # A class of fewer items than folds is in some folds alone, which are all that it can be in.
         warnings.simplefilter("ignore", UserWarning)
-        tested = [np.sort(test) for _, test in dealer.split(labels, labels, groups)]
+        test_rows = [np.sort(test) for _, test in dealer.split(labels, labels, groups)]
     return tuple(
-        Parts(
-            np.sort(np.concatenate([rows for at, rows in enumerate(tested) if at not in (fold, after)])),
-            tested[after],
-            tested[fold],
+        Splits(
+            np.sort(
+                np.concatenate(
+                    [rows for index, rows in enumerate(test_rows) if index not in (fold, next_fold)]
+                )
+            ),
+            test_rows[next_fold],
+            test_rows[fold],
         )
-        for fold, after in ((fold, (fold + 1) % number) for fold in range(number))
+        for fold, next_fold in ((fold, (fold + 1) % count) for fold in range(count))
     )
 
 
 def check_folds(
-    name: str, labels: Int[np.ndarray, " item"], classes: Sequence[str], folds: Sequence[Parts]
+    name: str, labels: Int[np.ndarray, " item"], classes: Sequence[str], folds: Sequence[Splits]
 ) -> None:
     """Refuse labels of which a fold cannot learn a class.
 
@@ -87,16 +91,18 @@ def check_folds(
     Raises:
         InputError: There is one class only, or a class is missing where it is needed.
     """
-    for parts in folds:
-        check_labels(name, labels, classes, parts, needed=PARTS if len(folds) == 1 else PARTS[:1])
+    for splits in folds:
+        check_labels(
+            name, labels, classes, splits, required_splits=SPLIT_NAMES if len(folds) == 1 else SPLIT_NAMES[:1]
+        )
 
 
 def check_labels(
     name: str,
     labels: Int[np.ndarray, " item"],
     classes: Sequence[str],
-    parts: Parts,
-    needed: Sequence[str] = PARTS,
+    splits: Splits,
+    required_splits: Sequence[str] = SPLIT_NAMES,
 ) -> None:
     """Refuse labels on which no probe can be selected and tested.
 
@@ -111,14 +117,14 @@ def check_labels(
         InputError: There is one class only, or a part lacks one.
     """
     if len(classes) < 2:
-        held = f"one class only ({classes[0]!r})" if classes else "no labelled example"
-        raise InputError(f"task {name!r}: {held}; a probe needs two, take a larger corpus or limit")
-    for part in needed:
-        present = set(labels[getattr(parts, part)].tolist())
+        reason = f"one class only ({classes[0]!r})" if classes else "no labelled example"
+        raise InputError(f"task {name!r}: {reason}; a probe needs two, take a larger corpus or limit")
+    for split in required_splits:
+        present = set(labels[getattr(splits, split)].tolist())
         missing = [label for index, label in enumerate(classes) if index not in present]
         if missing:
             raise InputError(
-                f"task {name!r}: class {missing[0]!r} has no example in split {part!r}; "
+                f"task {name!r}: class {missing[0]!r} has no example in split {split!r}; "
                 "take a larger corpus or limit"
             )
 
@@ -129,10 +135,10 @@ def check_states(name: str, states: Float[np.ndarray, "layer item d_model"]) -> 
     Raises:
         InputError: Naming the first such layer.
     """
-    for layer, held in enumerate(states):
-        broken = ~np.isfinite(held).all(axis=1)
-        if broken.any():
+    for layer, rows in enumerate(states):
+        invalid = ~np.isfinite(rows).all(axis=1)
+        if invalid.any():
             raise InputError(
-                f"task {name!r}: {int(broken.sum())} of {len(held)} states of layer {layer} are NaN or "
-                f"infinite; {not_finite()}"
+                f"task {name!r}: {int(invalid.sum())} of {len(rows)} states of layer {layer} are NaN or "
+                f"infinite; {explain_nan()}"
             )

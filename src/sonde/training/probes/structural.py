@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
 from sonde.base.errors import InputError
-from sonde.languages.engine.text import alike
+from sonde.languages.engine.text import common_prefix_length
 from sonde.stats.metrics import spearman
 
 EPOCHS = 40
@@ -45,23 +45,23 @@ Weights = tuple[Tensor, ...]
 """Tensors whose first axes are those of the losses, one probe an entry."""
 
 
-def split_parts(texts: Sequence[T], split: Sequence[str]) -> Mapping[str, list[T]]:
+def group_by_split(texts: Sequence[T], split: Sequence[str]) -> Mapping[str, list[T]]:
     """Group texts by split: ``train``, ``valid`` and ``test``.
 
     Raises:
         InputError: A split has no text.
     """
     parts = {
-        part: [text for text, own in zip(texts, split, strict=True) if own == part]
-        for part in ("train", "valid", "test")
+        name: [text for text, text_split in zip(texts, split, strict=True) if text_split == name]
+        for name in ("train", "valid", "test")
     }
-    for part, held in parts.items():
-        if not held:
-            raise InputError(f"structural probe: no function in split {part!r}; raise the limit or its share")
+    for name, members in parts.items():
+        if not members:
+            raise InputError(f"structural probe: no function in split {name!r}; raise the limit or its share")
     return parts
 
 
-def scaled(
+def compute_mean_and_scale(
     states: Float[np.ndarray, "layer token d_model"],
 ) -> tuple[Float[np.ndarray, "layer 1 d_model"], Float[np.ndarray, "layer 1 d_model"]]:
     """Compute mean and deviation of each direction; 1 where a direction does not vary."""
@@ -69,7 +69,7 @@ def scaled(
     return states.mean(axis=1, keepdims=True), np.where(deviation > 0, deviation, 1.0)
 
 
-def batches_of(
+def iterate_batches(
     sizes: Sequence[int], rng: np.random.Generator
 ) -> Iterator[tuple[Int[np.ndarray, " some"], int]]:
     """Iterate over all texts in random order, in batches with the size of their longest text."""
@@ -77,7 +77,7 @@ def batches_of(
         yield rows, max(sizes[row] for row in rows)
 
 
-def train_steps(
+def train_probes(
     start: Weights,
     loss: Callable[[Weights, B], Float[Tensor, "*probe"]],
     batches: Callable[[], Iterator[B]],
@@ -101,27 +101,27 @@ def train_steps(
     Returns:
         The weights, and the loss of each probe on the validation texts.
     """
-    weights = tuple(one.clone().requires_grad_() for one in start)
+    weights = tuple(tensor.clone().requires_grad_() for tensor in start)
     optimiser = torch.optim.Adam(weights, lr=rate)
-    kept = tuple(one.clone() for one in start)
+    best_weights = tuple(tensor.clone() for tensor in start)
     with torch.no_grad():
-        least = torch.full_like(loss(weights, valid), torch.inf)
-    waited = 0
+        lowest_loss = torch.full_like(loss(weights, valid), torch.inf)
+    stale_epochs = 0
     for _ in range(epochs):
         for batch in batches():
             optimiser.zero_grad()
             loss(weights, batch).sum().backward()
             optimiser.step()
         with torch.no_grad():
-            found = loss(weights, valid)
-        better = found < least
-        least = torch.where(better, found, least)
-        for one, weight in zip(kept, weights, strict=True):
-            one[better] = weight.detach()[better]
-        waited = 0 if bool(better.any()) else waited + 1
-        if waited == patience:
+            valid_loss = loss(weights, valid)
+        is_better = valid_loss < lowest_loss
+        lowest_loss = torch.where(is_better, valid_loss, lowest_loss)
+        for best_weight, weight in zip(best_weights, weights, strict=True):
+            best_weight[is_better] = weight.detach()[is_better]
+        stale_epochs = 0 if bool(is_better.any()) else stale_epochs + 1
+        if stale_epochs == patience:
             break
-    return kept, least
+    return best_weights, lowest_loss
 
 
 RANK = 64
@@ -162,7 +162,7 @@ class Structure:
     best: int
 
 
-def tree_of(
+def measure_tree(
     parent: Int[np.ndarray, " node"], leaves: Int[np.ndarray, " token"]
 ) -> tuple[Int[np.ndarray, "token token"], Int[np.ndarray, " token"]]:
     """Compute distances and depths of some nodes of a tree, in their order.
@@ -171,21 +171,23 @@ def tree_of(
         parent: Row of each node's parent, -1 for the root.
         leaves: The nodes, in text order, each once.
     """
-    paths = [_path(parent, leaf) for leaf in leaves.tolist()]
+    paths = [_path_from_root(parent, leaf) for leaf in leaves.tolist()]
     depth = np.array([len(path) - 1 for path in paths], dtype=np.int64)
     distance = np.zeros((len(paths), len(paths)), dtype=np.int64)
-    for row, one in enumerate(paths):
+    for row, row_path in enumerate(paths):
         for column in range(row):
-            other = paths[column]
-            distance[row, column] = len(one) + len(other) - 2 * alike(one, other)
+            column_path = paths[column]
+            distance[row, column] = (
+                len(row_path) + len(column_path) - 2 * common_prefix_length(row_path, column_path)
+            )
     return distance + distance.T, depth
 
 
-def _path(parent: Int[np.ndarray, " node"], node: int) -> list[int]:
-    found = [node]
+def _path_from_root(parent: Int[np.ndarray, " node"], node: int) -> list[int]:
+    nodes = [node]
     while (node := int(parent[node])) >= 0:
-        found.append(node)
-    return found[::-1]
+        nodes.append(node)
+    return nodes[::-1]
 
 
 def probe_structure(
@@ -210,28 +212,28 @@ def probe_structure(
     Raises:
         InputError: A split has no text.
     """
-    parts = split_parts(texts, split)
-    stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
-    mean, scale = scaled(stacked)
+    parts = group_by_split(texts, split)
+    train_states = np.concatenate([text.states for text in parts["train"]], axis=1)
+    mean, scale = compute_mean_and_scale(train_states)
     # Sent once: a batch picks its texts where they are.
     train, valid, test = (_pad(parts[part], mean, scale, device) for part in ("train", "valid", "test"))
     generator = torch.Generator().manual_seed(seed)
-    layers, _, width = stacked.shape
-    drawn = (torch.rand(2, layers, width, min(rank, width), generator=generator) - 0.5) / 10
+    layers, _, width = train_states.shape
+    initial_weights = (torch.rand(2, layers, width, min(rank, width), generator=generator) - 0.5) / 10
     sizes = [len(text.depth) for text in parts["train"]]
     rng = np.random.default_rng(seed)
 
-    def shuffled() -> Iterator[_Batch]:
-        for rows, longest in batches_of(sizes, rng):
-            yield train.only(torch.from_numpy(rows).to(device), longest)
+    def iterate_epoch() -> Iterator[_Batch]:
+        for rows, longest in iterate_batches(sizes, rng):
+            yield train.select(torch.from_numpy(rows).to(device), longest)
 
-    def loss_of(weights: Weights, batch: _Batch) -> Float[Tensor, "probe layer"]:
+    def compute_loss(weights: Weights, batch: _Batch) -> Float[Tensor, "probe layer"]:
         return _loss(weights[0], batch)
 
-    (weight,), loss = train_steps((drawn.to(device),), loss_of, shuffled, valid, epochs)
+    (weight,), loss = train_probes((initial_weights.to(device),), compute_loss, iterate_epoch, valid, epochs)
     with torch.no_grad():
-        near, deep = (part.cpu().numpy() for part in _predict(weight, test))
-    return _measured(near, deep, parts["test"], loss[0].cpu().numpy())
+        distances, depths = (part.cpu().numpy() for part in _predict(weight, test))
+    return _measure(distances, depths, parts["test"], loss[0].cpu().numpy())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,7 +245,7 @@ class _Batch:
     depth: Float[Tensor, "text token"]
     present: Bool[Tensor, "text token"]
 
-    def only(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
+    def select(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
         """Select some texts, cut to their longest."""
         return _Batch(
             self.states[:, rows, :longest],
@@ -277,9 +279,9 @@ def _pad(
 def _predict(
     weight: Float[Tensor, "probe layer d_model rank"], batch: _Batch
 ) -> tuple[Float[Tensor, "layer text token token"], Float[Tensor, "layer text token"]]:
-    near = batch.states @ weight[0][:, None]
-    squares = near.square().sum(3)
-    products = near @ near.mT
+    projection = batch.states @ weight[0][:, None]
+    squares = projection.square().sum(3)
+    products = projection @ projection.mT
     # |a - b|^2 by products: the differences of all pairs would take the rank times the memory.
     distance = (squares[..., None] + squares[:, :, None] - 2 * products).clamp(min=0.0)
     depth = (batch.states @ weight[1][:, None]).square().sum(3)
@@ -291,26 +293,28 @@ def _loss(weight: Float[Tensor, "probe layer d_model rank"], batch: _Batch) -> F
     distance, depth = _predict(weight, batch)
     sizes = batch.present.sum(1)
     pairs = batch.present[:, :, None] & batch.present[:, None]
-    near = ((distance - batch.distance).abs() * pairs).sum((2, 3)) / sizes**2
-    deep = ((depth - batch.depth).abs() * batch.present).sum(2) / sizes
-    return torch.stack([near.mean(1), deep.mean(1)])
+    distance_error = ((distance - batch.distance).abs() * pairs).sum((2, 3)) / sizes**2
+    depth_error = ((depth - batch.depth).abs() * batch.present).sum(2) / sizes
+    return torch.stack([distance_error.mean(1), depth_error.mean(1)])
 
 
-def _measured(
-    near: Float[np.ndarray, "layer text token token"],
-    deep: Float[np.ndarray, "layer text token"],
+def _measure(
+    distances: Float[np.ndarray, "layer text token token"],
+    depths: Float[np.ndarray, "layer text token"],
     texts: Sequence[Sentence],
     loss: Float[np.ndarray, " layer"],
 ) -> Structure:
-    measures = np.zeros((3, len(near), len(texts)))
+    measures = np.zeros((3, len(distances), len(texts)))
     for row, text in enumerate(texts):
         size = len(text.depth)
-        for layer in range(len(near)):
-            measures[:, layer, row] = compare(near[layer, row, :size, :size], deep[layer, row, :size], text)
+        for layer in range(len(distances)):
+            measures[:, layer, row] = compare_distances(
+                distances[layer, row, :size, :size], depths[layer, row, :size], text
+            )
     return Structure(*measures, valid_loss=loss, best=int(loss.argmin()))
 
 
-def compare(
+def compare_distances(
     distance: Float[np.ndarray, "token token"], depth: Float[np.ndarray, " token"], text: Sentence
 ) -> tuple[float, float, float]:
     """Compute the rank correlations of distances and depths, and the share of links found.
@@ -320,16 +324,16 @@ def compare(
     are equally far apart.
     """
     size = len(text.depth)
-    others = ~np.eye(size, dtype=np.bool_)
-    rows = [distance[token][others[token]] for token in range(size)]
-    gold = [text.distance[token][others[token]].astype(np.float64) for token in range(size)]
+    is_other = ~np.eye(size, dtype=np.bool_)
+    rows = [distance[token][is_other[token]] for token in range(size)]
+    gold = [text.distance[token][is_other[token]].astype(np.float64) for token in range(size)]
     # The spanning tree takes 0 for no edge at all.
-    found = _spanning_links(distance + 1e-6)
+    predicted_links = _spanning_links(distance + 1e-6)
     # Distances are whole numbers: half an edge less decides between equally short links and no others.
-    nearest = _spanning_links(text.distance - 0.5 * (found | found.T))
+    tree_links = _spanning_links(text.distance - 0.5 * (predicted_links | predicted_links.T))
     return (
         float(np.nanmean(spearman(np.stack(rows), np.stack(gold)))),
-        int((nearest & (found | found.T)).sum()) / max(1, size - 1),
+        int((tree_links & (predicted_links | predicted_links.T)).sum()) / max(1, size - 1),
         float(spearman(depth[None], text.depth[None].astype(np.float64))[0]),
     )
 

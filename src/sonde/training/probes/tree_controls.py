@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sonde.languages.engine.tree import ADDED, BinaryTree, Labels, constituents
-from sonde.training.probes.trees import TreeLabels, TreeText, compare
+from sonde.languages.engine.tree import NO_LABELS, BinaryTree, Labels, count_constituents
+from sonde.training.probes.trees import TreeLabels, TreeText, compare_constituents
 
 RIGHT, LEFT, PAIRS, CEILING = "right_branching", "left_branching", "token_pairs", "gold_tree"
 """Names of the controls.
@@ -21,41 +21,41 @@ the same two words. The ceiling is the tree itself, but for labels that no train
 """
 
 
-def without_states(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapping[str, np.ndarray]:
+def measure_tree_controls(train: Sequence[TreeText], texts: Sequence[TreeText]) -> Mapping[str, np.ndarray]:
     """Compute the measures of `sonde.training.probes.trees` of each control, a row a text.
 
     Args:
         train: Texts from which the controls are fitted.
         texts: Test texts.
     """
-    chain, pairs, known = _Chain(train), _Pairs(train), TreeLabels.of(train)
-    found: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    chain, pairs, vocabulary = _Chain(train), _Pairs(train), TreeLabels.from_texts(train)
+    measures: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for text in texts:
         gaps = len(text.words) - 1
-        told = {
-            RIGHT: chain.told(np.arange(gaps, 0, -1)),
-            LEFT: chain.told(np.arange(1, gaps + 1)),
-            PAIRS: pairs.told(text.words),
-            CEILING: _known(text.tree, known),
+        predictions = {
+            RIGHT: chain.predict(np.arange(gaps, 0, -1)),
+            LEFT: chain.predict(np.arange(1, gaps + 1)),
+            PAIRS: pairs.predict(text.words),
+            CEILING: _mask_unknown_labels(text.tree, vocabulary),
         }
-        for name, tree in told.items():
-            said = constituents(tree.distance, tree.labels, tree.unary)
-            found[name].append(compare(said, text.constituents))
-    return {name: np.array(rows) for name, rows in found.items()}
+        for name, tree in predictions.items():
+            prediction = count_constituents(tree.distance, tree.labels, tree.unary)
+            measures[name].append(compare_constituents(prediction, text.constituents))
+    return {name: np.array(rows) for name, rows in measures.items()}
 
 
-def _known(tree: BinaryTree, known: TreeLabels) -> BinaryTree:
-    gaps, unary = set(known.gaps), set(known.unary)
+def _mask_unknown_labels(tree: BinaryTree, vocabulary: TreeLabels) -> BinaryTree:
+    gaps, unary = set(vocabulary.gaps), set(vocabulary.unary)
     return BinaryTree(
         tree.distance,
-        tuple(kinds if kinds in gaps else ADDED for kinds in tree.labels),
-        tuple(kinds if kinds in unary else ADDED for kinds in tree.unary),
+        tuple(kinds if kinds in gaps else NO_LABELS for kinds in tree.labels),
+        tuple(kinds if kinds in unary else NO_LABELS for kinds in tree.unary),
     )
 
 
-def _commonest(labels: Counter[Labels]) -> Labels:
+def _most_common(labels: Counter[Labels]) -> Labels:
     """Return the most frequent label; of equally frequent ones the first in order."""
-    return min(labels, key=lambda kinds: (-labels[kinds], kinds), default=ADDED)
+    return min(labels, key=lambda kinds: (-labels[kinds], kinds), default=NO_LABELS)
 
 
 class _Chain:
@@ -64,11 +64,11 @@ class _Chain:
     def __init__(self, train: Sequence[TreeText]) -> None:
         roots = Counter(text.tree.labels[int(text.tree.distance.argmax())] for text in train)
         gaps = Counter(kinds for text in train for kinds in text.tree.labels if kinds)
-        self._root = _commonest(roots)
-        self._gap = _commonest(gaps - roots)
-        self._unary = _commonest(Counter(kinds for text in train for kinds in text.tree.unary))
+        self._root = _most_common(roots)
+        self._gap = _most_common(gaps - roots)
+        self._unary = _most_common(Counter(kinds for text in train for kinds in text.tree.unary))
 
-    def told(self, distance: np.ndarray) -> BinaryTree:
+    def predict(self, distance: np.ndarray) -> BinaryTree:
         top = int(distance.argmax())
         labels = tuple(self._root if gap == top else self._gap for gap in range(len(distance)))
         return BinaryTree(distance, labels, (self._unary,) * (len(distance) + 1))
@@ -90,14 +90,14 @@ class _Pairs:
             for keys, kinds in zip(_token_keys(text.words), text.tree.unary, strict=True):
                 for key in keys:
                     unary[key][kinds] += 1
-        self._heights = {key: float(np.mean(held)) for key, held in heights.items()}
-        self._gaps = {key: _commonest(held) for key, held in gaps.items()}
-        self._unary = {key: _commonest(held) for key, held in unary.items()}
+        self._heights = {key: float(np.mean(values)) for key, values in heights.items()}
+        self._gaps = {key: _most_common(counter) for key, counter in gaps.items()}
+        self._unary = {key: _most_common(counter) for key, counter in unary.items()}
 
-    def told(self, words: Sequence[str]) -> BinaryTree:
-        heights = [_first(self._heights, keys) for keys in _gap_keys(words)]
-        labels = [_first(self._gaps, keys) for keys in _gap_keys(words)]
-        unary = [_first(self._unary, keys) for keys in _token_keys(words)]
+    def predict(self, words: Sequence[str]) -> BinaryTree:
+        heights = [_find_first(self._heights, keys) for keys in _gap_keys(words)]
+        labels = [_find_first(self._gaps, keys) for keys in _gap_keys(words)]
+        unary = [_find_first(self._unary, keys) for keys in _token_keys(words)]
         return BinaryTree(np.array(heights), tuple(labels), tuple(unary))
 
 
@@ -112,5 +112,5 @@ def _token_keys(words: Sequence[str]) -> Iterator[tuple[Hashable, ...]]:
         yield (left, word, right), word, None
 
 
-def _first(held: Mapping[Hashable, Any], keys: Sequence[Hashable]) -> Any:
-    return next(held[key] for key in keys if key in held)
+def _find_first(table: Mapping[Hashable, Any], keys: Sequence[Hashable]) -> Any:
+    return next(table[key] for key in keys if key in table)

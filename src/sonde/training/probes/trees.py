@@ -18,8 +18,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.languages.engine.tree import ADDED, BinaryTree, Constituents, Labels, constituents
-from sonde.training.probes.structural import Weights, batches_of, scaled, split_parts, train_steps
+from sonde.languages.engine.tree import NO_LABELS, BinaryTree, Constituents, Labels, count_constituents
+from sonde.training.probes.structural import (
+    Weights,
+    compute_mean_and_scale,
+    group_by_split,
+    iterate_batches,
+    train_probes,
+)
 
 _ORTHOGONAL = 5.0
 """Weight of the squared distance between the projection's products and the identity, as published."""
@@ -27,7 +33,7 @@ _ORTHOGONAL = 5.0
 _EPOCHS, _RATE, _PATIENCE = 100, 3e-3, 10
 """Longer than as published: there are hundreds of functions here where there were thousands."""
 
-_NONE = -1
+_NO_LABEL = -1
 """Of what is no gap or token of the text, or has a label that no training text has."""
 
 MEASURES = ("tree_precision", "tree_recall", "tree_f1", "bracket_f1")
@@ -50,11 +56,11 @@ class TreeText:
     @property
     def constituents(self) -> Constituents:
         """Return the constituents of the tree."""
-        return constituents(self.tree.distance, self.tree.labels, self.tree.unary)
+        return count_constituents(self.tree.distance, self.tree.labels, self.tree.unary)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trees:
+class TreeProbes:
     """Tree probes of every layer, of one rank.
 
     Attributes:
@@ -76,12 +82,12 @@ class TreeLabels:
     unary: tuple[Labels, ...]
 
     @classmethod
-    def of(cls, texts: Sequence[TreeText]) -> TreeLabels:
+    def from_texts(cls, texts: Sequence[TreeText]) -> TreeLabels:
         """Collect the labels that occur."""
         gaps = {kinds for text in texts for kinds in text.tree.labels}
         unary = {kinds for text in texts for kinds in text.tree.unary}
         # The empty tuple is the least of all tuples.
-        return cls(tuple(sorted(gaps | {ADDED})), tuple(sorted(unary | {ADDED})))
+        return cls(tuple(sorted(gaps | {NO_LABELS})), tuple(sorted(unary | {NO_LABELS})))
 
 
 def probe_trees(
@@ -92,7 +98,7 @@ def probe_trees(
     seed: int = 0,
     epochs: int = _EPOCHS,
     device: torch.device | str = "cpu",
-) -> Trees:
+) -> TreeProbes:
     """Train a probe a layer on the training texts, stop on validation, evaluate on validation and test.
 
     Args:
@@ -106,32 +112,39 @@ def probe_trees(
     Raises:
         InputError: A split has no text.
     """
-    parts = split_parts(texts, split)
-    stacked = np.concatenate([text.states for text in parts["train"]], axis=1)
-    mean, scale = scaled(stacked)
-    vocabulary = TreeLabels.of(parts["train"])
+    parts = group_by_split(texts, split)
+    train_states = np.concatenate([text.states for text in parts["train"]], axis=1)
+    mean, scale = compute_mean_and_scale(train_states)
+    vocabulary = TreeLabels.from_texts(parts["train"])
     train, valid, test = (
         _pad(parts[part], vocabulary, mean, scale, device) for part in ("train", "valid", "test")
     )
     sizes = [len(text.words) for text in parts["train"]]
     rng = np.random.default_rng(seed)
 
-    def shuffled() -> Iterator[_Batch]:
-        for rows, longest in batches_of(sizes, rng):
-            yield train.only(torch.from_numpy(rows).to(device), longest)
+    def iterate_epoch() -> Iterator[_Batch]:
+        for rows, longest in iterate_batches(sizes, rng):
+            yield train.select(torch.from_numpy(rows).to(device), longest)
 
-    layers, _, width = stacked.shape
-    start = _drawn(layers, width, min(rank, width), vocabulary, seed)
-    weights, _ = train_steps(
-        tuple(one.to(device) for one in start), _loss, shuffled, valid, epochs, rate=_RATE, patience=_PATIENCE
+    layers, _, width = train_states.shape
+    start = _initialise_weights(layers, width, min(rank, width), vocabulary, seed)
+    weights, _ = train_probes(
+        tuple(tensor.to(device) for tensor in start),
+        _loss,
+        iterate_epoch,
+        valid,
+        epochs,
+        rate=_RATE,
+        patience=_PATIENCE,
     )
-    told = [
-        _told(weights, batch, parts[part], vocabulary) for part, batch in (("valid", valid), ("test", test))
+    measures = [
+        _measure(weights, batch, parts[part], vocabulary)
+        for part, batch in (("valid", valid), ("test", test))
     ]
-    return Trees(min(rank, width), told[1], told[0][MEASURES.index("tree_f1")].mean(axis=1))
+    return TreeProbes(min(rank, width), measures[1], measures[0][MEASURES.index("tree_f1")].mean(axis=1))
 
 
-def _drawn(layers: int, width: int, rank: int, vocabulary: TreeLabels, seed: int) -> Weights:
+def _initialise_weights(layers: int, width: int, rank: int, vocabulary: TreeLabels, seed: int) -> Weights:
     """Initialise an orthogonal projection and short vectors, the same in every layer."""
     generator = torch.Generator().manual_seed(seed)
     projection = torch.linalg.qr(torch.randn(width, rank, generator=generator))[0]
@@ -139,7 +152,7 @@ def _drawn(layers: int, width: int, rank: int, vocabulary: TreeLabels, seed: int
         (torch.rand(rank + 1, len(names), generator=generator) - 0.5) / 10
         for names in (vocabulary.gaps, vocabulary.unary)
     ]
-    return tuple(one.expand(layers, *one.shape).clone() for one in (projection, *labels))
+    return tuple(tensor.expand(layers, *tensor.shape).clone() for tensor in (projection, *labels))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +164,7 @@ class _Batch:
     gaps: Int[Tensor, "text gap"]
     unary: Int[Tensor, "text token"]
 
-    def only(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
+    def select(self, rows: Int[Tensor, " some"], longest: int) -> _Batch:
         """Select some texts, cut to their longest."""
         gaps = longest - 1
         return _Batch(
@@ -172,16 +185,16 @@ def _pad(
     layers, _, width = texts[0].states.shape
     longest = max(len(text.words) for text in texts)
     states = np.zeros((layers, len(texts), longest, width), dtype=np.float32)
-    rows = [np.full((len(texts), size), _NONE) for size in (longest - 1, longest - 1, longest)]
-    of_gap, of_token = (
-        {kinds: at for at, kinds in enumerate(names)} for names in (vocabulary.gaps, vocabulary.unary)
+    rows = [np.full((len(texts), size), _NO_LABEL) for size in (longest - 1, longest - 1, longest)]
+    gap_index, token_index = (
+        {kinds: index for index, kinds in enumerate(names)} for names in (vocabulary.gaps, vocabulary.unary)
     )
     for row, text in enumerate(texts):
         size = len(text.words)
         states[:, row, :size] = (text.states - mean) / scale
         rows[0][row, : size - 1] = text.tree.distance
-        rows[1][row, : size - 1] = [of_gap.get(kinds, _NONE) for kinds in text.tree.labels]
-        rows[2][row, :size] = [of_token.get(kinds, _NONE) for kinds in text.tree.unary]
+        rows[1][row, : size - 1] = [gap_index.get(kinds, _NO_LABEL) for kinds in text.tree.labels]
+        rows[2][row, :size] = [token_index.get(kinds, _NO_LABEL) for kinds in text.tree.unary]
     return _Batch(*(torch.from_numpy(part).to(device) for part in (states, *rows)))
 
 
@@ -192,19 +205,19 @@ def _predict(
     Float[Tensor, "layer text gap label"],
     Float[Tensor, "layer text token label"],
 ]:
-    projection, gaps, unary = (one[:, None] for one in weights)
-    near = states @ projection
-    steps = near[:, :, 1:] - near[:, :, :-1]
+    projection, gaps, unary = (weight[:, None] for weight in weights)
+    projected_states = states @ projection
+    steps = projected_states[:, :, 1:] - projected_states[:, :, :-1]
     # The last row is what a label scores anywhere: most gaps and tokens have none of their own.
-    of_gaps = steps @ gaps[..., :-1, :] + gaps[..., -1:, :]
-    of_tokens = near @ unary[..., :-1, :] + unary[..., -1:, :]
-    return steps.square().sum(3), of_gaps, of_tokens
+    gap_scores = steps @ gaps[..., :-1, :] + gaps[..., -1:, :]
+    token_scores = projected_states @ unary[..., :-1, :] + unary[..., -1:, :]
+    return steps.square().sum(3), gap_scores, token_scores
 
 
 def _loss(weights: Weights, batch: _Batch) -> Float[Tensor, " layer"]:
     """Sum the losses of heights in the wrong order, of both kinds of labels, and of the projection."""
     distance, gaps, unary = _predict(weights, batch.states)
-    present = batch.distance != _NONE
+    present = batch.distance != _NO_LABEL
     higher = (batch.distance[:, :, None] > batch.distance[:, None]) & present[:, :, None] & present[:, None]
     margin = (1 - (distance[..., :, None] - distance[..., None, :])).clamp(min=0.0)
     order = (margin * higher).sum((1, 2, 3)) / higher.sum().clamp(min=1)
@@ -221,41 +234,43 @@ def _cross_entropy(
     scores: Float[Tensor, "layer text place label"], labels: Int[Tensor, "text place"]
 ) -> Float[Tensor, " layer"]:
     """Compute the mean over the entries that have a label."""
-    held = labels != _NONE
-    own = scores.log_softmax(3)[:, held]
-    return -own.gather(2, labels[held].expand(len(own), -1)[..., None]).squeeze(2).mean(1)
+    has_label = labels != _NO_LABEL
+    log_chance = scores.log_softmax(3)[:, has_label]
+    return -log_chance.gather(2, labels[has_label].expand(len(log_chance), -1)[..., None]).squeeze(2).mean(1)
 
 
 @torch.no_grad()
-def _told(
+def _measure(
     weights: Weights, batch: _Batch, texts: Sequence[TreeText], vocabulary: TreeLabels
 ) -> Float[np.ndarray, "measure layer text"]:
     distance, gaps, unary = _predict(weights, batch.states)
     rows = distance.cpu().numpy(), gaps.argmax(3).cpu().numpy(), unary.argmax(3).cpu().numpy()
     measures = np.zeros((len(MEASURES), len(distance), len(texts)))
-    for place, text in enumerate(texts):
+    for text_index, text in enumerate(texts):
         size, truth = len(text.words), text.constituents
         for layer in range(len(distance)):
-            said = constituents(
-                rows[0][layer, place, : size - 1],
-                [vocabulary.gaps[at] for at in rows[1][layer, place, : size - 1]],
-                [vocabulary.unary[at] for at in rows[2][layer, place, :size]],
+            prediction = count_constituents(
+                rows[0][layer, text_index, : size - 1],
+                [vocabulary.gaps[label] for label in rows[1][layer, text_index, : size - 1]],
+                [vocabulary.unary[label] for label in rows[2][layer, text_index, :size]],
             )
-            measures[:, layer, place] = compare(said, truth)
+            measures[:, layer, text_index] = compare_constituents(prediction, truth)
     return measures
 
 
-def compare(said: Constituents, truth: Constituents) -> tuple[float, float, float, float]:
+def compare_constituents(prediction: Constituents, truth: Constituents) -> tuple[float, float, float, float]:
     """Compute `MEASURES`: precision, recall and F1 of labelled constituents, and F1 of unlabelled spans.
 
     A constituent that is said twice and is there once counts once. Without labels, nodes that hold the same
     tokens are one.
     """
-    hits = (said & truth).total()
-    held, own = ({(first, last) for _, first, last in one} for one in (said, truth))
+    hits = (prediction & truth).total()
+    predicted_spans, truth_spans = (
+        {(first, last) for _, first, last in counter} for counter in (prediction, truth)
+    )
     return (
-        hits / max(1, said.total()),
+        hits / max(1, prediction.total()),
         hits / max(1, truth.total()),
-        2 * hits / max(1, said.total() + truth.total()),
-        2 * len(held & own) / max(1, len(held) + len(own)),
+        2 * hits / max(1, prediction.total() + truth.total()),
+        2 * len(predicted_spans & truth_spans) / max(1, len(predicted_spans) + len(truth_spans)),
     )

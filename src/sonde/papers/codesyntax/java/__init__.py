@@ -6,12 +6,19 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
-from sonde.languages.engine.relations import Delimiters, Related, Words
+from sonde.languages.engine.relations import Delimiters, RelationGraph, Words
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.papers.codesyntax.java.edges import Span, WordFinder, closing, lexed, spans_in, words_of
+from sonde.papers.codesyntax.java.edges import (
+    Span,
+    WordFinder,
+    find_spans,
+    get_closing_tokens,
+    lex_text,
+    to_words,
+)
 from sonde.papers.codesyntax.java.tree import JAVA_1_3 as OLD_JAVA
 from sonde.papers.javalang_tokens import LexerError, Word, begins_name
-from sonde.papers.quirks import lines
+from sonde.papers.quirks import describe_quirks
 
 EMPTY_BRACKETS = "codesyntax.empty_brackets"
 GLUED = "codesyntax.glued"
@@ -19,7 +26,7 @@ JAVA_1_3 = "codesyntax.java_1_3"
 JAVALANG_STRINGS = "codesyntax.javalang_strings"
 SHIFTED_OFFSETS = "codesyntax.shifted_offsets"
 
-QUIRKS: Mapping[str, str] = lines(__name__)
+QUIRKS: Mapping[str, str] = describe_quirks(__name__)
 
 _LINE_END = re.compile("\r\n|[\n\r\u2028\u2029\u0085]")
 
@@ -39,36 +46,36 @@ class PublishedJavaEdges:
     def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
         """The tokens of a text; none where it cannot be lexed."""
         try:
-            return words_of(_lexed(text, delimiters, quirks))
+            return to_words(_lex(text, delimiters, quirks))
         except LexerError:
-            return words_of([])
+            return to_words([])
 
-    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
+    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
         """The tokens of a text and the edges between them, with some quirks on."""
         try:
-            words = _lexed(text, delimiters, quirks)
+            words = _lex(text, delimiters, quirks)
         except LexerError as error:
-            return Related(words_of([]), problem=f"no words: {error}")
+            return RelationGraph(to_words([]), problem=f"no words: {error}")
         found = self._spans(text, quirks)
         if found is None:
-            return Related(words_of(words), problem="does not parse")
-        finder = PublishedFinder(
+            return RelationGraph(to_words(words), problem="does not parse")
+        finder = PublishedWordFinder(
             text,
             words,
             delimiters.newlines,
-            closing(delimiters.semicolons),
+            get_closing_tokens(delimiters.semicolons),
             glued=GLUED in quirks,
             drops_empty=EMPTY_BRACKETS in quirks,
         )
-        return Related(words_of(words), finder.edges(found))
+        return RelationGraph(to_words(words), finder.edges(found))
 
     def _spans(self, text: str, quirks: Set[str]) -> list[Span] | None:
         """Relations in characters, or what is taken for them; None where the text does not parse."""
         shifted = SHIFTED_OFFSETS in quirks
-        parsed = _as_scanned(text) if shifted else text
+        parsed = _strip_blank_edges(text) if shifted else text
         older = OLD_JAVA if JAVA_1_3 in quirks else None
         # The authors read members of classes alone.
-        found = spans_in(self._language, parsed, older, files=quirks != QUIRKS.keys())
+        found = find_spans(self._language, parsed, older, files=quirks != QUIRKS.keys())
         if found is None or not shifted or max(parsed, default="") <= "\uffff":
             return found
         units = [0]
@@ -78,7 +85,7 @@ class PublishedJavaEdges:
 
 
 @dataclass(slots=True)
-class PublishedFinder(WordFinder):
+class PublishedWordFinder(WordFinder):
     """Finds the words of spans with the oddities of the published labeller.
 
     Attributes:
@@ -106,7 +113,7 @@ class PublishedFinder(WordFinder):
         return None if self._opens(found) else found
 
 
-def _as_scanned(text: str) -> str:
+def _strip_blank_edges(text: str) -> str:
     """A text as the authors' program reads it: without empty first lines and the last line's end."""
     lines = _LINE_END.split(text)
     if lines[-1] == "":
@@ -115,8 +122,8 @@ def _as_scanned(text: str) -> str:
     return "\n".join(lines[first:])
 
 
-def _lexed(text: str, delimiters: Delimiters, quirks: Set[str]) -> list[Word]:
-    return lexed(text, delimiters, text_blocks=JAVALANG_STRINGS not in quirks)
+def _lex(text: str, delimiters: Delimiters, quirks: Set[str]) -> list[Word]:
+    return lex_text(text, delimiters, text_blocks=JAVALANG_STRINGS not in quirks)
 
 
 def facet(language: TreeSitterLanguage) -> PublishedJavaEdges:

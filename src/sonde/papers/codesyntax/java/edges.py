@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from sonde.languages.engine.relations import Delimiters, Edge, Words, plain_words
+from sonde.languages.engine.relations import Delimiters, Edge, Words, build_words
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.papers.codesyntax.java.tree import Node, Older, read_tree
+from sonde.papers.codesyntax.java.tree import Node, OlderJava, read_tree
 from sonde.papers.javalang_tokens import LexerError, Word, lex
 
 
@@ -30,147 +30,159 @@ class Span(NamedTuple):
     end: int
 
 
-def spans(root: Node) -> Iterator[Span]:
+def iterate_spans(root: Node) -> Iterator[Span]:
     """Every relation of a tree, the dependent after the head, in the order of a walk from the root."""
     waiting: list[tuple[Node, Node | None]] = [(root, None)]
     while waiting:
         node, parent = waiting.pop()
         if parent is not None:
-            yield from _related("children:parent->child", parent.start, (node.start, node.end))
+            yield from _build_spans("children:parent->child", parent.start, (node.start, node.end))
         of = _RULES.get(node.kind)
         if of is not None:
             for relation, head, dependent in of(node):
                 if head is not None and dependent is not None:
-                    yield from _related(relation, head, dependent)
+                    yield from _build_spans(relation, head, dependent)
         waiting.extend((child, node) for _, child in reversed(node.parts) if child.kind != "Else")
 
 
 Range = tuple[int, int]
 
 
-Found = Iterator[tuple[str, int | None, Range | None]]
+RelationRanges = Iterator[tuple[str, int | None, Range | None]]
 
 
-def _related(relation: str, head: int, dependent: Range) -> Iterator[Span]:
+def _build_spans(relation: str, head: int, dependent: Range) -> Iterator[Span]:
     if head < dependent[0]:
         yield Span(relation, head, *dependent)
 
 
-def _range(nodes: list[Node]) -> Range | None:
+def _merge_range(nodes: list[Node]) -> Range | None:
     return (nodes[0].start, nodes[-1].end) if nodes else None
 
 
-def _start(found: Range | None) -> int | None:
+def _range_start(found: Range | None) -> int | None:
     return found[0] if found else None
 
 
-def _if(node: Node) -> Found:
-    test, body = _range(node.all("condition")), _range(node.all("consequence"))
-    orelse = _range(node.all("alternative"))
-    yield "If:if->else", node.start, _range(node.all("else"))
+def _if_relations(node: Node) -> RelationRanges:
+    test, body = _merge_range(node.all("condition")), _merge_range(node.all("consequence"))
+    orelse = _merge_range(node.all("alternative"))
+    yield "If:if->else", node.start, _merge_range(node.all("else"))
     yield "If:if->test", node.start, test
     yield "If:if->body", node.start, body
-    yield "If:test->body", _start(test), body
-    yield "If:test->orelse", _start(test), orelse
-    yield "If:body->orelse", _start(body), orelse
+    yield "If:test->body", _range_start(test), body
+    yield "If:test->orelse", _range_start(test), orelse
+    yield "If:body->orelse", _range_start(body), orelse
 
 
-def _call(node: Node) -> Found:
-    name = _range(node.all("name"))
-    yield "Call:func->args", _start(name), _range(node.all("arguments"))
-    yield "Attribute:value->attr", _start(_range(node.all("object"))), name
+def _call_relations(node: Node) -> RelationRanges:
+    name = _merge_range(node.all("name"))
+    yield "Call:func->args", _range_start(name), _merge_range(node.all("arguments"))
+    yield "Attribute:value->attr", _range_start(_merge_range(node.all("object"))), name
 
 
-def _assign(node: Node) -> Found:
-    yield "Assign:target->value", _start(_range(node.all("left"))), _range(node.all("right"))
+def _assign_relations(node: Node) -> RelationRanges:
+    yield (
+        "Assign:target->value",
+        _range_start(_merge_range(node.all("left"))),
+        _merge_range(node.all("right")),
+    )
 
 
-def _while(node: Node) -> Found:
-    test, body = _range(node.all("condition")), _range(node.all("body"))
+def _while_relations(node: Node) -> RelationRanges:
+    test, body = _merge_range(node.all("condition")), _merge_range(node.all("body"))
     yield "While:while->test", node.start, test
     yield "While:while->body", node.start, body
-    yield "While:test->body", _start(test), body
+    yield "While:test->body", _range_start(test), body
 
 
-def _for(node: Node) -> Found:
-    initializers, test = _range(node.all("init")), _range(node.all("condition"))
-    updaters, body = _range(node.all("update")), _range(node.all("body"))
+def _for_relations(node: Node) -> RelationRanges:
+    initializers, test = _merge_range(node.all("init")), _merge_range(node.all("condition"))
+    updaters, body = _merge_range(node.all("update")), _merge_range(node.all("body"))
     yield "For:for->body", node.start, body
     yield "For:for->test", node.start, test
     yield "For:for->initializers", node.start, initializers
     yield "For:for->updaters", node.start, updaters
-    yield "For:initializers->test", _start(initializers), test
-    yield "For:test->updaters", _start(test), updaters
-    yield "For:test->body", _start(test), body
-    yield "For:initializers->updaters", _start(initializers), updaters
-    yield "For:initializers->body", _start(initializers), body
-    yield "For:updaters->body", _start(updaters), body
+    yield "For:initializers->test", _range_start(initializers), test
+    yield "For:test->updaters", _range_start(test), updaters
+    yield "For:test->body", _range_start(test), body
+    yield "For:initializers->updaters", _range_start(initializers), updaters
+    yield "For:initializers->body", _range_start(initializers), body
+    yield "For:updaters->body", _range_start(updaters), body
 
 
-def _try(node: Node) -> Found:
-    body, final = _range(node.all("body")), _range(node.all("finally"))
-    handlers = _range([part for _, part in node.parts if part.kind == "CatchClause"])
-    yield "Try:body->finalbody", _start(body), final
-    yield "Try:handler->finalbody", _start(handlers), final
-    yield "Try:body->handler", _start(body), handlers
+def _try_relations(node: Node) -> RelationRanges:
+    body, final = _merge_range(node.all("body")), _merge_range(node.all("finally"))
+    handlers = _merge_range([part for _, part in node.parts if part.kind == "CatchClause"])
+    yield "Try:body->finalbody", _range_start(body), final
+    yield "Try:handler->finalbody", _range_start(handlers), final
+    yield "Try:body->handler", _range_start(body), handlers
 
 
-def _conditional(node: Node) -> Found:
-    test, body = _range(node.all("condition")), _range(node.all("consequence"))
-    orelse = _range(node.all("alternative"))
-    yield "IfExp:test->body", _start(test), body
-    yield "IfExp:test->orelse", _start(test), orelse
-    yield "IfExp:body->orelse", _start(body), orelse
+def _conditional_relations(node: Node) -> RelationRanges:
+    test, body = _merge_range(node.all("condition")), _merge_range(node.all("consequence"))
+    orelse = _merge_range(node.all("alternative"))
+    yield "IfExp:test->body", _range_start(test), body
+    yield "IfExp:test->orelse", _range_start(test), orelse
+    yield "IfExp:body->orelse", _range_start(body), orelse
 
 
-def _do(node: Node) -> Found:
-    body, test = _range(node.all("body")), _range(node.all("condition"))
-    yield "Do:body->test", _start(body), test
+def _do_relations(node: Node) -> RelationRanges:
+    body, test = _merge_range(node.all("body")), _merge_range(node.all("condition"))
+    yield "Do:body->test", _range_start(body), test
     yield "Do:do->body", node.start, body
     yield "Do:do->test", node.start, test
 
 
-def _switch(node: Node) -> Found:
-    expression, statements = _range(node.all("condition")), _range(node.all("body"))
+def _switch_relations(node: Node) -> RelationRanges:
+    expression, statements = _merge_range(node.all("condition")), _merge_range(node.all("body"))
     # A switch without cases aborted the authors' run.
     if statements is not None:
-        yield "Switch:expr->statement", _start(expression), statements
+        yield "Switch:expr->statement", _range_start(expression), statements
         yield "Switch:switch->expr", node.start, expression
         yield "Switch:switch->statement", node.start, statements
 
 
-def _subscript(node: Node) -> Found:
-    yield "Subscript:value->slice", _start(_range(node.all("array"))), _range(node.all("index"))
+def _subscript_relations(node: Node) -> RelationRanges:
+    yield (
+        "Subscript:value->slice",
+        _range_start(_merge_range(node.all("array"))),
+        _merge_range(node.all("index")),
+    )
 
 
-def _label(node: Node) -> Found:
-    yield "LabeledStatement:label->body", node.start, _range(node.all("body"))
+def _label_relations(node: Node) -> RelationRanges:
+    yield "LabeledStatement:label->body", node.start, _merge_range(node.all("body"))
 
 
-def _instance(node: Node) -> Found:
+def _instance_relations(node: Node) -> RelationRanges:
     kind = node.parts[1][1] if len(node.parts) > 1 else None
     yield "InstanceofExpr:expr->type", node.start, (kind.start, kind.end) if kind else None
 
 
-def _infix(node: Node) -> Found:
-    yield "InfixExpr:left->right", _start(_range(node.all("left"))), _range(node.all("right"))
+def _infix_relations(node: Node) -> RelationRanges:
+    yield (
+        "InfixExpr:left->right",
+        _range_start(_merge_range(node.all("left"))),
+        _merge_range(node.all("right")),
+    )
 
 
 _RULES = {
-    "IfStatement": _if,
-    "MethodInvocation": _call,
-    "Assignment": _assign,
-    "WhileStatement": _while,
-    "ForStatement": _for,
-    "TryStatement": _try,
-    "ConditionalExpression": _conditional,
-    "DoStatement": _do,
-    "SwitchStatement": _switch,
-    "SwitchExpression": _switch,
-    "ArrayAccess": _subscript,
-    "LabeledStatement": _label,
-    "InstanceofExpression": _instance,
-    "InfixExpression": _infix,
+    "IfStatement": _if_relations,
+    "MethodInvocation": _call_relations,
+    "Assignment": _assign_relations,
+    "WhileStatement": _while_relations,
+    "ForStatement": _for_relations,
+    "TryStatement": _try_relations,
+    "ConditionalExpression": _conditional_relations,
+    "DoStatement": _do_relations,
+    "SwitchStatement": _switch_relations,
+    "SwitchExpression": _switch_relations,
+    "ArrayAccess": _subscript_relations,
+    "LabeledStatement": _label_relations,
+    "InstanceofExpression": _instance_relations,
+    "InfixExpression": _infix_relations,
 }
 
 
@@ -184,7 +196,7 @@ _CLOSING = frozenset(")]}")
 _SENTINEL = "_EndOfLineSymbol_"
 
 
-def with_newlines(text: str, words: list[Word]) -> list[Word]:
+def add_newlines(text: str, words: list[Word]) -> list[Word]:
     r"""The words with one ``\n`` for each line that ends between two of them, those in comments included."""
     found = words[:1]
     for before, word in pairwise(words):
@@ -251,7 +263,7 @@ class WordFinder:
         """How many words stand before a position."""
         count = bisect_right(self._ends, position)
         if count < len(self.words) and self._starts[count] < position:
-            return self._agreeing(0, self.text[:position] + _SENTINEL)
+            return self._count_matches(0, self.text[:position] + _SENTINEL)
         return count
 
     def _inside(self, first: int, start: int, end: int) -> int:
@@ -262,13 +274,13 @@ class WordFinder:
             beyond = bisect_right(self._ends, end)
             if beyond > first and self._ends[beyond - 1] == end and self.words[beyond - 1].value != "\n":
                 return beyond - first
-        return self._agreeing(first, self.text[start:end])
+        return self._count_matches(first, self.text[start:end])
 
-    def _agreeing(self, first: int, text: str) -> int:
+    def _count_matches(self, first: int, text: str) -> int:
         """How many words of another text are those from the first one on."""
         others = lex(text)
         if self.newlines:
-            others = with_newlines(text, others)
+            others = add_newlines(text, others)
         for count, other in enumerate(others):
             if first + count == len(self.words) or self.words[first + count].value != other.value:
                 return count
@@ -292,7 +304,7 @@ class WordFinder:
         return self._before_closing[beyond - 1] if beyond else -1
 
 
-def closing(semicolons: bool) -> frozenset[str]:
+def get_closing_tokens(semicolons: bool) -> frozenset[str]:
     """What is trimmed from the end of a dependent: closing brackets, and semicolons that may not end one."""
     return _CLOSING if semicolons else _CLOSING | {";"}
 
@@ -301,8 +313,8 @@ def closing(semicolons: bool) -> frozenset[str]:
 _BEFORE, _AFTER = "public class A {\n", "\n}"
 
 
-def spans_in(
-    language: TreeSitterLanguage, text: str, older: Older | None = None, *, files: bool = True
+def find_spans(
+    language: TreeSitterLanguage, text: str, older: OlderJava | None = None, *, files: bool = True
 ) -> list[Span] | None:
     """Relations in characters of a text; None where it does not parse.
 
@@ -322,23 +334,23 @@ def spans_in(
     begin = len(before)
     return [
         Span(span.relation, span.head - begin, span.start - begin, span.end - begin)
-        for span in spans(read_tree(source, tree, older))
+        for span in iterate_spans(read_tree(source, tree, older))
         if span.head >= begin
     ]
 
 
-def lexed(text: str, delimiters: Delimiters, *, text_blocks: bool = True) -> list[Word]:
+def lex_text(text: str, delimiters: Delimiters, *, text_blocks: bool = True) -> list[Word]:
     """The tokens of a text, newlines among them where a dependent may end in one.
 
     Raises:
         LexerError: It holds what no token of Java is.
     """
     words = lex(text, text_blocks=text_blocks)
-    return with_newlines(text, words) if delimiters.newlines else words
+    return add_newlines(text, words) if delimiters.newlines else words
 
 
-def words_of(words: list[Word]) -> Words:
+def to_words(words: list[Word]) -> Words:
     """Tokens as columns."""
-    return plain_words(
+    return build_words(
         [word.value for word in words], [word.start for word in words], [word.end for word in words]
     )

@@ -9,7 +9,7 @@ from functools import cache
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import Parsed, read_table
+from sonde.languages.engine.grammar import SyntaxTree, read_table
 from sonde.languages.engine.text import EncodedText
 
 Part = tuple[str, "Node"]
@@ -54,7 +54,7 @@ class Node:
         """The parts with one of these roles, in order."""
         return [node for role, node in self.parts if role in roles]
 
-    def one(self, role: str) -> Node | None:
+    def find_part(self, role: str) -> Node | None:
         """The first part with this role."""
         return next((node for found, node in self.parts if found == role), None)
 
@@ -85,16 +85,16 @@ class Frame:
 
     def node(self, kind: str = "") -> Node:
         """The node under its name in Eclipse's tree, or under another."""
-        name = kind or tables().nodes.get(self.kind, self.kind)
+        name = kind or load_relation_tables().nodes.get(self.kind, self.kind)
         return Node(name, self.start, self.end, self.parts, operator=self.operator)
 
 
-Shaped = Callable[[Frame, str], Node]
+ShapeRule = Callable[[Frame, str], Node]
 """A node's shape by its frame and the text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Older:
+class OlderJava:
     """An older Java in the same tree: what it makes of newer constructs.
 
     Attributes:
@@ -107,9 +107,9 @@ class Older:
 
     leaf: Callable[[Node, str], tuple[Node, bool]]
     is_unknown: Callable[[Frame], bool]
-    is_left_out: Callable[[Frame], bool]
+    is_absent: Callable[[Frame], bool]
     is_empty: Callable[[Frame], bool]
-    shapes: Mapping[str, Shaped]
+    shapes: Mapping[str, ShapeRule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class RelationTables:
 
 
 @cache
-def tables() -> RelationTables:
+def load_relation_tables() -> RelationTables:
     """The tables of `eclipse.toml`, read once."""
     data = read_table("sonde.papers.codesyntax.java", "eclipse")
     leaves: dict[str, list[str]] = data["leaves"]
@@ -143,7 +143,7 @@ def tables() -> RelationTables:
     )
 
 
-def several_types(frame: Frame, kind: str) -> Node | None:
+def merge_types(frame: Frame, kind: str) -> Node | None:
     """All types of a cast or of a caught exception as one node; None for a single one."""
     types = [node for role, node in frame.parts if role == "type" or frame.kind == "catch_type"]
     if len(types) < 2:
@@ -179,7 +179,7 @@ _COMPARES = frozenset(("==", "!="))
 _SMALLEST = re.compile(r"(2147483648|9223372036854775808[lL])\Z")
 
 
-def shape(frame: Frame, text: str, older: Older | None) -> list[Part] | None:
+def build_parts(frame: Frame, text: str, older: OlderJava | None) -> list[Part] | None:
     """What a node of the grammar adds to the parts of the node around it.
 
     Args:
@@ -194,18 +194,18 @@ def shape(frame: Frame, text: str, older: Older | None) -> list[Part] | None:
         return []
     if older and older.is_unknown(frame):
         return None
-    if older and older.is_left_out(frame):
+    if older and older.is_absent(frame):
         return []
     if older and older.is_empty(frame):
         return [(frame.role, Node("NullLiteral", frame.start, frame.end))]
     if frame.kind in _BODIES or frame.kind == "block":
-        _documented(frame, text)
+        _include_documentation(frame, text)
     anonymous = frame.kind == "class_body" and frame.around in ("object_creation_expression", "enum_constant")
     own = older.shapes.get(frame.kind) if older else None
-    if frame.kind in tables().open and not anonymous:
+    if frame.kind in load_relation_tables().open and not anonymous:
         if own:
             own(frame, text)
-        return _opened(frame)
+        return _unwrap_parts(frame)
     special = own or _SHAPES.get(frame.kind)
     node = special(frame, text) if special else frame.node("AnonymousClassDeclaration" if anonymous else "")
     node.parts = [part for part in node.parts if part[1].kind not in ("Super", "Dimensions")]
@@ -214,7 +214,7 @@ def shape(frame: Frame, text: str, older: Older | None) -> list[Part] | None:
     return [(frame.role, node)]
 
 
-def _opened(frame: Frame) -> list[Part]:
+def _unwrap_parts(frame: Frame) -> list[Part]:
     if frame.kind in _BODIES:
         for _, node in frame.parts:
             if node.kind == "Block":
@@ -223,7 +223,7 @@ def _opened(frame: Frame) -> list[Part]:
     return [(role or own, node) for own, node in frame.parts]
 
 
-def _documented(frame: Frame, text: str) -> None:
+def _include_documentation(frame: Frame, text: str) -> None:
     """Let declarations begin at the documentation comment before them."""
     reached = frame.start
     for _, node in frame.parts:
@@ -239,7 +239,7 @@ def _is_documentation(text: str, start: int) -> bool:
     return text.startswith("/**", start) and not text.startswith("/**/", start)
 
 
-def _with_condition(frame: Frame, text: str) -> Node:
+def _bracketed_condition(frame: Frame, text: str) -> Node:
     """A statement whose condition stands in brackets, which are no node."""
     frame.parts = [
         ("condition", node.parts[-1][1])
@@ -250,7 +250,7 @@ def _with_condition(frame: Frame, text: str) -> Node:
     return frame.node("SwitchExpression" if is_switch_expression(frame) else "")
 
 
-def _labelled(frame: Frame, text: str) -> Node:
+def _labelled_statement(frame: Frame, text: str) -> Node:
     frame.parts = [(role, node) for role, (_, node) in zip(("label", "body"), frame.parts, strict=False)]
     return frame.node()
 
@@ -263,7 +263,7 @@ def _local_variables(frame: Frame, text: str) -> Node:
     return frame.node("VariableDeclarationExpression")
 
 
-def _enhanced_for(frame: Frame, text: str) -> Node:
+def _enhanced_for_statement(frame: Frame, text: str) -> Node:
     kept = [part for part in frame.parts if part[0] in ("value", "body")]
     declared = [part for part in frame.parts if part[0] not in ("value", "body")]
     if declared:
@@ -334,17 +334,17 @@ def _array_creation(frame: Frame, text: str) -> Node:
 
 
 def _cast(frame: Frame, text: str) -> Node:
-    joined = several_types(frame, "IntersectionType")
+    joined = merge_types(frame, "IntersectionType")
     if joined:
         frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
     return frame.node()
 
 
-def _caught(frame: Frame, text: str) -> Node:
+def _caught_type(frame: Frame, text: str) -> Node:
     return frame.parts[0][1] if len(frame.parts) == 1 else frame.node()
 
 
-def _negated(frame: Frame, text: str) -> Node:
+def _negative_number(frame: Frame, text: str) -> Node:
     operand = frame.parts[-1][1] if frame.parts else None
     negated = operand is not None and operand.kind == "NumberLiteral" and frame.operator == "-"
     if operand is not None and negated and _SMALLEST.match(text[operand.start : operand.end]):
@@ -393,12 +393,12 @@ def _is_operation(node: Node) -> bool:
 
 _SHAPES: dict[str, Callable[[Frame, str], Node]] = {
     **dict.fromkeys(
-        ("if_statement", "while_statement", "do_statement", "switch_expression"), _with_condition
+        ("if_statement", "while_statement", "do_statement", "switch_expression"), _bracketed_condition
     ),
-    "synchronized_statement": _with_condition,
-    "labeled_statement": _labelled,
+    "synchronized_statement": _bracketed_condition,
+    "labeled_statement": _labelled_statement,
     "local_variable_declaration": _local_variables,
-    "enhanced_for_statement": _enhanced_for,
+    "enhanced_for_statement": _enhanced_for_statement,
     "spread_parameter": _variable_arguments,
     "resource": _resource,
     "field_access": _field_access,
@@ -407,8 +407,8 @@ _SHAPES: dict[str, Callable[[Frame, str], Node]] = {
     "explicit_constructor_invocation": _constructor_invocation,
     "array_creation_expression": _array_creation,
     "cast_expression": _cast,
-    "catch_type": _caught,
-    "unary_expression": _negated,
+    "catch_type": _caught_type,
+    "unary_expression": _negative_number,
     "binary_expression": _infix,
 }
 
@@ -419,7 +419,7 @@ _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_gr
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
-def read_tree(source: EncodedText, tree: Parsed, older: Older | None = None) -> Node:
+def read_tree(source: EncodedText, tree: SyntaxTree, older: OlderJava | None = None) -> Node:
     """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
 
     Args:
@@ -431,16 +431,16 @@ def read_tree(source: EncodedText, tree: Parsed, older: Older | None = None) -> 
 
 
 class _Walk:
-    def __init__(self, source: EncodedText, older: Older | None) -> None:
+    def __init__(self, source: EncodedText, older: OlderJava | None) -> None:
         self._source = source
         self._older = older
-        self._tables = tables()
+        self._tables = load_relation_tables()
         self._frames = [Frame("", "", 0, len(source.text), "")]
         self._methods = 0
         # Whether the outermost method at hand holds what the older Java cannot parse.
         self._lost = False
 
-    def run(self, tree: Parsed) -> Node:
+    def run(self, tree: SyntaxTree) -> Node:
         cursor = tree.root_node.walk()
         while True:
             node = cursor.node
@@ -461,12 +461,12 @@ class _Walk:
     def _enter(self, node: tree_sitter.Node, role: str) -> bool:
         around = self._frames[-1]
         kind = node.type
-        start, end = self._source.at(node.start_byte), self._source.at(node.end_byte)
+        start, end = self._source.to_character(node.start_byte), self._source.to_character(node.end_byte)
         if kind in self._tables.comments:
             around.comments.append((start, end))
             return False
         if not node.is_named:
-            _token(kind, role, start, end, around)
+            _add_token(kind, role, start, end, around)
             return False
         leaf = self._tables.leaves.get(kind)
         if leaf is not None:
@@ -486,16 +486,16 @@ class _Walk:
     def _leave(self) -> None:
         frame = self._frames.pop()
         around = self._frames[-1]
-        shaped = shape(frame, self._source.text, self._older)
+        shaped = build_parts(frame, self._source.text, self._older)
         self._lost = self._lost or shaped is None
         if self._is_method(frame):
             self._methods -= 1
             if self._lost and self._methods == 0 and shaped:
-                _empty_body(shaped[0][1])
+                _remove_body(shaped[0][1])
         around.parts.extend(shaped or ())
 
 
-def _token(kind: str, role: str, start: int, end: int, around: Frame) -> None:
+def _add_token(kind: str, role: str, start: int, end: int, around: Frame) -> None:
     """Take what the words between nodes say: modifiers, operators, `else`, lone semicolons."""
     if around.kind == "modifiers":
         around.parts.append(("modifier", Node("Modifier", start, end)))
@@ -509,7 +509,7 @@ def _token(kind: str, role: str, start: int, end: int, around: Frame) -> None:
         around.parts[-1][1].end = end
 
 
-def _empty_body(method: Node) -> None:
+def _remove_body(method: Node) -> None:
     for role, node in method.parts:
         if role == "body":
             node.parts.clear()
@@ -536,7 +536,7 @@ _LEFT_OUT = frozenset(("resource_specification",))
 _EMPTY = frozenset(("lambda_expression", "method_reference"))
 
 
-def old_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
+def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
     """A leaf as Java 1.3 has it, and whether it can be parsed there."""
     written = text[leaf.start : leaf.end]
     if leaf.kind == "NumberLiteral":
@@ -556,7 +556,7 @@ def is_unknown(frame: Frame) -> bool:
     return frame.kind in _UNKNOWN or (frame.kind == "pattern" and frame.around == "switch_label")
 
 
-def is_left_out(frame: Frame) -> bool:
+def is_absent(frame: Frame) -> bool:
     """Whether a node of the grammar is not in the tree at all."""
     return frame.kind in _LEFT_OUT or (frame.kind == "interface_declaration" and frame.around == "block")
 
@@ -566,7 +566,7 @@ def is_empty(frame: Frame) -> bool:
     return frame.kind in _EMPTY or is_switch_expression(frame)
 
 
-def _named(frame: Frame, text: str) -> Node:
+def _statement_as_name(frame: Frame, text: str) -> Node:
     """`assert (x);` is a call of `assert`, and `assert x;` declares a variable of that type."""
     name = Node("SimpleName", frame.start, frame.start + len(_NAMES_ONCE[frame.kind]))
     follows = frame.parts[0][1]
@@ -606,7 +606,7 @@ def _rule(frame: Frame, text: str) -> Node:
 
 
 def _caught_before_java_7(frame: Frame, text: str) -> Node:
-    joined = several_types(frame, "SimpleType")
+    joined = merge_types(frame, "SimpleType")
     if joined is None:
         return frame.parts[0][1]
     joined.parts = joined.parts[:1]
@@ -614,7 +614,7 @@ def _caught_before_java_7(frame: Frame, text: str) -> Node:
 
 
 def _cast_before_java_8(frame: Frame, text: str) -> Node:
-    joined = several_types(frame, "SimpleType")
+    joined = merge_types(frame, "SimpleType")
     if joined:
         joined.parts = joined.parts[:1]
         frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
@@ -626,8 +626,8 @@ def _annotated_type(frame: Frame, text: str) -> Node:
     return frame.node()
 
 
-OLD_SHAPES: Mapping[str, Shaped] = {
-    **dict.fromkeys(_NAMES_ONCE, _named),
+OLD_SHAPES: Mapping[str, ShapeRule] = {
+    **dict.fromkeys(_NAMES_ONCE, _statement_as_name),
     "instanceof_expression": _instanceof,
     "record_pattern": _record_pattern,
     "switch_label": _case,
@@ -638,4 +638,4 @@ OLD_SHAPES: Mapping[str, Shaped] = {
 }
 
 
-JAVA_1_3 = Older(old_leaf, is_unknown, is_left_out, is_empty, OLD_SHAPES)
+JAVA_1_3 = OlderJava(to_older_leaf, is_unknown, is_absent, is_empty, OLD_SHAPES)

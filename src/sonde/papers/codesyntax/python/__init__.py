@@ -7,15 +7,15 @@ from collections.abc import Mapping, Set
 from sonde.languages.engine.relations import (
     LONE_RETURN,
     Delimiters,
-    Related,
+    RelationGraph,
     Words,
-    lone_returns,
-    plain_words,
+    build_words,
+    has_lone_returns,
 )
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.papers.codesyntax.python.labels import edges, parsed
-from sonde.papers.codesyntax.python.words import QUIRKS, Places
-from sonde.papers.python_tokens import Scan, scan
+from sonde.papers.codesyntax.python.labels import iterate_edges, parse_module
+from sonde.papers.codesyntax.python.words import QUIRKS, AstWordFinder
+from sonde.papers.python_tokens import ScannedWords, scan_words
 
 
 class PublishedPythonEdges:
@@ -25,23 +25,23 @@ class PublishedPythonEdges:
 
     def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
         """The words of a text, which no quirk changes."""
-        return _columns(scan(text))
+        return _to_words(scan_words(text))
 
-    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Related:
+    def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
         """The words of a text and the relations between them, with some quirks on."""
-        scanned = scan(text)
-        words = _columns(scanned)
-        if lone_returns(text):
-            return Related(words, problem=LONE_RETURN)
-        tree = parsed(text, quirks)
+        scanned = scan_words(text)
+        words = _to_words(scanned)
+        if has_lone_returns(text):
+            return RelationGraph(words, problem=LONE_RETURN)
+        tree = parse_module(text, quirks)
         if tree is None or not scanned.whole:
-            return Related(words, problem="does not parse")
-        places = Places(text, scanned, quirks, newlines=delimiters.newlines)
-        return Related(words, tuple(edges(tree, places, quirks)))
+            return RelationGraph(words, problem="does not parse")
+        places = AstWordFinder(text, scanned, quirks, newlines=delimiters.newlines)
+        return RelationGraph(words, tuple(iterate_edges(tree, places, quirks)))
 
 
-def _columns(scanned: Scan) -> Words:
-    return plain_words(scanned.surface, scanned.start, scanned.end)
+def _to_words(scanned: ScannedWords) -> Words:
+    return build_words(scanned.surface, scanned.start, scanned.end)
 
 
 def facet(language: TreeSitterLanguage) -> PublishedPythonEdges:

@@ -13,14 +13,14 @@ import warnings
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
-from sonde.languages.engine.relations import CHILDREN, Edge
+from sonde.languages.engine.relations import CHILD_RELATION, Edge
 from sonde.papers.codesyntax.python.words import (
     HANDLER_ORELSE,
     MARGIN,
     NEWLINE_ALONE,
     UNFILTERED_ELSE,
-    Places,
-    margin_begin,
+    AstWordFinder,
+    find_code_start,
 )
 
 IF_ELSE = "If:if->else"
@@ -46,7 +46,7 @@ class RelationRule(NamedTuple):
     end_only: bool = False
 
 
-def relations_of(node: ast.AST) -> Iterator[RelationRule]:
+def find_relations(node: ast.AST) -> Iterator[RelationRule]:
     """The relations that a construct's own parts have, those to children and `IF_ELSE` excepted."""
     rule = _RULES.get(type(node))
     return rule(node) if rule is not None else iter(())
@@ -57,7 +57,7 @@ def is_function(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
-def parts(node: ast.AST) -> Iterator[ast.AST]:
+def iterate_children(node: ast.AST) -> Iterator[ast.AST]:
     """The children of a node that can hold relations, in the order of their fields.
 
     An f-string is one word, so nothing in it is related to anything.
@@ -73,7 +73,7 @@ def parts(node: ast.AST) -> Iterator[ast.AST]:
 _WITHOUT_PLACE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.type_ignore)
 
 
-def _if(node: ast.If) -> Iterator[RelationRule]:
+def _if_relations(node: ast.If) -> Iterator[RelationRule]:
     first, last = node.body[0], node.body[-1]
     yield RelationRule("If:if->test", node, node.test, node.test)
     yield RelationRule("If:if->body", node, first, last)
@@ -83,7 +83,7 @@ def _if(node: ast.If) -> Iterator[RelationRule]:
         yield RelationRule("If:body->orelse", first, node.orelse[0], node.orelse[-1])
 
 
-def _call(node: ast.Call) -> Iterator[RelationRule]:
+def _call_relations(node: ast.Call) -> Iterator[RelationRule]:
     if node.args:
         yield RelationRule("Call:func->args", node.func, node.args[0], node.args[-1], head_end=True)
     if node.keywords:
@@ -93,22 +93,22 @@ def _call(node: ast.Call) -> Iterator[RelationRule]:
         yield RelationRule("Call:func->keywords", node.func, first, last, head_end=True)
 
 
-def _assign(node: ast.Assign) -> Iterator[RelationRule]:
+def _assign_relations(node: ast.Assign) -> Iterator[RelationRule]:
     yield RelationRule("Assign:target->value", node.targets[0], node.value, node.value)
 
 
-def _augmented(node: ast.AugAssign) -> Iterator[RelationRule]:
+def _augmented_assign_relations(node: ast.AugAssign) -> Iterator[RelationRule]:
     yield RelationRule("AugAssign:target->value", node.target, node.value, node.value)
 
 
-def _while(node: ast.While) -> Iterator[RelationRule]:
+def _while_relations(node: ast.While) -> Iterator[RelationRule]:
     first, last = node.body[0], node.body[-1]
     yield RelationRule("While:while->test", node, node.test, node.test)
     yield RelationRule("While:while->body", node, first, last)
     yield RelationRule("While:test->body", node.test, first, last)
 
 
-def _for(node: ast.For) -> Iterator[RelationRule]:
+def _for_relations(node: ast.For) -> Iterator[RelationRule]:
     first, last = node.body[0], node.body[-1]
     yield RelationRule("For:for->body", node, first, last)
     yield RelationRule("For:for->target", node, node.target, node.target)
@@ -118,19 +118,19 @@ def _for(node: ast.For) -> Iterator[RelationRule]:
     yield RelationRule("For:iter->body", node.iter, first, last)
 
 
-def _binary(node: ast.BinOp) -> Iterator[RelationRule]:
+def _binary_relations(node: ast.BinOp) -> Iterator[RelationRule]:
     yield RelationRule("BinOp:left->right", node.left, node.right, node.right)
 
 
-def _boolean(node: ast.BoolOp) -> Iterator[RelationRule]:
+def _boolean_relations(node: ast.BoolOp) -> Iterator[RelationRule]:
     yield RelationRule("BoolOp:value->value", node.values[0], node.values[1], node.values[1])
 
 
-def _compare(node: ast.Compare) -> Iterator[RelationRule]:
+def _compare_relations(node: ast.Compare) -> Iterator[RelationRule]:
     yield RelationRule("Compare:left->comparator", node.left, node.comparators[0], node.comparators[-1])
 
 
-def _try(node: ast.Try) -> Iterator[RelationRule]:
+def _try_relations(node: ast.Try) -> Iterator[RelationRule]:
     body, handlers, orelse, final = node.body[0], node.handlers, node.orelse, node.finalbody
     if handlers:
         yield RelationRule("Try:body->handler", body, handlers[0], handlers[-1])
@@ -144,87 +144,87 @@ def _try(node: ast.Try) -> Iterator[RelationRule]:
         yield RelationRule("Try:body->finalbody", body, final[0], final[-1])
 
 
-def _conditional(node: ast.IfExp) -> Iterator[RelationRule]:
+def _conditional_relations(node: ast.IfExp) -> Iterator[RelationRule]:
     yield RelationRule("IfExp:body->test", node.body, node.test, node.test)
     yield RelationRule("IfExp:test->orelse", node.test, node.orelse, node.orelse)
     yield RelationRule("IfExp:body->orelse", node.body, node.orelse, node.orelse)
 
 
-def _attribute(node: ast.Attribute) -> Iterator[RelationRule]:
+def _attribute_relations(node: ast.Attribute) -> Iterator[RelationRule]:
     yield RelationRule("Attribute:value->attr", node.value, node, node, end_only=True)
 
 
-def _dict(node: ast.Dict) -> Iterator[RelationRule]:
+def _dict_relations(node: ast.Dict) -> Iterator[RelationRule]:
     for key, value in zip(node.keys, node.values, strict=True):
         if key is not None:
             yield RelationRule("Dict:key->value", key, value, value)
 
 
-def _subscript(node: ast.Subscript) -> Iterator[RelationRule]:
+def _subscript_relations(node: ast.Subscript) -> Iterator[RelationRule]:
     yield RelationRule("Subscript:value->slice", node.value, node.slice, node.slice)
 
 
-def _slice(node: ast.Slice) -> Iterator[RelationRule]:
+def _slice_relations(node: ast.Slice) -> Iterator[RelationRule]:
     if node.lower is not None and node.upper is not None:
         yield RelationRule("Slice:lower->upper", node.lower, node.upper, node.upper)
 
 
-def _with(node: ast.With) -> Iterator[RelationRule]:
+def _with_relations(node: ast.With) -> Iterator[RelationRule]:
     yield RelationRule("With:item->body", node.items[0].context_expr, node.body[0], node.body[-1])
 
 
-def _elements(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Iterator[RelationRule]:
+def _element_relations(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Iterator[RelationRule]:
     first, last = node.generators[0].target, node.generators[-1].iter
     yield RelationRule(f"{type(node).__name__}:elt->generator", node.elt, first, last)
 
 
-def _entries(node: ast.DictComp) -> Iterator[RelationRule]:
+def _entry_relations(node: ast.DictComp) -> Iterator[RelationRule]:
     first, last = node.generators[0].target, node.generators[-1].iter
     yield RelationRule("DictComp:key->value", node.key, node.value, node.value)
     yield RelationRule("DictComp:key->generator", node.key, first, last)
     yield RelationRule("DictComp:value->generator", node.value, first, last)
 
 
-def _comprehension(node: ast.comprehension) -> Iterator[RelationRule]:
+def _comprehension_relations(node: ast.comprehension) -> Iterator[RelationRule]:
     yield RelationRule("comprehension:target->iter", node.target, node.iter, node.iter)
 
 
 _RULES: dict[type[ast.AST], Callable[..., Iterator[RelationRule]]] = {
-    ast.If: _if,
-    ast.Call: _call,
-    ast.Assign: _assign,
-    ast.AugAssign: _augmented,
-    ast.While: _while,
-    ast.For: _for,
-    ast.BinOp: _binary,
-    ast.BoolOp: _boolean,
-    ast.Compare: _compare,
-    ast.Try: _try,
-    ast.IfExp: _conditional,
-    ast.Attribute: _attribute,
-    ast.Dict: _dict,
-    ast.Subscript: _subscript,
-    ast.Slice: _slice,
-    ast.With: _with,
-    ast.ListComp: _elements,
-    ast.SetComp: _elements,
-    ast.GeneratorExp: _elements,
-    ast.DictComp: _entries,
-    ast.comprehension: _comprehension,
+    ast.If: _if_relations,
+    ast.Call: _call_relations,
+    ast.Assign: _assign_relations,
+    ast.AugAssign: _augmented_assign_relations,
+    ast.While: _while_relations,
+    ast.For: _for_relations,
+    ast.BinOp: _binary_relations,
+    ast.BoolOp: _boolean_relations,
+    ast.Compare: _compare_relations,
+    ast.Try: _try_relations,
+    ast.IfExp: _conditional_relations,
+    ast.Attribute: _attribute_relations,
+    ast.Dict: _dict_relations,
+    ast.Subscript: _subscript_relations,
+    ast.Slice: _slice_relations,
+    ast.With: _with_relations,
+    ast.ListComp: _element_relations,
+    ast.SetComp: _element_relations,
+    ast.GeneratorExp: _element_relations,
+    ast.DictComp: _entry_relations,
+    ast.comprehension: _comprehension_relations,
 }
 
 
-def parsed(text: str, quirks: Set[str]) -> ast.Module | None:
+def parse_module(text: str, quirks: Set[str]) -> ast.Module | None:
     """The syntax tree, or None for a text that does not parse.
 
     A decorated method cut out of its class begins in another column than its other lines; it is parsed with
     its margin put back.
     """
-    tree = _parsed(text)
-    begin = margin_begin(text)
+    tree = _parse_silently(text)
+    begin = find_code_start(text)
     if tree is None and begin and MARGIN not in quirks:
         margin = text[text.rfind("\n", 0, begin) + 1 : begin]
-        around = _parsed(f"if 1:\n{margin}{text}")
+        around = _parse_silently(f"if 1:\n{margin}{text}")
         if around is not None:
             ast.increment_lineno(around, -1)
             assert isinstance(around.body[0], ast.If)
@@ -233,7 +233,7 @@ def parsed(text: str, quirks: Set[str]) -> ast.Module | None:
     return tree
 
 
-def _parsed(text: str) -> ast.Module | None:
+def _parse_silently(text: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -242,7 +242,7 @@ def _parsed(text: str) -> ast.Module | None:
             return None
 
 
-def edges(tree: ast.Module, places: Places, quirks: Set[str]) -> Iterator[Edge]:
+def iterate_edges(tree: ast.Module, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
     """The edges of a tree, each node's own before its children's."""
     waiting: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
     while waiting:
@@ -251,18 +251,18 @@ def edges(tree: ast.Module, places: Places, quirks: Set[str]) -> Iterator[Edge]:
         if parent is not None and placed:
             head, first = places.first(parent), places.first(node)
             if 0 < head < first <= (last := places.last(node)):
-                yield Edge(CHILDREN, head, first, last)
+                yield Edge(CHILD_RELATION, head, first, last)
         if isinstance(node, ast.If) and node.orelse:
-            yield from _else(node, places, quirks)
-        for relation in relations_of(node):
-            edge = _edge(relation, places, quirks)
+            yield from _else_edges(node, places, quirks)
+        for relation in find_relations(node):
+            edge = _build_edge(relation, places, quirks)
             if 0 < edge.head < edge.first <= edge.last:
                 yield edge
         above = node if placed else None
-        waiting.extend((above, child) for child in reversed(list(parts(node))))
+        waiting.extend((above, child) for child in reversed(list(iterate_children(node))))
 
 
-def _edge(relation: RelationRule, places: Places, quirks: Set[str]) -> Edge:
+def _build_edge(relation: RelationRule, places: AstWordFinder, quirks: Set[str]) -> Edge:
     final = relation.last
     if relation.name == "Try:handler->orelse" and HANDLER_ORELSE in quirks:
         final = relation.first
@@ -271,11 +271,11 @@ def _edge(relation: RelationRule, places: Places, quirks: Set[str]) -> Edge:
     if not relation.end_only:
         first = places.first(relation.first)
     else:
-        first = last if NEWLINE_ALONE in quirks else places.last_itself(final)
+        first = last if NEWLINE_ALONE in quirks else places.last_without_newline(final)
     return Edge(relation.name, head, first, last)
 
 
-def _else(node: ast.If, places: Places, quirks: Set[str]) -> Iterator[Edge]:
+def _else_edges(node: ast.If, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
     """From ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
     head = places.first(node)
     for place in range(places.last(node.body[-1]) + 1, places.first(node.orelse[0]) + 1):

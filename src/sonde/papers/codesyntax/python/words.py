@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 
 from sonde.languages.engine.text import EncodedText
-from sonde.papers.python_tokens import Scan, matching, scan, width
-from sonde.papers.quirks import lines
+from sonde.papers.python_tokens import ScannedWords, count_matches, measure_indent, scan_words
+from sonde.papers.quirks import describe_quirks
 
 OPENING = frozenset("([{")
 
@@ -29,7 +29,7 @@ def is_layout(word: str) -> bool:
     return not word or word.isspace() or word[0] == "#"
 
 
-class Brackets:
+class BracketTrimmer:
     """Finds the words of nodes inside the brackets around them.
 
     Nested brackets begin and end together, so what was found for one is kept for those around it.
@@ -89,12 +89,12 @@ class Brackets:
 _DEFINITION = re.compile(r"^([ \t]*)(?:class|def|async)\b", re.MULTILINE)
 
 
-def margin_begin(text: str) -> int:
+def find_code_start(text: str) -> int:
     r"""Where a text parses from: the definition of a decorated method, the beginning of anything else.
 
-    >>> margin_begin("@property\n    def f(self):\n        return 1\n")
+    >>> find_code_start("@property\n    def f(self):\n        return 1\n")
     14
-    >>> margin_begin("@property\ndef f(self):\n    return 1\n")
+    >>> find_code_start("@property\ndef f(self):\n    return 1\n")
     0
     """
     if not text.startswith("@"):
@@ -133,7 +133,7 @@ RETOKENIZED = "codesyntax.retokenized"
 UNFILTERED_ELSE = "codesyntax.unfiltered_else"
 
 
-QUIRKS: Mapping[str, str] = lines(__name__)
+QUIRKS: Mapping[str, str] = describe_quirks(__name__)
 
 
 # Stands for the node when the text before it is tokenized; no word of a program.
@@ -144,7 +144,7 @@ _MARK = "_EndOfLineSymbol_"
 _FEW = 16
 
 
-class Places:
+class AstWordFinder:
     """Finds the words of nodes.
 
     Args:
@@ -154,7 +154,7 @@ class Places:
         newlines: Whether a dependent takes in the newline behind it.
     """
 
-    def __init__(self, text: str, words: Scan, quirks: Set[str], *, newlines: bool) -> None:
+    def __init__(self, text: str, words: ScannedWords, quirks: Set[str], *, newlines: bool) -> None:
         self._text = text
         self._words = words
         self._quirks = quirks
@@ -164,13 +164,13 @@ class Places:
         self._line_bytes = [0, *(found.end() for found in re.finditer(b"\n", self._source.data))]
         self._at = {start: place for place, start in enumerate(words.start) if words.surface[place]}
         self._ends: dict[tuple[int, int], int] = {}
-        self._brackets = Brackets(words.surface, layout=LAYOUT_ENDS in quirks)
+        self._brackets = BracketTrimmer(words.surface, layout=LAYOUT_ENDS in quirks)
 
     def first(self, node: ast.AST) -> int:
         """Index of a node's first word, opening brackets left out unless they hold nothing."""
         return self._brackets.behind(self._begin(node))
 
-    def last_itself(self, node: ast.AST) -> int:
+    def last_without_newline(self, node: ast.AST) -> int:
         """Index of a node's last word, never of the newline behind it."""
         return self._brackets.before(self._finish(node))
 
@@ -192,7 +192,7 @@ class Places:
         return self._character(node.end_lineno, node.end_col_offset)  # pyright: ignore[reportAttributeAccessIssue]
 
     def _character(self, line: int, column: int) -> int:
-        return self._source.at(self._line_bytes[line - 1] + column)
+        return self._source.to_character(self._line_bytes[line - 1] + column)
 
     def _begin(self, node: ast.AST) -> int:
         """Index of the word at a node's start, by the quirks about starts."""
@@ -202,13 +202,13 @@ class Places:
             return 0
         start = self._start(node)
         if BYTE_COLUMNS in self._quirks and start != self._lines[line - 1] + column:
-            return self._agreeing(min(self._lines[line - 1] + column, self._line_end(line)))
+            return self._count_matches(min(self._lines[line - 1] + column, self._line_end(line)))
         place = self._place(start)
         # The mark becomes one word with a name before it: f(x for x in y), return[a].
         before = self._text[start - 1 : start]
         return place - 1 if GLUED in self._quirks and (before.isalnum() or before == "_") else place
 
-    def _agreeing(self, position: int) -> int:
+    def _count_matches(self, position: int) -> int:
         """How many words agree with those of the text up to a position behind the first word of its line.
 
         All do that end before; the last one that begins before is read again, up to the position.
@@ -218,8 +218,8 @@ class Places:
         while words.kind[place] in ("NEWLINE", "NL"):
             place -= 1
         stretch = self._text[words.start[place] : position] + _MARK
-        own = scan(stretch, depth=words.depth[place], fresh=False)
-        return place + matching(words.surface, own.surface, place)
+        own = scan_words(stretch, depth=words.depth[place], fresh=False)
+        return place + count_matches(words.surface, own.surface, place)
 
     def _place(self, start: int) -> int:
         """Index of the word that begins at a character, else of the one around it."""
@@ -253,8 +253,8 @@ class Places:
         margin = self._margin(start)
         stretch, most = margin + self._text[start:end], _FEW
         while True:
-            own = scan(stretch, most=most).surface
-            count = matching(self._words.surface, own[1:] if margin else own, begin)
+            own = scan_words(stretch, most=most).surface
+            count = count_matches(self._words.surface, own[1:] if margin else own, begin)
             if len(own) < most or count + bool(margin) < len(own):
                 return count
             most *= 4
@@ -266,7 +266,7 @@ class Places:
         """
         surface, depth = self._words.surface, self._words.depth
         around = depth[first]
-        column = width(self._margin(self._words.start[first]))
+        column = measure_indent(self._margin(self._words.start[first]))
         broken = False
         for place in range(first, last + 1):
             if depth[place] != around:
@@ -276,7 +276,7 @@ class Places:
                 broken = True
             elif broken and word[0] != "#":
                 start = self._words.start[place]
-                if width(self._text[self._line_start(start) : start]) != column:
+                if measure_indent(self._text[self._line_start(start) : start]) != column:
                     return place - 1
                 broken = False
         return last

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report.controls import LensQuestion
-from sonde.report.section import JoinedNumber, PlainTitle
+from sonde.report.section import CrossLensNumber, PlainTitle
 from sonde.report.sections.attention._scores import AVERAGE, CONSTRUCTS, RELATION, tokens
-from sonde.results.schema import dimension, dimensions_named
+from sonde.results.schema import dimension_value, has_dimension_names
 
 _CONTROLS = {
     "offset": "a fixed-distance rule",
@@ -30,16 +30,16 @@ title = PlainTitle(
         where=AVERAGE & (pl.col("split") == "test") & (pl.col("k") == 1),
         controls=_CONTROLS,
     ),
-    joined=JoinedNumber(
+    joined=CrossLensNumber(
         title="Best head, edges found",
         question=LensQuestion(
             subject="The best head",
             measure="edges",
             metrics=("first_hit",),
-            where=dimensions_named(RELATION) & (pl.col("split") == "test") & (pl.col("k") == 1),
+            where=has_dimension_names(RELATION) & (pl.col("split") == "test") & (pl.col("k") == 1),
             controls=_CONTROLS,
         ),
-        fact=dimension(RELATION),
+        fact=dimension_value(RELATION),
         constructs=CONSTRUCTS,
         against="the best rule or other control",
         inside=True,

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import LINK, LINKED, Findings, Rows, TokenLens
-from sonde.results.schema import dimensions_are
+from sonde.report.section import LINK, LINKED, Rows, TokenFindings, TokenLens
+from sonde.results.schema import has_dimensions
 from sonde.tasks.engine.task import TASKS
 
 LENS = "attention"
@@ -56,11 +56,11 @@ FOLLOWED = "followed"
 """Dimension of the scores of one head: the relation that it follows best."""
 
 
-AVERAGE = dimensions_are({})
+AVERAGE = has_dimensions({})
 """Scores that are means over relations."""
 
 
-EDGES = dimensions_are({"average": "edges"})
+EDGES = has_dimensions({"average": "edges"})
 """Scores over all edges with equal weight."""
 
 
@@ -99,22 +99,24 @@ SNIPPET = "-snippet"
 """Ends the id of a snippet that the user gave, which is read beside the items."""
 
 
-def hits(run: RunData, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
+def read_hits(run: RunData, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
     """Shares of edges that are hit, on test, with columns ``predictor`` and ``subject``."""
     rows = run.scores(metrics=list(HITS), lens=LENS, controls=True, where=where, by=by)
     rows = rows.filter(pl.col("split") == "test")
-    return with_subject(rows, run).with_columns(predictor=pl.col("control").fill_null(MODEL))
+    return add_subject(rows, run).with_columns(predictor=pl.col("control").fill_null(MODEL))
 
 
-def gains(run: RunData, over: str, where: pl.Expr | None = None, *, by: str | None = None) -> pl.DataFrame:
+def read_gains(
+    run: RunData, over: str, where: pl.Expr | None = None, *, by: str | None = None
+) -> pl.DataFrame:
     """How far the best heads are ahead of a control."""
     metrics = [f"{metric}_gain" for metric in HITS]
     rows = run.scores(metrics=metrics, lens=LENS, where=where, by=by)
     rows = rows.filter(pl.col("compared_to") == over)
-    return with_subject(rows, run).with_columns(metric=pl.col("metric").str.strip_suffix("_gain"))
+    return add_subject(rows, run).with_columns(metric=pl.col("metric").str.strip_suffix("_gain"))
 
 
-def with_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+def add_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     """Rows with whom they are about: model, language and side, where there are several."""
     parts = [run.subject]
     if rows["side"].n_unique() > 1:
@@ -122,9 +124,9 @@ def with_subject(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     return rows.with_columns(subject=pl.concat_str(parts, separator=", "))
 
 
-def best_of(run: RunData) -> dict[str, dict[tuple[int, int], list[str]]]:
+def find_best_heads(run: RunData) -> dict[str, dict[tuple[int, int], list[str]]]:
     """By subject and head (layer, head) the relations that it was chosen for, those with most edges first."""
-    rows = hits(run, by=RELATION).filter(
+    rows = read_hits(run, by=RELATION).filter(
         (pl.col("metric") == "first_hit") & (pl.col("k") == 1) & (pl.col("predictor") == MODEL)
     )
     found: dict[str, dict[tuple[int, int], list[str]]] = {}
@@ -134,12 +136,12 @@ def best_of(run: RunData) -> dict[str, dict[tuple[int, int], list[str]]]:
     return found
 
 
-def head_name(row: Mapping[str, Any]) -> str:
+def format_head(row: Mapping[str, Any]) -> str:
     """A head as layer and number in the layer, both counted from 0."""
     return f"{row['layer']}.{row['head']}"
 
 
-def sides_note(rows: pl.DataFrame) -> list[str]:
+def describe_sides(rows: pl.DataFrame) -> list[str]:
     """What the sides of the models in these rows can see."""
     notes = {
         "decoder": (
@@ -163,39 +165,41 @@ _LEAST = 2.0
 """Per cent of the attention below which a token is not kept."""
 
 
-def _tables(run: RunData) -> Iterator[tuple[ModelInfo, pl.LazyFrame]]:
+def _iterate_tables(run: RunData) -> Iterator[tuple[ModelInfo, pl.LazyFrame]]:
     for model in run.models:
         table = run.table(_STAGE, model)
         if table is not None and {"asked_end", "words"} <= set(table.collect_schema()):
             yield model, table.filter(~pl.col("item_id").str.ends_with(SNIPPET))
 
 
-def _known(run: RunData) -> list[str]:
-    ids = [table.select(pl.col("item_id").unique()) for _, table in _tables(run)]
+def _list_item_ids(run: RunData) -> list[str]:
+    ids = [table.select(pl.col("item_id").unique()) for _, table in _iterate_tables(run)]
     return pl.concat(ids).collect()["item_id"].unique().to_list() if ids else []
 
 
-def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings | None:
+def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
     rows: dict[str, dict[str, Rows]] = {}
     weights: dict[str, dict[str, dict[str, Rows]]] = {}
     sides: dict[str, str] = {}
-    for model, table in _tables(run):
+    for model, table in _iterate_tables(run):
         held = table.filter(pl.col("item_id").is_in(list(items))).collect()
         edges = held.filter(pl.col("words").is_null() & (pl.col("asked_start") < characters))
         looks = held["side"].unique().to_list()
         sides[model.slug] = "what stands before a word" if looks == ["decoder"] else "the whole text"
         rows[model.slug] = {
-            str(item): [_edge(row) for row in part.iter_rows(named=True)]
+            str(item): [_encode_edge(row) for row in part.iter_rows(named=True)]
             for (item,), part in edges.sort("asked_start", "relation")
             .partition_by("item_id", as_dict=True, maintain_order=True)
             .items()
         }
         whole = weights.setdefault(model.slug, {})
         for row in held.filter(pl.col("words").is_not_null()).iter_rows(named=True):
-            whole.setdefault(row["item_id"], {})[_head(row)] = list(_most(row, characters))
+            whole.setdefault(row["item_id"], {})[_encode_head(row)] = list(
+                _strongest_weights(row, characters)
+            )
     if not rows:
         return None
-    return Findings(
+    return TokenFindings(
         lens=LENS,
         label="Attention",
         kind=LINK,
@@ -212,18 +216,18 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
     )
 
 
-def _head(row: Mapping[str, Any]) -> str:
+def _encode_head(row: Mapping[str, Any]) -> str:
     side = "" if row["side"] in ("encoder", "decoder") else f", {row['side']}"
     return f"head {row['layer']}.{row['head']}{side}"
 
 
-def _edge(row: Mapping[str, Any]) -> list[Any]:
+def _encode_edge(row: Mapping[str, Any]) -> list[Any]:
     return [
         row["asked_start"],
         row["asked_end"],
         row["relation"],
         int(row["hit"]),
-        _head(row),
+        _encode_head(row),
         row["picked_start"],
         row["picked_end"],
         row["expected_start"],
@@ -231,7 +235,7 @@ def _edge(row: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _most(row: Mapping[str, Any], characters: int) -> Iterator[list[Any]]:
+def _strongest_weights(row: Mapping[str, Any], characters: int) -> Iterator[list[Any]]:
     """Of each word the words that it attends to most, in per cent of its attention."""
     starts = np.array(row["starts"], np.int64)
     ends = starts + np.array([len(word) for word in row["words"]], np.int64)
@@ -247,4 +251,4 @@ def _most(row: Mapping[str, Any], characters: int) -> Iterator[list[Any]]:
         yield [int(starts[word]), kept]
 
 
-tokens = TokenLens(known=_known, findings=_findings)
+tokens = TokenLens(known=_list_item_ids, findings=_read_findings)

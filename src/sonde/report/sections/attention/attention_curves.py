@@ -7,10 +7,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_meaning, specification
+from sonde.report.charts import colour_by_meaning, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import AVERAGE, HITS, LENS, MEANT, PREDICTORS, hits
+from sonde.report.sections.attention._scores import AVERAGE, HITS, LENS, MEANT, PREDICTORS, read_hits
 
 
 class AttentionCurves:
@@ -28,7 +28,7 @@ class AttentionCurves:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a subject and metric."""
-        rows = hits(run, AVERAGE)
+        rows = read_hits(run, AVERAGE)
         if rows.is_empty():
             return None
         subjects = rows["subject"].unique(maintain_order=True).to_list()
@@ -41,13 +41,13 @@ class AttentionCurves:
                     Chart(
                         name=f"attention-curves-{ending}",
                         title=f"{HITS[metric].capitalize()}, {subject}",
-                        spec=_spec(part),
+                        spec=_build_spec(part),
                     )
                 )
         return Figure(charts=charts)
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     records = [
         {
             "predictor": PREDICTORS[row["predictor"]],
@@ -61,7 +61,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     scale = alt.Scale(domain=[0, 1], nice=False)
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("k:Q", title="candidates that count (k)", scale=alt.Scale(domain=[1, 20], nice=False)),
-        color=by_meaning("predictor", MEANT, set(rows["predictor"].replace(PREDICTORS))),
+        color=colour_by_meaning("predictor", MEANT, set(rows["predictor"].replace(PREDICTORS))),
         tooltip=[
             alt.Tooltip("predictor:N", title=" "),
             alt.Tooltip("k:Q"),
@@ -73,7 +73,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base.mark_area(style="band", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         base.mark_line(style="trend", clip=True).encode(y=y),
     ]
-    return specification(alt.layer(*layers).properties(height=300))
+    return to_vega_lite(alt.layer(*layers).properties(height=300))
 
 
 plot = AttentionCurves()

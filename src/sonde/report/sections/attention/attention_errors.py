@@ -7,16 +7,16 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_kind, specification
+from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import LENS, RELATION, SNIPPET, with_subject
-from sonde.report.text import readable
-from sonde.results.extremes import count_compared, describe_extreme, find_extreme
-from sonde.results.schema import dimension
+from sonde.report.sections.attention._scores import LENS, RELATION, SNIPPET, add_subject
+from sonde.report.text import collapse_blanks
+from sonde.results.extremes import describe_extreme, find_extreme, format_subject
+from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import TOO_LITTLE, Count, WithInterval, count, join_names, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.verdict import no_verdict_reason
 
 _STAGE = f"{LENS}.1"
 
@@ -48,9 +48,9 @@ class AttentionErrors:
         rows = run.scores(metrics=["picked"], lens=LENS)
         if rows.is_empty():
             return None
-        kind, situation = dimension("kind"), dimension("situation")
-        rows = with_subject(rows, run).with_columns(
-            relation=dimension(RELATION),
+        kind, situation = dimension_value("kind"), dimension_value("situation")
+        rows = add_subject(rows, run).with_columns(
+            relation=dimension_value(RELATION),
             way=pl.when(kind.is_not_null()).then(pl.lit("kind")).otherwise(pl.lit("situation")),
             what=pl.coalesce(kind, situation),
         )
@@ -59,7 +59,7 @@ class AttentionErrors:
             Chart(
                 name=f"attention-errors-{way}-{place}",
                 title=f"Misses by {name}, {subject}",
-                spec=_spec(part.filter(pl.col("way") == way), name),
+                spec=_build_spec(part.filter(pl.col("way") == way), name),
                 wide=True,
             )
             for place, ((subject,), part) in enumerate(
@@ -68,14 +68,14 @@ class AttentionErrors:
             for way, name in (("situation", "situation"), ("kind", "kind of word"))
         ]
         return Figure(
-            answer=_answer(shown),
+            answer=_format_answer(shown),
             charts=charts,
-            table=_table(rows, run),
+            table=_build_table(rows, run),
             notes=[f"Relations with fewer than {_FEWEST} misses are in the table only."],
         )
 
 
-def _spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
     records = rows.select("relation", "what", "value", "n").to_dicts()
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("relation:N", title=None),
@@ -86,7 +86,7 @@ def _spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
             axis=alt.Axis(format="%"),
             scale=alt.Scale(domain=[0, 1]),
         ),
-        color=by_kind("what", name),
+        color=colour_by_kind("what", name),
         tooltip=[
             alt.Tooltip("relation:N", title=" "),
             alt.Tooltip("what:N", title="picked"),
@@ -94,19 +94,19 @@ def _spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="misses"),
         ],
     )
-    return specification(base.mark_bar().properties(height=alt.Step(18)))
+    return to_vega_lite(base.mark_bar().properties(height=alt.Step(18)))
 
 
-def _answer(rows: pl.DataFrame) -> str:
+def _format_answer(rows: pl.DataFrame) -> str:
     """What heads pick over all misses of a subject, by kind of word, as far as the intervals tell."""
     said: list[str] = []
     kinds = rows.filter(pl.col("way") == "kind")
     for (subject,), part in kinds.partition_by("subject", as_dict=True, maintain_order=True).items():
         misses = int(part.unique("relation")["n"].sum())
-        pooled = _pooled(part, misses)
-        found = find_extreme(pooled, of_one_whole=True)
+        pooled = _pool_misses(part, misses)
+        found = find_extreme(pooled, are_shares=True)
         if found is None:
-            why = next(filter(None, map(why_no_verdict, pooled)), "there is only one")
+            why = next(filter(None, map(no_verdict_reason, pooled)), "there is only one")
             shares = join_names([f"{row['what']} {with_interval(row, 100, 1)} %" for row in pooled])
             of = "which kind of word the best heads pick instead"
             said.append(f"{subject}: {TOO_LITTLE} on {of} ({why}): {shares}.")
@@ -118,13 +118,13 @@ def _answer(rows: pl.DataFrame) -> str:
             verb="is picked most often",
             end="top",
         )
-        of = count_compared(found, "kinds of word")
+        of = format_subject(found, "kinds of word")
         over = f"{count(misses)} miss{'es' * (misses != 1)}"
         said.append(f"{subject}: over {over} of the best heads, of {of}, {clause}.")
     return "\n".join(said)
 
 
-def _pooled(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
+def _pool_misses(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
     """Shares over all misses; ends are sums of ends, which hold however much the relations go together."""
     share = pl.col("n") / misses
     pooled = rows.sort("n", descending=True, maintain_order=True).group_by("what", maintain_order=True)
@@ -139,7 +139,7 @@ def _pooled(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
     ).to_dicts()
 
 
-def _table(rows: pl.DataFrame, run: RunData) -> Table:
+def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
     shares = rows.sort("relation", "subject", "value", descending=[False, False, True]).to_dicts()
     return Table(
         summary="Shares of misses, and examples",
@@ -174,7 +174,7 @@ def _examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
         {
             "relation": row["relation"],
             "subject": f"{model.label}, {row['side']}" if misses["side"].n_unique() > 1 else model.label,
-            "what": _example(row, texts.get(row["item_id"], "")),
+            "what": _format_example(row, texts.get(row["item_id"], "")),
             "value": None,
             "n": None,
         }
@@ -182,11 +182,11 @@ def _examples(run: RunData, model: ModelInfo) -> list[dict[str, Any]]:
     ]
 
 
-def _example(row: dict[str, Any], text: str) -> str:
+def _format_example(row: dict[str, Any], text: str) -> str:
     at = row["asked_start"]
     line = text[max(0, at - _CONTEXT) : at + 2 * _CONTEXT].replace("\n", "↵")
     asked, expected, picked = (
-        readable(row[name].replace("\n", "↵").replace(" ", "␣"))[:_CONTEXT]
+        collapse_blanks(row[name].replace("\n", "↵").replace(" ", "␣"))[:_CONTEXT]
         for name in ("asked", "expected", "picked")
     )
     return f"“{asked}” in “{line}”: looked for “{expected}”, picked “{picked}” ({row['situation']})"

@@ -8,12 +8,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import specification, written
+from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import FOLLOWED, LENS, best_of, with_subject
+from sonde.report.sections.attention._scores import FOLLOWED, LENS, add_subject, find_best_heads
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, PERCENT, counted
+from sonde.results.text_format import COUNT, PERCENT, plural
 
 _LABELLED_HEADS = 6
 """Heads of a layer beyond which names do not fit into the cells."""
@@ -36,21 +36,21 @@ class AttentionHeads:
 
     def draw(self, run: RunData) -> Figure | None:
         """One map a subject."""
-        rows = with_subject(run.scores(metrics=["first_hit"], by=FOLLOWED, lens=LENS), run)
+        rows = add_subject(run.scores(metrics=["first_hit"], by=FOLLOWED, lens=LENS), run)
         if rows.is_empty():
             return None
-        chosen = best_of(run)
+        chosen = find_best_heads(run)
         parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
         charts = [
             Chart(
                 name=f"attention-heads-{place}" if len(parts) > 1 else "attention-heads",
                 title=f"Best relation of each head, {subject}",
-                spec=_spec(part, chosen.get(str(subject), {})),
+                spec=_build_spec(part, chosen.get(str(subject), {})),
                 wide=True,
             )
             for place, ((subject,), part) in enumerate(parts.items())
         ]
-        return Figure(answer=_answer(parts), charts=charts, table=_table(rows, chosen))
+        return Figure(answer=_format_answer(parts), charts=charts, table=_build_table(rows, chosen))
 
 
 def _label(followed: str, chosen: list[str]) -> str:
@@ -58,7 +58,7 @@ def _label(followed: str, chosen: list[str]) -> str:
     return f"{followed} ●" if followed in chosen else followed
 
 
-def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
     records = [
         {
             "layer": row["layer"],
@@ -88,21 +88,21 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
     )
     layers = [base.mark_rect().encode(color=colour)]
     if rows["head"].n_unique() <= _LABELLED_HEADS:
-        layers += written(base, "label:N", rows["head"].n_unique())
-    return specification(alt.layer(*layers).properties(height=alt.Step(24)))
+        layers += label_cells(base, "label:N", rows["head"].n_unique())
+    return to_vega_lite(alt.layer(*layers).properties(height=alt.Step(24)))
 
 
-def _answer(parts: dict[tuple[object, ...], pl.DataFrame]) -> str:
+def _format_answer(parts: dict[tuple[object, ...], pl.DataFrame]) -> str:
     """How many relations heads follow; no cell has an interval, so that none is named."""
     return "\n".join(
-        f"{subject}: {counted(part.height, 'head')} follow{'s' * (part.height == 1)} "
-        f"{counted(part['label'].n_unique(), 'relation')}, each head the one that it finds most of on "
+        f"{subject}: {plural(part.height, 'head')} follow{'s' * (part.height == 1)} "
+        f"{plural(part['label'].n_unique(), 'relation')}, each head the one that it finds most of on "
         "validation."
         for (subject,), part in parts.items()
     )
 
 
-def _table(rows: pl.DataFrame, chosen: dict[str, dict[tuple[int, int], list[str]]]) -> Table:
+def _build_table(rows: pl.DataFrame, chosen: dict[str, dict[tuple[int, int], list[str]]]) -> Table:
     def of(row: Mapping[str, Any]) -> str | None:
         return ", ".join(chosen.get(row["subject"], {}).get((row["layer"], row["head"]), [])) or None
 

@@ -7,12 +7,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import specification, written
+from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import BY_HEAD, LENS, best_of, head_name, with_subject
+from sonde.report.sections.attention._scores import BY_HEAD, LENS, add_subject, find_best_heads, format_head
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, PERCENT, count, counted
+from sonde.results.text_format import COUNT, PERCENT, count, plural
 
 _MOST_HEADS = 192
 """More heads than this are no picture that anyone reads."""
@@ -34,18 +34,18 @@ class AttentionMatrix:
 
     def draw(self, run: RunData) -> Figure | None:
         """One matrix a subject."""
-        rows = with_subject(run.scores(metrics=["first_hit"], by=BY_HEAD, lens=LENS), run)
+        rows = add_subject(run.scores(metrics=["first_hit"], by=BY_HEAD, lens=LENS), run)
         if rows.is_empty():
             return None
-        chosen = best_of(run)
+        chosen = find_best_heads(run)
         parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
         charts: list[Chart] = []
         answer: list[str] = []
         notes: list[str] = []
         for place, ((subject,), part) in enumerate(parts.items()):
             best = chosen.get(str(subject), {})
-            shown = _shown(part)
-            if (heads := _heads(part)) > (drawn := _heads(shown)):
+            shown = _select_heads(part)
+            if (heads := _count_heads(part)) > (drawn := _count_heads(shown)):
                 notes.append(
                     f"{subject}: {count(drawn)} of {count(heads)} heads are drawn, those that find most of "
                     "any relation; the table has all."
@@ -54,33 +54,33 @@ class AttentionMatrix:
                 Chart(
                     name=f"attention-matrix-{place}" if len(parts) > 1 else "attention-matrix",
                     title=f"Edges found by every head, {subject}",
-                    spec=_spec(shown, best),
+                    spec=_build_spec(shown, best),
                     wide=True,
                 )
             )
-            answer.append(_answer(str(subject), part, best))
-        return Figure(answer="\n".join(answer), charts=charts, table=_table(rows), notes=notes)
+            answer.append(_format_answer(str(subject), part, best))
+        return Figure(answer="\n".join(answer), charts=charts, table=_build_table(rows), notes=notes)
 
 
-def _heads(rows: pl.DataFrame) -> int:
+def _count_heads(rows: pl.DataFrame) -> int:
     return rows.select("layer", "head").n_unique()
 
 
-def _shown(rows: pl.DataFrame) -> pl.DataFrame:
+def _select_heads(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows of the heads that find most of any relation."""
     best = rows.group_by("layer", "head").agg(pl.col("value").max())
     kept = best.sort("value", "layer", "head", descending=[True, False, False]).head(_MOST_HEADS)
     return rows.join(kept.select("layer", "head"), on=["layer", "head"], how="semi", maintain_order="left")
 
 
-def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
     first = rows.sort("value", "layer", "head", descending=[True, False, False]).unique("label", keep="first")
     relations = first.sort("layer", "head", "label")["label"].to_list()
     heads = rows.select("layer", "head").unique().sort("layer", "head").rows()
     records = [
         {
             "relation": row["label"],
-            "place": head_name(row),
+            "place": format_head(row),
             "value": row["value"],
             "n": row["n"],
             "mark": "●" if row["label"] in best.get((row["layer"], row["head"]), ()) else "",
@@ -101,21 +101,21 @@ def _spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[st
     colour = alt.Color(
         "value:Q", title="edges found", scale=alt.Scale(domain=[0, 1]), legend=alt.Legend(format="%")
     )
-    layers = [base.mark_rect().encode(color=colour), *written(base, "mark:N", 1, 9)]
-    return specification(alt.layer(*layers).properties(height=alt.Step(17)))
+    layers = [base.mark_rect().encode(color=colour), *label_cells(base, "mark:N", 1, 9)]
+    return to_vega_lite(alt.layer(*layers).properties(height=alt.Step(17)))
 
 
-def _answer(subject: str, rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> str:
+def _format_answer(subject: str, rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> str:
     """How the relations are dealt over the heads."""
     several = sum(len(relations) > 1 for relations in best.values())
-    heads, relations = counted(_heads(rows), "head"), counted(sum(map(len, best.values())), "relation")
+    heads, relations = plural(_count_heads(rows), "head"), plural(sum(map(len, best.values())), "relation")
     return (
         f"{subject}: {len(best)} of {heads} {'is' if len(best) == 1 else 'are'} the chosen one of "
         f"{relations}, {count(several)} of them of several."
     )
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Every head and relation",
         columns=[

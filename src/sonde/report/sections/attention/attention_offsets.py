@@ -7,14 +7,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import by_kind, specification
+from sonde.languages import format_language
+from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import DISTANCE, LENS, MODEL, RELATION, hits
-from sonde.results.schema import dimension
-from sonde.results.tables import LANGUAGE, Column, Table, scored
-from sonde.results.text_format import standing, with_interval
+from sonde.report.sections.attention._scores import DISTANCE, LENS, MODEL, RELATION, read_hits
+from sonde.results.schema import dimension_value
+from sonde.results.tables import LANGUAGE, Column, Table, score_columns
+from sonde.results.text_format import caveat, with_interval
 
 
 class AttentionOffsets:
@@ -35,15 +35,15 @@ class AttentionOffsets:
         if rows.is_empty():
             return None
         # What the code says is the same for all models.
-        rows = rows.with_columns(relation=dimension(RELATION), distance=dimension(DISTANCE))
+        rows = rows.with_columns(relation=dimension_value(RELATION), distance=dimension_value(DISTANCE))
         rows = rows.unique(["language", "side", "relation"], keep="first", maintain_order=True)
         chart = Chart(
-            name="attention-offsets", title="Relations by mean distance", spec=_spec(rows), wide=True
+            name="attention-offsets", title="Relations by mean distance", spec=_build_spec(rows), wide=True
         )
-        return Figure(answer=_answer(run, rows), charts=[chart], table=_table(rows))
+        return Figure(answer=_format_answer(run, rows), charts=[chart], table=_build_table(rows))
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     several = rows["language"].n_unique() > 1
     side = rows["side"].unique(maintain_order=True).to_list()[0]
     records = [
@@ -59,27 +59,27 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         ],
     )
     if several:
-        base = base.encode(color=by_kind("language"))
-    return specification(base.mark_bar(style="neutral", binSpacing=1).properties(height=220))
+        base = base.encode(color=colour_by_kind("language"))
+    return to_vega_lite(base.mark_bar(style="neutral", binSpacing=1).properties(height=220))
 
 
-def _answer(run: RunData, rows: pl.DataFrame) -> str:
+def _format_answer(run: RunData, rows: pl.DataFrame) -> str:
     said: list[str] = []
     for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
         names = part.unique("relation", keep="first")
         near = names.filter(pl.col("distance") == "near").height
         far = names.height - near
         said.append(
-            f"{spelled(str(language))}: {near} near relation{'s' * (near != 1)}, "
+            f"{format_language(str(language))}: {near} near relation{'s' * (near != 1)}, "
             f"{far} far one{'s' * (far != 1)}."
         )
-    found = hits(run, by=DISTANCE).filter((pl.col("k") == 1) & (pl.col("metric") == "first_hit"))
+    found = read_hits(run, by=DISTANCE).filter((pl.col("k") == 1) & (pl.col("metric") == "first_hit"))
     for (subject,), part in found.partition_by("subject", as_dict=True, maintain_order=True).items():
         shares = {
             (row["label"], row["predictor"]): f"{with_interval(row, 100, 1)} %"
             for row in part.iter_rows(named=True)
         }
-        few = {row["label"]: standing(row) for row in part.iter_rows(named=True) if row["predictor"] == MODEL}
+        few = {row["label"]: caveat(row) for row in part.iter_rows(named=True) if row["predictor"] == MODEL}
         said += [
             f"{subject}, {distance}: best heads {shares[distance, MODEL]}, offset "
             f"{shares[distance, 'offset']} of first words found at once{few[distance]}."
@@ -89,7 +89,7 @@ def _answer(run: RunData, rows: pl.DataFrame) -> str:
     return "\n".join(said)
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Every relation's mean distance",
         columns=[
@@ -97,7 +97,7 @@ def _table(rows: pl.DataFrame) -> Table:
             LANGUAGE,
             Column(title="Side", value="side"),
             Column(title="Distance", value="distance", help="What is counted between the two words."),
-            *scored("Mean", 1, n="Edges"),
+            *score_columns("Mean", 1, n="Edges"),
         ],
         rows=_nearest_first(rows),
     )

@@ -8,21 +8,21 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import row_height, specification
+from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import HITS, LENS, MODEL, RELATION, gains, hits
-from sonde.report.text import mark
-from sonde.results.tables import Column, Table, sized
+from sonde.report.sections.attention._scores import HITS, LENS, MODEL, RELATION, read_gains, read_hits
+from sonde.report.text import to_chart_record
+from sonde.results.tables import Column, Table, size_columns
 from sonde.results.text_format import (
     PERCENT,
     PERCENT_WITH_INTERVAL,
     TOO_LITTLE,
+    describe_null_results,
     join_names,
-    nothing_found_in,
     with_interval,
 )
-from sonde.stats.verdict import verdict_allowed, why_no_verdict
+from sonde.stats.verdict import allows_verdict, no_verdict_reason
 
 _CHARTED = "first_hit"
 
@@ -49,31 +49,33 @@ class AttentionRelations:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a subject."""
-        rows = hits(run, by=RELATION).filter(pl.col("k") == 1)
+        rows = read_hits(run, by=RELATION).filter(pl.col("k") == 1)
         if rows.is_empty():
             return None
-        ahead = _ahead(run)
+        ahead = _read_gains(run)
         subjects = rows["subject"].unique(maintain_order=True).to_list()
         charts = [
             Chart(
                 name=f"attention-relations-{place}" if len(subjects) > 1 else "attention-relations",
                 title=f"Found at once, {subject}",
-                spec=_spec(rows.filter((pl.col("subject") == subject) & (pl.col("metric") == _CHARTED))),
+                spec=_build_spec(
+                    rows.filter((pl.col("subject") == subject) & (pl.col("metric") == _CHARTED))
+                ),
                 wide=True,
             )
             for place, subject in enumerate(subjects)
         ]
-        return Figure(answer=_answer(ahead), charts=charts, table=_table(rows, ahead))
+        return Figure(answer=_format_answer(ahead), charts=charts, table=_build_table(rows, ahead))
 
 
-def _ahead(run: RunData) -> pl.DataFrame:
+def _read_gains(run: RunData) -> pl.DataFrame:
     """The difference to the best baseline that there is."""
-    over = gains(run, "combined", by=RELATION)
-    over = over if over.height else gains(run, "offset", by=RELATION)
+    over = read_gains(run, "combined", by=RELATION)
+    over = over if over.height else read_gains(run, "offset", by=RELATION)
     return over.filter(pl.col("k") == 1)
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     by_relation: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows.iter_rows(named=True):
         by_relation.setdefault(row["label"], {})[row["predictor"]] = row
@@ -86,7 +88,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         records.append(
             {
                 "relation": relation,
-                **mark(own),
+                **to_chart_record(own),
                 "head": f"{own['layer']}.{own['head']}",
                 "baseline": other and other["value"],
             }
@@ -111,46 +113,48 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
-    return specification(alt.layer(*layers).properties(height=row_height(1)))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(1)))
 
 
-def _answer(ahead: pl.DataFrame) -> str:
+def _format_answer(ahead: pl.DataFrame) -> str:
     said: list[str] = []
     rows = ahead.filter(pl.col("metric") == _CHARTED)
     for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
-        sure = [row for row in part.iter_rows(named=True) if verdict_allowed(row)]
+        sure = [row for row in part.iter_rows(named=True) if allows_verdict(row)]
         won = [row["label"] for row in sure if row["ci_low"] > 0]
         lost = [row["label"] for row in sure if row["ci_high"] < 0]
         every = f"{part.height} relation{'s' * (part.height != 1)}"
         if not sure:
-            why = why_no_verdict(part.row(0, named=True))
-            values = join_names([f"{row['label']} {_points(row)}" for row in part.head(_SHOWN).to_dicts()])
+            why = no_verdict_reason(part.row(0, named=True))
+            values = join_names(
+                [f"{row['label']} {_format_points(row)}" for row in part.head(_SHOWN).to_dicts()]
+            )
             said.append(
                 f"{subject}: {TOO_LITTLE} on whether the best head is ahead of the baselines in any of "
                 f"{every} ({why}): {values} points{', …' * (part.height > _SHOWN)}."
             )
             continue
         level = [row for row in sure if row["ci_low"] <= 0 <= row["ci_high"]]
-        rest = nothing_found_in(level, 100, 1, " points")
+        rest = describe_null_results(level, 100, 1, " points")
         rest += [f"{TOO_LITTLE} in {few}"] if (few := part.height - len(sure)) else []
         said.append(
-            f"{subject}: of {every}, the best head is ahead of the baselines in {len(won)}{_named(won)} and "
-            f"behind in {len(lost)}{_named(lost)}{''.join(f'; {one}' for one in rest)}."
+            f"{subject}: of {every}, the best head is ahead of the baselines in {len(won)}{_names(won)} and "
+            f"behind in {len(lost)}{_names(lost)}{''.join(f'; {one}' for one in rest)}."
         )
     return "\n".join(said)
 
 
-def _points(row: Mapping[str, Any]) -> str:
+def _format_points(row: Mapping[str, Any]) -> str:
     return with_interval(row, 100, 1)
 
 
-def _named(names: list[str], most: int = _SHOWN) -> str:
+def _names(names: list[str], most: int = _SHOWN) -> str:
     if not names:
         return ""
     return f" ({', '.join(sorted(names)[:most])}{', …' if len(names) > most else ''})"
 
 
-def _table(rows: pl.DataFrame, ahead: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame, ahead: pl.DataFrame) -> Table:
     keys = ["label", "subject", "metric"]
     differences = {tuple(row[key] for key in keys): row for row in ahead.iter_rows(named=True)}
     records: list[dict[str, Any]] = []
@@ -175,29 +179,33 @@ def _table(rows: pl.DataFrame, ahead: pl.DataFrame) -> Table:
                 order="layer",
                 help="Which head that is, counted from 0.",
             ),
-            _by("offset", "Offset", "The other end is guessed at a fixed distance."),
-            _chosen("offset", "At", "The distance that finds most."),
-            _by("keyword", "Keyword", "The other end is guessed to be the nearest of a certain word."),
-            _chosen("keyword", "Which", "The word that finds most."),
-            _by("combined", "Better of both", "The better of offset and keyword."),
+            _predictor_column("offset", "Offset", "The other end is guessed at a fixed distance."),
+            _choice_column("offset", "At", "The distance that finds most."),
+            _predictor_column(
+                "keyword", "Keyword", "The other end is guessed to be the nearest of a certain word."
+            ),
+            _choice_column("keyword", "Which", "The word that finds most."),
+            _predictor_column("combined", "Better of both", "The better of offset and keyword."),
             Column(
                 title="Difference",
                 value="difference",
                 format=PERCENT_WITH_INTERVAL,
                 help="The best head minus the better of both, in points.",
             ),
-            _by("random_weights", "Random weights", "The best head of the model with random weights."),
-            *sized("Edges"),
+            _predictor_column(
+                "random_weights", "Random weights", "The best head of the model with random weights."
+            ),
+            *size_columns("Edges"),
         ],
         rows=records,
     )
 
 
-def _by(predictor: str, title: str, explained: str) -> Column:
+def _predictor_column(predictor: str, title: str, explained: str) -> Column:
     return Column(title=title, value=lambda row: row["by"].get(predictor), format=PERCENT, help=explained)
 
 
-def _chosen(predictor: str, title: str, explained: str) -> Column:
+def _choice_column(predictor: str, title: str, explained: str) -> Column:
     def chosen(row: Mapping[str, Any]) -> str | None:
         return row["by"].get(predictor, {}).get("chosen") or None
 

@@ -7,14 +7,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import specification
+from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import LENS, best_of, with_subject
-from sonde.report.text import no_verdict
-from sonde.results.extremes import split_at
-from sonde.results.tables import Column, Table, scored
-from sonde.results.text_format import COUNT, TOO_LITTLE, count, nothing_found_in, with_interval
+from sonde.report.sections.attention._scores import LENS, add_subject, find_best_heads
+from sonde.report.text import lacks_verdict
+from sonde.results.extremes import split_by_threshold
+from sonde.results.tables import Column, Table, score_columns
+from sonde.results.text_format import COUNT, TOO_LITTLE, count, describe_null_results, with_interval
 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 
@@ -42,7 +42,7 @@ class AttentionSinks:
 
     def draw(self, run: RunData) -> Figure | None:
         """One map a subject and kind of sink."""
-        rows = with_subject(run.scores(metrics=list(_SINKS), lens=LENS), run)
+        rows = add_subject(run.scores(metrics=list(_SINKS), lens=LENS), run)
         if rows.is_empty():
             return None
         parts = rows.partition_by("subject", "metric", as_dict=True, maintain_order=True)
@@ -50,14 +50,14 @@ class AttentionSinks:
             Chart(
                 name=f"attention-sinks-{place}",
                 title=f"Attention to the {_SINKS[str(metric)]}, {subject}",
-                spec=_spec(part),
+                spec=_build_spec(part),
             )
             for place, ((subject, metric), part) in enumerate(parts.items())
         ]
-        return Figure(answer="\n".join(_sentences(run, rows)), charts=charts, table=_table(rows))
+        return Figure(answer="\n".join(_list_sentences(run, rows)), charts=charts, table=_build_table(rows))
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     records = [
         {
             "layer": row["layer"],
@@ -81,12 +81,12 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="functions"),
         ],
     )
-    return specification(base.mark_rect().properties(height=alt.Step(22)))
+    return to_vega_lite(base.mark_rect().properties(height=alt.Step(22)))
 
 
-def _sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
+def _list_sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
     """How much rests on average, in how many heads more than half does, and what these are chosen for."""
-    chosen = best_of(run)
+    chosen = find_best_heads(run)
     said: list[str] = []
     for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
         means = [
@@ -94,12 +94,12 @@ def _sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
             for (metric,), held in part.partition_by("metric", as_dict=True, maintain_order=True).items()
         ]
         heads = _by_head(part)
-        above, below, unclear = split_at(heads, _HALF)
+        above, below, unclear = split_by_threshold(heads, _HALF)
         best = sum((head["layer"], head["head"]) in chosen.get(str(subject), {}) for head in above)
         tail = f" ({count(best)} of them {'is' if best == 1 else 'are'} the chosen head of a relation)"
-        few = [head for head in unclear if no_verdict(head)]
-        level = [head for head in unclear if not no_verdict(head)]
-        said_of_rest = nothing_found_in(level, 100, 1, " points", among=len(heads))
+        few = [head for head in unclear if lacks_verdict(head)]
+        level = [head for head in unclear if not lacks_verdict(head)]
+        said_of_rest = describe_null_results(level, 100, 1, " points", n_comparisons=len(heads))
         rest = "".join(f"; {one}" for one in said_of_rest)
         rest += f"; {TOO_LITTLE} in {count(len(few))}" if few else ""
         said.append(
@@ -128,7 +128,7 @@ def _by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Every head, in % of its attention",
         columns=[
@@ -136,7 +136,7 @@ def _table(rows: pl.DataFrame) -> Table:
             Column(title="To the", value=lambda row: _SINKS[row["metric"]]),
             Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
             Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
-            *scored("Attention, %", digits=1, scale=100),
+            *score_columns("Attention, %", digits=1, scale=100),
         ],
         rows=rows.sort("value", descending=True, maintain_order=True),
     )

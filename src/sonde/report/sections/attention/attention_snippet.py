@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sonde.report.charts import arcs, heat_map
+from sonde.report.charts import render_arcs, render_heat_map
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Drawing, Figure
+from sonde.report.section import Figure, SvgImage
 from sonde.report.sections.attention._scores import LENS, SNIPPET
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import count
@@ -42,10 +42,10 @@ class AttentionSnippet:
             return None
         name = str(given).replace("\\", "/").rsplit("/", 1)[-1]
         answers: list[str] = []
-        drawings: list[Drawing] = []
+        drawings: list[SvgImage] = []
         records: list[dict[str, Any]] = []
         for model in run.models:
-            rows = _rows(run, model)
+            rows = _read_rows(run, model)
             if rows.is_empty():
                 answers.append(
                     f"{model.label}: {name} is not drawn, since no relation of it has a best head here; "
@@ -88,7 +88,7 @@ class AttentionSnippet:
         return Figure(answer="\n".join(answers), drawings=drawings, table=table if records else None)
 
 
-def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
+def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """What was observed of the snippet; the rows of its heads are those with words."""
     table = run.table(_STAGE, model)
     if table is None or "words" not in table.collect_schema().names():
@@ -97,17 +97,17 @@ def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
     return table.filter(pl.col("item_id").str.ends_with(SNIPPET)).sort(order).collect()
 
 
-def _drawings(rows: pl.DataFrame, stem: str, subject: str) -> list[Drawing]:
+def _drawings(rows: pl.DataFrame, stem: str, subject: str) -> list[SvgImage]:
     heads = rows.filter(pl.col("words").is_not_null())
     edges = rows.filter(pl.col("words").is_null())
     words = heads["words"][0].to_list()
     place = {key: at for at, key in enumerate(zip(heads["starts"][0].to_list(), words, strict=True))}
     shown = [at for at, word in enumerate(words) if word]
     drawn = [
-        Drawing(
+        SvgImage(
             name=f"attention-snippet-{stem}",
             title=f"What the best heads rank first, {subject}",
-            svg=arcs(words, shown, [_ends(row, place) for row in edges.iter_rows(named=True)]),
+            svg=render_arcs(words, shown, [_ends(row, place) for row in edges.iter_rows(named=True)]),
             description=f"{len(edges)} relations between {len(shown)} words, {subject}",
         )
     ]
@@ -122,10 +122,10 @@ def _drawings(rows: pl.DataFrame, stem: str, subject: str) -> list[Drawing]:
         weights = np.frombuffer(held, np.float16).reshape(len(words), len(words)).astype(np.float64)
         title = f"Head {head} of layer {layer} ({', '.join(relations)}), {subject}"
         drawn.append(
-            Drawing(
+            SvgImage(
                 name=f"attention-snippet-{stem}-{layer}-{head}",
                 title=title,
-                svg=heat_map(words, shown, weights),
+                svg=render_heat_map(words, shown, weights),
                 description=f"{title}: attention between {len(shown)} words",
             )
         )

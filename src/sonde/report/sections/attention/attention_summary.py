@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_meaning, row_height, specification
+from sonde.report.charts import colour_by_meaning, row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.attention._scores import (
@@ -20,15 +20,15 @@ from sonde.report.sections.attention._scores import (
     PREDICTORS,
     RELATION,
     SHOWN_K,
-    gains,
-    hits,
-    sides_note,
-    with_subject,
+    add_subject,
+    describe_sides,
+    read_gains,
+    read_hits,
 )
-from sonde.report.text import mark
-from sonde.results.schema import dimension
-from sonde.results.tables import Column, Table, sized
-from sonde.results.text_format import PERCENT, Interval, count, standing_of_difference, with_interval
+from sonde.report.text import to_chart_record
+from sonde.results.schema import dimension_value
+from sonde.results.tables import Column, Table, size_columns
+from sonde.results.text_format import PERCENT, Interval, count, difference_caveat, with_interval
 
 
 class AttentionSummary:
@@ -50,7 +50,7 @@ class AttentionSummary:
 
     def draw(self, run: RunData) -> Figure | None:
         """Dots by predictor for the first and for any word."""
-        rows = hits(run, AVERAGE)
+        rows = read_hits(run, AVERAGE)
         if rows.is_empty():
             return None
         first = rows.filter(pl.col("k") == 1)
@@ -58,25 +58,25 @@ class AttentionSummary:
             Chart(
                 name=f"attention-{metric.removesuffix('_hit')}",
                 title=f"Found at once, {HITS[metric]} of the dependent",
-                spec=_spec(first.filter(pl.col("metric") == metric)),
+                spec=_build_spec(first.filter(pl.col("metric") == metric)),
             )
             for metric in ("first_hit", "any_hit")
         ]
         return Figure(
-            lead=_sentences(run, ["first_hit"], beside=False),
-            answer=_sentences(run, ["first_hit", "any_hit"], beside=True),
+            lead=_format_sentences(run, ["first_hit"], beside=False),
+            answer=_format_sentences(run, ["first_hit", "any_hit"], beside=True),
             charts=charts,
-            table=_table(pl.concat([rows, hits(run, EDGES)], how="diagonal_relaxed")),
-            notes=[*_notes(run), *sides_note(rows)],
+            table=_build_table(pl.concat([rows, read_hits(run, EDGES)], how="diagonal_relaxed")),
+            notes=[*_list_notes(run), *describe_sides(rows)],
         )
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     records = [
         {
             "predictor": PREDICTORS[row["predictor"]],
             "subject": row["subject"],
-            **mark(row),
+            **to_chart_record(row),
         }
         for row in rows.iter_rows(named=True)
     ]
@@ -95,7 +95,9 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             color=alt.Color("subject:N", title=None, sort=None), yOffset=alt.YOffset("subject:N", sort=None)
         )
     else:
-        base = base.encode(color=by_meaning("predictor", MEANT, list(PREDICTORS.values()), legend=False))
+        base = base.encode(
+            color=colour_by_meaning("predictor", MEANT, list(PREDICTORS.values()), legend=False)
+        )
     scale = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X("value:Q", title="edges found", scale=scale, axis=alt.Axis(format="%"))
     layers = [
@@ -104,10 +106,10 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
     lines = rows["subject"].n_unique()
-    return specification(alt.layer(*layers).properties(height=row_height(lines)))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(lines)))
 
 
-def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
+def _format_sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
     """One line a subject and metric: the best heads, the best baseline, and their difference.
 
     Args:
@@ -115,9 +117,9 @@ def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
         metrics: Which hits.
         beside: Whether one head for all relations, chance and the share of all edges stand beside them.
     """
-    rows, ahead = hits(run, AVERAGE), gains(run, "combined", AVERAGE)
+    rows, ahead = read_hits(run, AVERAGE), read_gains(run, "combined", AVERAGE)
     if ahead.is_empty():
-        ahead = gains(run, "offset", AVERAGE)
+        ahead = read_gains(run, "offset", AVERAGE)
     said: list[str] = []
     for row in ahead.filter((pl.col("k") == 1) & pl.col("metric").is_in(metrics)).iter_rows(named=True):
         same = (
@@ -131,13 +133,13 @@ def _sentences(run: RunData, metrics: list[str], *, beside: bool) -> str:
         said.append(
             f"{row['subject']}, {HITS[row['metric']]}: the best heads find {with_interval(own, 100, 1)} % "
             f"of the edges, {PREDICTORS[over]} {with_interval(other, 100, 1)} % (difference "
-            f"{with_interval(row, 100, 1)} points{standing_of_difference(row, 100, 1, ' points')})."
-            f"{_beside(run, row, rows.filter(same)) if beside else ''}"
+            f"{with_interval(row, 100, 1)} points{difference_caveat(row, 100, 1, ' points')})."
+            f"{_describe_alternatives(run, row, rows.filter(same)) if beside else ''}"
         )
     return "\n".join(said)
 
 
-def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
+def _describe_alternatives(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
     """What one head for all relations finds, what chance would, and the share of all edges."""
     found = {one["predictor"]: one for one in same.iter_rows(named=True)}
     said = [
@@ -145,7 +147,7 @@ def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
         for name in ("one_head", "longest", "chance")
         if name in found
     ]
-    pooled = hits(run, EDGES).filter(
+    pooled = read_hits(run, EDGES).filter(
         (pl.col("subject") == row["subject"])
         & (pl.col("metric") == row["metric"])
         & (pl.col("k") == 1)
@@ -157,9 +159,9 @@ def _beside(run: RunData, row: dict[str, Any], same: pl.DataFrame) -> str:
     return words
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     keys = ["subject", "average", "metric", "predictor"]
-    rows = rows.with_columns(average=dimension("average").fill_null("relations"))
+    rows = rows.with_columns(average=dimension_value("average").fill_null("relations"))
     records: list[dict[str, Any]] = []
     for part in rows.partition_by(keys, maintain_order=True):
         by_k = {row["k"]: row for row in part.iter_rows(named=True)}
@@ -181,16 +183,16 @@ def _table(rows: pl.DataFrame) -> Table:
                 for k in SHOWN_K
             ),
             Column(title="95 % at k = 1", format=Interval(digits=1, scale=100), help="The 95 % interval."),
-            *sized("Edges"),
+            *size_columns("Edges"),
         ],
         rows=records,
     )
 
 
-def _notes(run: RunData) -> list[str]:
+def _list_notes(run: RunData) -> list[str]:
     """How many items were read and dropped, and which relations could not be scored."""
-    items = with_subject(run.scores(metrics=["items"], lens=LENS), run)
-    items = items.with_columns(dropped=dimension("dropped"))
+    items = add_subject(run.scores(metrics=["items"], lens=LENS), run)
+    items = items.with_columns(dropped=dimension_value("dropped"))
     notes: list[str] = []
     for (subject,), part in items.partition_by("subject", as_dict=True, maintain_order=True).items():
         read = float(part.filter(pl.col("dropped").is_null())["value"].sum())

@@ -7,12 +7,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_meaning, specification
+from sonde.report.charts import colour_by_meaning, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import LENS, MODEL, RELATION, gains, hits
-from sonde.report.text import mark
-from sonde.stats.verdict import verdict_allowed
+from sonde.report.sections.attention._scores import LENS, MODEL, RELATION, read_gains, read_hits
+from sonde.report.text import to_chart_record
+from sonde.stats.verdict import allows_verdict
 
 _FEW = 6
 
@@ -30,7 +30,7 @@ _WORDS = {
 _BASELINES = ("combined", "random_weights")
 
 
-class AttentionTalk:
+class AttentionTalkFigure:
     """Best head, best rule and untrained heads of a few relations."""
 
     title = "Attention: a figure for a talk"
@@ -46,16 +46,18 @@ class AttentionTalk:
     def draw(self, run: RunData) -> Figure | None:
         """One chart a subject."""
         first = (pl.col("k") == 1) & (pl.col("metric") == "first_hit")
-        rows = hits(run, by=RELATION).filter(first & pl.col("predictor").is_in([MODEL, *_BASELINES]))
+        rows = read_hits(run, by=RELATION).filter(first & pl.col("predictor").is_in([MODEL, *_BASELINES]))
         if rows.is_empty():
             return None
-        ahead = gains(run, "combined", by=RELATION).filter(first)
+        ahead = read_gains(run, "combined", by=RELATION).filter(first)
         parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
         charts = [
             Chart(
                 name=f"attention-talk-{place}" if len(parts) > 1 else "attention-talk",
                 title=f"Do attention heads find syntax? {subject}",
-                spec=_spec(part.filter(pl.col("label").is_in(_few(part, ahead, str(subject))))),
+                spec=_build_spec(
+                    part.filter(pl.col("label").is_in(_select_relations(part, ahead, str(subject))))
+                ),
                 wide=True,
                 large=True,
             )
@@ -64,22 +66,22 @@ class AttentionTalk:
         return Figure(charts=charts)
 
 
-def _few(rows: pl.DataFrame, ahead: pl.DataFrame, subject: str) -> list[str]:
+def _select_relations(rows: pl.DataFrame, ahead: pl.DataFrame, subject: str) -> list[str]:
     """The relations with most edges, of those whose difference allows a verdict where there are enough."""
     own = rows.filter(pl.col("predictor") == MODEL).sort("n", "label", descending=[True, False])
     differences = ahead.filter(pl.col("subject") == subject).iter_rows(named=True)
-    sure = {row["label"] for row in differences if verdict_allowed(row)}
+    sure = {row["label"] for row in differences if allows_verdict(row)}
     names = own["label"].to_list()
     held = [name for name in names if name in sure]
     return (held if len(held) >= 3 else names)[:_FEW]
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     records: list[dict[str, Any]] = [
         {
             "relation": row["label"].replace("->", " → ").replace(":", ": "),
             "whose": _WORDS["" if row["predictor"] == MODEL else row["predictor"]],
-            **mark(row),
+            **to_chart_record(row),
         }
         for row in rows.iter_rows(named=True)
     ]
@@ -105,7 +107,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
             title=None,
             axis=alt.Axis(labelFontSize=_TYPE, labelLimit=400, labelPadding=12),
         ),
-        color=by_meaning("whose", _WORDS, present, **look),
+        color=colour_by_meaning("whose", _WORDS, present, **look),
         tooltip=[
             alt.Tooltip("relation:N", title=" "),
             alt.Tooltip("whose:N", title="of"),
@@ -120,11 +122,11 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base.mark_point(style="dot", filled=True, size=260).encode(x=x),
     ]
     offset = alt.YOffset("whose:N", sort=shown)
-    return specification(
+    return to_vega_lite(
         alt.layer(*(layer.encode(yOffset=offset) for layer in layers)).properties(
             height=alt.Step(64, **{"for": "position"})
         )
     )
 
 
-plot = AttentionTalk()
+plot = AttentionTalkFigure()

@@ -7,7 +7,7 @@ import polars as pl
 from sonde.lenses.causal.verdicts import CONTROLS
 from sonde.report.controls import LensQuestion
 from sonde.report.section import PlainTitle
-from sonde.results.schema import dimensions_are
+from sonde.results.schema import has_dimensions
 
 title = PlainTitle(
     name="Interventions",
@@ -19,7 +19,7 @@ title = PlainTitle(
         subject="Interventions",
         measure="bits a subword that erasing a property costs",
         metrics=("bits",),
-        where=dimensions_are({"selection": "best"}) & (pl.col("split") == "test"),
+        where=has_dimensions({"selection": "best"}) & (pl.col("split") == "test"),
         controls=CONTROLS,
         share=False,
         paired="excess",
@@ -27,7 +27,7 @@ title = PlainTitle(
             subject="Last layers",
             measure="bits a subword",
             metrics=("bits",),
-            where=dimensions_are({})
+            where=has_dimensions({})
             & (pl.col("method") == "logit_lens")
             & ((pl.col("layer") == pl.col("layer").max().over("model")) | pl.col("layer").is_null()),
             controls={"unigram": "how frequent a subword is in training"},
@@ -35,7 +35,7 @@ title = PlainTitle(
             lower=True,
         ),
     ),
-    explained=(
+    method_text=(
         "Something is changed while a model reads, and surprisal is measured anew. Where a property is "
         "erased, it is taken out of the states of one layer so that no linear probe finds it there "
         "(LEACE, fitted on the training split), at every subword of a function or at the tokens that the "

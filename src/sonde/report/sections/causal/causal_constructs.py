@@ -6,10 +6,10 @@ import polars as pl
 
 from sonde.lenses.causal.findings import NAMES
 from sonde.lenses.causal.verdicts import WIDE
-from sonde.report.charts import differences
+from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.tables import Column, Table, scored
+from sonde.results.tables import Column, Table, score_columns
 
 LENS = "causal"
 
@@ -52,20 +52,20 @@ class CausalConstructs:
                 Chart(
                     name=f"causal-constructs-{place}",
                     title=f"Bits beyond directions as wide, {of}",
-                    spec=differences(shown, order, "bits per subword"),
+                    spec=plot_differences(shown, order, "bits per subword"),
                 )
             )
-        return Figure(charts=charts, table=_table(rows))
+        return Figure(charts=charts, table=_build_table(rows))
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Every construct",
         columns=[
             Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
             Column(title="Model", value="shown"),
             Column(title="Construct", value="label"),
-            *scored("Bits beyond directions as wide", digits=3),
+            *score_columns("Bits beyond directions as wide", digits=3),
         ],
         rows=rows.sort("value", descending=True),
     )

@@ -11,16 +11,16 @@ from sonde.lenses.causal.findings import (
     ALIKE,
     LESS,
     MORE,
-    ablated_of,
     bits,
-    compared_with_others,
-    tests_beside,
+    compare_with_other_heads,
+    count_shared_tests,
+    select_ablation_scores,
 )
-from sonde.report.charts import differences
+from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.tables import Column, Table, scored
-from sonde.results.text_format import COUNT, TOO_LITTLE, nothing_found_in, standing_of_difference
+from sonde.results.tables import Column, Table, score_columns
+from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, difference_caveat
 
 LENS = "causal"
 
@@ -42,7 +42,7 @@ class CausalHeads:
     def draw(self, run: RunData) -> Figure | None:
         """One chart for dependents, one for all else."""
         names = {model.name: model.label for model in run.models}
-        rows = ablated_of(run.every_score.filter(pl.col("lens") == LENS)).with_columns(
+        rows = select_ablation_scores(run.every_score.filter(pl.col("lens") == LENS)).with_columns(
             shown=pl.col("model").replace(names)
         )
         excess = rows.filter((pl.col("metric") == "excess") & (pl.col("control") == "random"))
@@ -57,7 +57,7 @@ class CausalHeads:
             Chart(
                 name=f"causal-heads-{where}",
                 title=f"Bits beyond other heads, {title}",
-                spec=differences(
+                spec=plot_differences(
                     single.filter((pl.col("where") == where) & pl.col("relation").is_in(order)).with_columns(
                         name=pl.col("relation")
                     ),
@@ -67,45 +67,45 @@ class CausalHeads:
             )
             for where, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
         ]
-        return Figure(answer="\n".join(_answers(run, rows)), charts=charts, table=_table(rows))
+        return Figure(answer="\n".join(_list_answers(run, rows)), charts=charts, table=_build_table(rows))
 
 
-def _answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
+def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
     names = {model.name: model.label for model in run.models}
     by_model: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
     scores = run.every_score.filter(pl.col("lens") == LENS)
-    tests = tests_beside(scores)
-    for row, kind in compared_with_others(scores):
+    tests = count_shared_tests(scores)
+    for row, kind in compare_with_other_heads(scores):
         by_model.setdefault(names[row["model"]], []).append((row, kind))
     for model, found in by_model.items():
         more, less = ([row["relation"] for row, kind in found if kind == wanted] for wanted in (MORE, LESS))
         level = [row for row, kind in found if kind == ALIKE]
         few = len(found) - len(more) - len(less) - len(level)
-        rest = nothing_found_in(level, digits=3, unit=" bits", among=tests)
-        rest += [f"{TOO_LITTLE} in {few}{_first_of_few(found)}"] if few else []
+        rest = describe_null_results(level, digits=3, unit=" bits", n_comparisons=tests)
+        rest += [f"{TOO_LITTLE} in {few}{_explain_missing_verdict(found)}"] if few else []
         yield (
             f"{model}: of {len(found)} relation{'s' * (len(found) != 1)}, ablating the best head surely "
-            f"costs more at the dependents than other heads of its layer in {len(more)}{_named(more)}, less "
-            f"in {len(less)}{_named(less)}{''.join(f'; {one}' for one in rest)}."
+            f"costs more at the dependents than other heads of its layer in {len(more)}{_names(more)}, less "
+            f"in {len(less)}{_names(less)}{''.join(f'; {one}' for one in rest)}."
         )
     excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
     for row in rows.filter(excess & pl.col("head").is_null()).iter_rows(named=True):
         costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
-        told = standing_of_difference(row, digits=3, unit=" bits")
+        told = difference_caveat(row, digits=3, unit=" bits")
         yield f"{row['shown']}: {costs} as many others of the same layers{told}."
 
 
-def _first_of_few(found: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+def _explain_missing_verdict(found: Sequence[tuple[Mapping[str, Any], str]]) -> str:
     """Why the first relation that allows no verdict allows none, with what was estimated of it."""
     row, why = next((row, kind) for row, kind in found if kind not in (MORE, LESS, ALIKE))
     return f" ({why}; {row['relation']}: {bits(row, sign='+')} bits)"
 
 
-def _named(relations: Sequence[str]) -> str:
+def _names(relations: Sequence[str]) -> str:
     return f" ({', '.join(relations)})" if relations else ""
 
 
-def _what(row: Mapping[str, Any]) -> str:
+def _describe_metric(row: Mapping[str, Any]) -> str:
     of = "other heads" if row["control"] else "the head"
     return {
         "bits": f"bits, ablated: {of}",
@@ -116,7 +116,7 @@ def _what(row: Mapping[str, Any]) -> str:
     }[row["metric"]]
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     share = pl.col("metric").is_in(["top1_lost", "top1_excess"])
     return Table(
         summary="Every relation, in bits a subword and points of right subwords",
@@ -126,8 +126,8 @@ def _table(rows: pl.DataFrame) -> Table:
             Column(title="Layer", value="layer", format=COUNT),
             Column(title="Head", value="head", format=COUNT),
             Column(title="Where", value=lambda row: row["where"] or "everywhere"),
-            Column(title="What", value=_what),
-            *scored("Number", digits=3),
+            Column(title="What", value=_describe_metric),
+            *score_columns("Number", digits=3),
         ],
         rows=rows.sort("relation", "where", "metric", maintain_order=True).with_columns(
             pl.col("value", "ci_low", "ci_high") * pl.when(share).then(100.0).otherwise(1.0)

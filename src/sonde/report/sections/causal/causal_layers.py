@@ -9,11 +9,11 @@ import altair as alt
 import polars as pl
 
 from sonde.lenses.causal.findings import layers_sentence
-from sonde.report.charts import by_kind, specification, written
+from sonde.report.charts import colour_by_kind, label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import MODEL, Column, Table, scored
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import number, with_interval
 
 LENS = "causal"
@@ -57,7 +57,7 @@ class CausalLayers:
             where=pl.col("method").is_in(list(READ)),
             lens=LENS,
             controls=True,
-        ).with_columns(subject=run.subject, construct=dimension("construct"))
+        ).with_columns(subject=run.subject, construct=dimension_value("construct"))
         if rows.is_empty():
             return None
         charts: list[Chart] = []
@@ -74,16 +74,16 @@ class CausalLayers:
                 title = f"Right from here to the end{of}"
                 charts.append(Chart(name=f"causal-settled{ending}", title=title, spec=_map(settled)))
             said.append(layers_sentence(str(subject), part))
-        return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_table(rows))
+        return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_build_table(rows))
 
 
 def _overall(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    return rows.filter((pl.col("metric") == metric) & dimensions_named())
+    return rows.filter((pl.col("metric") == metric) & has_dimension_names())
 
 
 def _by_construct(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
     own = (pl.col("method") == "logit_lens") & pl.col("control").is_null()
-    return rows.filter((pl.col("metric") == metric) & dimensions_named("construct") & own)
+    return rows.filter((pl.col("metric") == metric) & has_dimension_names("construct") & own)
 
 
 def _lines(rows: pl.DataFrame) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _lines(rows: pl.DataFrame) -> dict[str, Any]:
     scale = alt.Scale(type="log", nice=False)
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
-        color=by_kind("read"),
+        color=colour_by_kind("read"),
         tooltip=[
             alt.Tooltip("read:N", title="read through"),
             alt.Tooltip("layer:O"),
@@ -122,7 +122,7 @@ def _lines(rows: pl.DataFrame) -> dict[str, Any]:
         layers.append(line.mark_rule(style="reference").encode(y=alt.Y("value:Q", scale=scale)))
         text = line.mark_text(style="note", align="right", baseline="bottom", dy=-3)
         layers.append(text.encode(y=alt.Y("value:Q", scale=scale), x=alt.value("width"), text="text:N"))
-    return specification(alt.layer(*layers).properties(height=300))
+    return to_vega_lite(alt.layer(*layers).properties(height=300))
 
 
 def _map(settled: pl.DataFrame) -> dict[str, Any]:
@@ -152,15 +152,15 @@ def _map(settled: pl.DataFrame) -> dict[str, Any]:
     )
     colour = alt.Color("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), legend=None)
     cells = base.mark_rect().encode(color=colour)
-    texts = written(base, "text:N", settled["layer"].n_unique(), 10)
-    return specification(alt.layer(cells, *texts).properties(height=alt.Step(18)))
+    texts = label_cells(base, "text:N", settled["layer"].n_unique(), 10)
+    return to_vega_lite(alt.layer(cells, *texts).properties(height=alt.Step(18)))
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     """A line a construct: what the last layer says, what stays, and from where."""
     key = ["shown", "subject", "construct"]
     own = rows.filter(
-        (pl.col("method") == "logit_lens") & pl.col("control").is_null() & dimensions_named("construct")
+        (pl.col("method") == "logit_lens") & pl.col("control").is_null() & has_dimension_names("construct")
     )
     first = own.filter(pl.col("metric") == "first_layer").sort("value", "construct")
     last = own.filter(pl.col("metric") == "bits").filter(
@@ -172,7 +172,7 @@ def _table(rows: pl.DataFrame) -> Table:
         columns=[
             MODEL,
             Column(title="Construct", value="construct"),
-            *scored(
+            *score_columns(
                 "First layer", 2, n="Right in the end",
                 help="Mean layer from which the right subword stays on top, of those right in the end.",
             ),

@@ -7,16 +7,16 @@ from typing import Any
 
 import polars as pl
 
-from sonde.lenses.causal.findings import ERASE, NAMES, erased_of
+from sonde.lenses.causal.findings import ERASE, NAMES, collect_erasures
 from sonde.lenses.causal.verdicts import WIDE
-from sonde.report.charts import differences
+from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.text import no_verdict
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.text_format import COUNT, TOO_LITTLE, nothing_found_in, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.report.text import lacks_verdict
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
+from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, with_interval
+from sonde.stats.verdict import no_verdict_reason
 
 LENS = "causal"
 
@@ -27,7 +27,7 @@ HEADS = "heads that follow relations"
 _FLIPPED = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": -pl.col("ci_low")}
 
 
-class CausalOthers:
+class CausalSideEffects:
     """Dots with intervals a property that is erased: what else is lost beyond a subspace as wide."""
 
     title = "Interventions: what else an erasure takes"
@@ -43,7 +43,7 @@ class CausalOthers:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a model and language."""
-        rows = _rows(run)
+        rows = _read_rows(run)
         if rows.is_empty():
             return None
         charts: list[Chart] = []
@@ -51,7 +51,7 @@ class CausalOthers:
             rows.partition_by("subject", as_dict=True, maintain_order=True).items()
         ):
             order = part.sort("value", descending=True)["name"].to_list()
-            spec = differences(part, order, "points lost beyond directions as wide", 100, names=400)
+            spec = plot_differences(part, order, "points lost beyond directions as wide", 100, names=400)
             of = f", {subject}" if rows["subject"].n_unique() > 1 else ""
             charts.append(
                 Chart(
@@ -61,64 +61,66 @@ class CausalOthers:
                     wide=True,
                 )
             )
-        return Figure(answer="\n".join(_answers(rows)), charts=charts, table=_table(rows))
+        return Figure(answer="\n".join(_list_answers(rows)), charts=charts, table=_build_table(rows))
 
 
-def _rows(run: RunData) -> pl.DataFrame:
+def _read_rows(run: RunData) -> pl.DataFrame:
     """Losses at the layer of each property, a row a thing that is measured: ``erased, name, subject``."""
     layers = [
         {"model": model, "language": language, "erased": one.task, "layer": one.layer}
-        for model, language, held in erased_of(run.every_score.filter(pl.col("lens") == LENS))
+        for model, language, held in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
         for one in held
     ]
     if not layers:
         return pl.DataFrame()
     where = (pl.col("control") == WIDE) & (pl.col("method") == ERASE)
     rows = run.scores(metrics=["gain", "hits_excess"], lens=LENS, controls=True, where=where)
-    heads = rows.filter((pl.col("metric") == "hits_excess") & dimensions_named()).with_columns(
+    heads = rows.filter((pl.col("metric") == "hits_excess") & has_dimension_names()).with_columns(
         erased=pl.col("task"), what=pl.lit(HEADS)
     )
-    probes = rows.filter(dimensions_named("erased", "erased_property")).with_columns(
-        **_FLIPPED, erased=dimension("erased_property"), what=pl.lit("probes of ") + _named("task")
+    probes = rows.filter(has_dimension_names("erased", "erased_property")).with_columns(
+        **_FLIPPED,
+        erased=dimension_value("erased_property"),
+        what=pl.lit("probes of ") + _to_display_name("task"),
     )
     both = pl.concat([probes, heads]).join(
         pl.DataFrame(layers, schema_overrides={"layer": rows.schema["layer"]}),
         on=["model", "language", "erased", "layer"],
     )
     return both.with_columns(
-        name=_named("erased") + pl.lit(" erased: ") + pl.col("what"), subject=run.subject
+        name=_to_display_name("erased") + pl.lit(" erased: ") + pl.col("what"), subject=run.subject
     )
 
 
-def _named(column: str) -> pl.Expr:
+def _to_display_name(column: str) -> pl.Expr:
     return pl.col(column).replace(NAMES)
 
 
-def _answers(rows: pl.DataFrame) -> Iterator[str]:
+def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     several = rows["subject"].n_unique() > 1
     level: list[Mapping[str, Any]] = []
     few: list[Mapping[str, Any]] = []
     for row in rows.sort("value", descending=True).iter_rows(named=True):
-        if no_verdict(row):
+        if lacks_verdict(row):
             few.append(row)
         elif row["ci_low"] > 0:
             of = f"{row['subject']}, " if several else ""
-            yield f"{of}{row['name']} lose {_points(row)} points more than with directions as wide."
+            yield f"{of}{row['name']} lose {_format_points(row)} points more than with directions as wide."
         elif row["ci_high"] >= 0:
             level.append(row)
-    rest = nothing_found_in(level, 100, 1, " points")
+    rest = describe_null_results(level, 100, 1, " points")
     if few:
-        shown = f"{few[0]['name']} {_points(few[0])} points"
-        rest.append(f"{TOO_LITTLE} in {len(few)} ({why_no_verdict(few[0])}; {shown})")
+        shown = f"{few[0]['name']} {_format_points(few[0])} points"
+        rest.append(f"{TOO_LITTLE} in {len(few)} ({no_verdict_reason(few[0])}; {shown})")
     if rest:
         yield f"Of {rows.height} beside directions as wide: {'; '.join(rest)}."
 
 
-def _points(row: Mapping[str, Any]) -> str:
+def _format_points(row: Mapping[str, Any]) -> str:
     return with_interval(row, 100, 1)
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Everything that was measured behind an erasure",
         columns=[
@@ -127,10 +129,10 @@ def _table(rows: pl.DataFrame) -> Table:
             Column(title="Erased", value=lambda row: NAMES.get(row["erased"], row["erased"])),
             Column(title="At layer", value="layer", format=COUNT),
             Column(title="What is measured", value="what"),
-            *scored("Lost beyond directions as wide, points", digits=1, scale=100),
+            *score_columns("Lost beyond directions as wide, points", digits=1, scale=100),
         ],
         rows=rows.sort("erased", "value", descending=[False, True]),
     )
 
 
-plot = CausalOthers()
+plot = CausalSideEffects()

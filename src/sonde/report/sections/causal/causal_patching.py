@@ -9,12 +9,12 @@ import altair as alt
 import polars as pl
 
 from sonde.lenses.causal.findings import patching_sentence
-from sonde.report.charts import specification, written
+from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.schema import dimension, dimensions_are, dimensions_named
-from sonde.results.tables import MODEL, Column, Table, scored
-from sonde.results.text_format import counted, number, standing, with_interval
+from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
+from sonde.results.tables import MODEL, Column, Table, score_columns
+from sonde.results.text_format import caveat, number, plural, with_interval
 
 LENS = "causal"
 
@@ -39,7 +39,7 @@ DIRECTIONS: Mapping[str, str] = {
 PATCH, ATTRIBUTION = "patch", "attribution"
 
 
-class CausalPatching:
+class CausalPatchMaps:
     """Two maps of layers and roles."""
 
     title = "Interventions: where the right variable is kept"
@@ -61,10 +61,12 @@ class CausalPatching:
             metrics=["recovered", "margin_change", "prefers_right", "aligned", "spearman"],
             where=pl.col("method").is_in([PATCH, ATTRIBUTION]),
             lens=LENS,
-        ).with_columns(subject=run.subject, direction=dimension("direction"), cell=dimension("cell"))
+        ).with_columns(
+            subject=run.subject, direction=dimension_value("direction"), cell=dimension_value("cell")
+        )
         if rows.is_empty():
             return None
-        cells = best_known(rows)
+        cells = prefer_measured_cells(rows)
         charts: list[Chart] = []
         parts = cells.partition_by("subject", as_dict=True, maintain_order=True)
         for place, ((subject,), part) in enumerate(parts.items()):
@@ -85,24 +87,24 @@ class CausalPatching:
         return Figure(
             answer="\n".join(filter(None, said)),
             charts=charts,
-            table=_table(rows) if cells.height else None,
-            notes=_notes(rows),
+            table=_build_table(rows) if cells.height else None,
+            notes=_list_notes(rows),
         )
 
 
-def best_known(rows: pl.DataFrame) -> pl.DataFrame:
+def prefer_measured_cells(rows: pl.DataFrame) -> pl.DataFrame:
     """One row a cell: what was measured, else what was guessed; behind the last layer the place is all."""
-    cells = rows.filter((pl.col("metric") == "recovered") & dimensions_named("direction", "cell"))
+    cells = rows.filter((pl.col("metric") == "recovered") & has_dimension_names("direction", "cell"))
     cells = cells.filter(pl.col("layer") < pl.col("layer").max().over("subject"))
     return cells.sort(pl.col("method") != PATCH, maintain_order=True).unique(
         ["subject", "direction", "cell", "layer"], keep="first", maintain_order=True
     )
 
 
-def _whole(share: float) -> str:
+def _format_percent(share: float) -> str:
     """Per cent without decimals, and without the sign of what is none.
 
-    >>> _whole(-0.001), _whole(-0.47)
+    >>> _format_percent(-0.001), _format_percent(-0.47)
     ('0', '−47')
     """
     return number(round(100 * share) + 0.0, 0)
@@ -114,7 +116,7 @@ def _map(cells: pl.DataFrame) -> dict[str, Any]:
             "cell": CELLS.get(row["cell"], row["cell"]),
             "layer": row["layer"],
             "value": min(1.0, max(0.0, row["value"])),
-            "text": ("~" if row["method"] == ATTRIBUTION else "") + _whole(row["value"]),
+            "text": ("~" if row["method"] == ATTRIBUTION else "") + _format_percent(row["value"]),
             "reading": with_interval(row, 100, 0),
             "how": "guessed by gradients" if row["method"] == ATTRIBUTION else "measured",
             "n": row["n"],
@@ -133,25 +135,25 @@ def _map(cells: pl.DataFrame) -> dict[str, Any]:
         ],
     )
     colour = alt.Color("value:Q", title=None, scale=alt.Scale(domain=[0, 1]), legend=None)
-    texts = written(base, "text:N", max(1, cells["layer"].n_unique()))
-    return specification(
+    texts = label_cells(base, "text:N", max(1, cells["layer"].n_unique()))
+    return to_vega_lite(
         alt.layer(base.mark_rect().encode(color=colour), *texts).properties(height=alt.Step(26))
     )
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _list_notes(rows: pl.DataFrame) -> list[str]:
     """What the pairs are, what the model makes of them, and how far gradients can be trusted."""
     notes = [
-        f"{row['subject']}: {with_interval(row, 100, 0)} % of the {counted(row['n'], 'exchange')} that "
+        f"{row['subject']}: {with_interval(row, 100, 0)} % of the {plural(row['n'], 'exchange')} that "
         f"{'was' if row['n'] == 1 else 'were'} tried are cut into subwords alike and could be read"
-        f"{standing(row)}."
+        f"{caveat(row)}."
         for row in rows.filter(pl.col("metric") == "aligned").iter_rows(named=True)
     ]
     clean, corrupt = (
         {
             row["subject"]: row
             for row in rows.filter(
-                (pl.col("metric") == "prefers_right") & dimensions_are({"text": text})
+                (pl.col("metric") == "prefers_right") & has_dimensions({"text": text})
             ).iter_rows(named=True)
         }
         for text in ("clean", "corrupt")
@@ -159,20 +161,20 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     notes += [
         f"{subject}: as it was written, the variable that stands there is the likelier one in "
         f"{with_interval(one, 100, 0)} % of the pairs; with both exchanged, where it is wrong, still in "
-        f"{with_interval(corrupt[subject], 100, 0)} %{standing(corrupt[subject])}."
+        f"{with_interval(corrupt[subject], 100, 0)} %{caveat(corrupt[subject])}."
         for subject, one in clean.items()
         if subject in corrupt
     ]
     notes += [
-        f"{row['subject']}: over {counted(row['n'], 'cell')} drawn at random, what gradients guess and what "
-        f"patching does agree with a rank correlation of {with_interval(row)}{standing(row)}."
+        f"{row['subject']}: over {plural(row['n'], 'cell')} drawn at random, what gradients guess and what "
+        f"patching does agree with a rank correlation of {with_interval(row)}{caveat(row)}."
         for row in rows.filter(pl.col("metric") == "spearman").iter_rows(named=True)
     ]
     return notes
 
 
-def _table(rows: pl.DataFrame) -> Table:
-    cells = rows.filter((pl.col("metric") == "recovered") & dimensions_named("direction", "cell"))
+def _build_table(rows: pl.DataFrame) -> Table:
+    cells = rows.filter((pl.col("metric") == "recovered") & has_dimension_names("direction", "cell"))
     places = {name: place for place, name in enumerate(CELLS)}
     ordered = cells.sort(
         "subject", "direction", "method", "layer",
@@ -189,7 +191,7 @@ def _table(rows: pl.DataFrame) -> Table:
             Column(
                 title="How", value=lambda row: "patched" if row["method"] == PATCH else "guessed by gradients"
             ),
-            *scored(
+            *score_columns(
                 "Of the way, %", 1, 100, n="Pairs", help="How far the answer follows the states put there."
             ),
         ],
@@ -197,4 +199,4 @@ def _table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = CausalPatching()
+plot = CausalPatchMaps()

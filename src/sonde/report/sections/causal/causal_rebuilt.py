@@ -7,17 +7,17 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.lenses.causal.findings import NAMES, rebuilt_of
-from sonde.report.charts import specification, written
+from sonde.lenses.causal.findings import NAMES, select_reprobing_scores
+from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.tables import Column, Table, scored
-from sonde.results.text_format import COUNT, number, standing, with_interval
+from sonde.results.tables import Column, Table, score_columns
+from sonde.results.text_format import COUNT, caveat, number, with_interval
 
 LENS = "causal"
 
 
-class CausalRebuilt:
+class CausalNewProbes:
     """Layers erased by layers read, coloured by what a new probe gets right."""
 
     title = "Interventions: what later layers rebuild"
@@ -34,7 +34,7 @@ class CausalRebuilt:
     def draw(self, run: RunData) -> Figure | None:
         """One map a property, model and language."""
         every = run.every_score.filter(pl.col("lens") == LENS)
-        rows = rebuilt_of(every)
+        rows = select_reprobing_scores(every)
         rows = rows.filter(pl.col("dimensions").list.len() == 1)
         both = rows.filter(pl.col("control").is_null())
         if not (both["erased"] >= 0).any():
@@ -53,16 +53,18 @@ class CausalRebuilt:
                     *([str(language)] if len(run.languages) > 1 else []),
                 ]
             )
-            charts.append(Chart(name=f"causal-rebuilt-{place}", title=f"Probes, {of}", spec=_spec(part)))
+            charts.append(
+                Chart(name=f"causal-rebuilt-{place}", title=f"Probes, {of}", spec=_build_spec(part))
+            )
             common = rows.filter(
                 (pl.col("control") == "majority") & (pl.col("model") == model)
                 & (pl.col("language") == language) & (pl.col("task") == task)
             )  # fmt: skip
-            said.append(_sentence(of, part, common))
-        return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_table(rows))
+            said.append(_format_sentence(of, part, common))
+        return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_build_table(rows))
 
 
-def _sentence(of: str, rows: pl.DataFrame, common: pl.DataFrame) -> str:
+def _format_sentence(of: str, rows: pl.DataFrame, common: pl.DataFrame) -> str:
     """What the last layer gives away after an erasure in the middle."""
     last = int(rows["layer"].max())  # type: ignore[arg-type]
     middle = last // 2
@@ -75,7 +77,7 @@ def _sentence(of: str, rows: pl.DataFrame, common: pl.DataFrame) -> str:
     if any(part.is_empty() for part in at.values()):
         return ""
     value = {name: f"{with_interval(part.row(0, named=True), 100, 1)} %" for name, part in at.items()}
-    few = next(filter(None, (standing(part.row(0, named=True)) for part in at.values())), "")
+    few = next(filter(None, (caveat(part.row(0, named=True)) for part in at.values())), "")
     least = "".join(f" (the commonest class {number(100 * row, 1)} %)" for row in common["value"][:1])
     return (
         f"{of}: erased at layer {middle}, a new probe finds {value['itself']} there{least} and "
@@ -83,7 +85,7 @@ def _sentence(of: str, rows: pl.DataFrame, common: pl.DataFrame) -> str:
     )
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     records = [
         {
             "erased": "nothing" if row["erased"] < 0 else str(row["erased"]),
@@ -106,10 +108,12 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     colour = alt.Color("value:Q", title="right", scale=alt.Scale(domain=[0, 1]), legend=None)
     cells = base.mark_rect().encode(color=colour)
     columns = rows["layer"].n_unique()
-    return specification(alt.layer(cells, *written(base, "text:N", columns)).properties(height=alt.Step(22)))
+    return to_vega_lite(
+        alt.layer(cells, *label_cells(base, "text:N", columns)).properties(height=alt.Step(22))
+    )
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Every layer erased and read, in % of the tested examples",
         columns=[
@@ -119,10 +123,10 @@ def _table(rows: pl.DataFrame) -> Table:
                 title="Erased at layer", value=lambda row: row["erased"] if row["erased"] >= 0 else "none"
             ),
             Column(title="Read at", value="layer", format=COUNT),
-            *scored("Right, %", digits=1, scale=100),
+            *score_columns("Right, %", digits=1, scale=100),
         ],
         rows=rows.sort("task", "erased", "layer", maintain_order=True),
     )
 
 
-plot = CausalRebuilt()
+plot = CausalNewProbes()

@@ -8,16 +8,34 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.lenses.causal.findings import ABLATE, ERASE, NAMES, Erased, bits, erased_of, lead, untold
-from sonde.lenses.causal.verdicts import BETWEEN, CONTROLS, HELD, NEITHER, OPEN, UNMEASURED, UNTOLD, USED
-from sonde.report.charts import specification
+from sonde.lenses.causal.findings import (
+    ABLATE,
+    ERASE,
+    NAMES,
+    ErasedProperty,
+    bits,
+    collect_erasures,
+    describe_open_outcome,
+    lead_sentences,
+)
+from sonde.lenses.causal.verdicts import (
+    ABSENT,
+    BETWEEN,
+    CONTROLS,
+    ENCODED,
+    INCONCLUSIVE,
+    UNMEASURED,
+    UNTOLD,
+    USED,
+)
+from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.text import no_verdict
-from sonde.results.schema import REASON, dimension, dimensions_are
+from sonde.report.text import lacks_verdict
+from sonde.results.schema import REASON, dimension_value, has_dimensions
 from sonde.results.scores import LEFT_OUT
-from sonde.results.tables import Column, Table, estimate
-from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, standing, with_interval
+from sonde.results.tables import Column, Table, estimate_columns
+from sonde.results.text_format import COUNT, NO_DIFFERENCE, TOO_LITTLE, PValue, caveat, with_interval
 
 LENS = "causal"
 
@@ -25,11 +43,11 @@ LENS = "causal"
 _SAID = {
     USED: "used",
     BETWEEN: "between: it costs something, and not surely more than every control",
-    HELD: "held, and not seen to be used",
-    NEITHER: "not found by a probe, and not seen to be used",
+    ENCODED: "held, and not seen to be used",
+    ABSENT: "not found by a probe, and not seen to be used",
     UNTOLD: f"{NO_DIFFERENCE} that would count as use",
     UNMEASURED: "not held against all that it should be",
-    OPEN: TOO_LITTLE,
+    INCONCLUSIVE: TOO_LITTLE,
 }
 
 
@@ -37,7 +55,7 @@ ALIKE = 0.2
 """Overlap of draws above which they are hardly different subspaces."""
 
 
-class CausalUses:
+class CausalSummary:
     """Costs by layer, a colour a property; and at one layer beside those of all controls."""
 
     title = "Interventions: used or merely held"
@@ -55,15 +73,15 @@ class CausalUses:
 
     def draw(self, run: RunData) -> Figure | None:
         """Charts a model and language."""
-        found = erased_of(run.every_score.filter(pl.col("lens") == LENS))
+        found = collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
         if not found:
             return None
         names = {model.name: model.label for model in run.models}
         where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
-        rows = run.scores(metrics=["bits"], where=dimensions_are({}) & where, lens=LENS, controls=True)
+        rows = run.scores(metrics=["bits"], where=has_dimensions({}) & where, lens=LENS, controls=True)
         charts: list[Chart] = []
         for place, (model, language, held) in enumerate(found):
-            about, ending = _about(run, names[model], language), f"-{place}" if place else ""
+            about, ending = _format_subject(run, names[model], language), f"-{place}" if place else ""
             mine = rows.filter((pl.col("model") == model) & (pl.col("language") == language))
             charts.append(
                 Chart(
@@ -76,25 +94,28 @@ class CausalUses:
             if any(one.controls for one in held):
                 title = f"At the layer chosen, beside controls, {about}"
                 charts.append(
-                    Chart(name=f"causal-controls{ending}", title=title, spec=_beside(held), wide=True)
+                    Chart(name=f"causal-controls{ending}", title=title, spec=_plot_controls(held), wide=True)
                 )
-        said = [lead(_about(run, names[model], language), held) for model, language, held in found]
+        said = [
+            lead_sentences(_format_subject(run, names[model], language), held)
+            for model, language, held in found
+        ]
         return Figure(
-            lead=said[0], answer="\n".join(_answers(run, found, names)), charts=charts,
-            table=_table(run, found, names), notes=[*_subspaces(found), *_notes(run)],
+            lead=said[0], answer="\n".join(_list_answers(run, found, names)), charts=charts,
+            table=_build_table(run, found, names), notes=[*_subspaces(found), *_list_notes(run)],
         )  # fmt: skip
 
 
-def _about(run: RunData, model: str, language: str) -> str:
+def _format_subject(run: RunData, model: str, language: str) -> str:
     return f"{model} ({language})" if len(run.languages) > 1 else model
 
 
-def _answers(
-    run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict[str, str]
+def _list_answers(
+    run: RunData, found: list[tuple[str, str, list[ErasedProperty]]], names: dict[str, str]
 ) -> Iterator[str]:
     for model, language, held in found:
         if len(found) > 1:
-            yield lead(_about(run, names[model], language), held)
+            yield lead_sentences(_format_subject(run, names[model], language), held)
         for one in held:
             where = ""
             if one.construct:
@@ -102,17 +123,17 @@ def _answers(
                     f" In {one.construct}, chosen on validation, it costs {bits(one.apart)} bits further "
                     "beyond directions as wide than elsewhere."
                 )
-            about = _about(run, names[model], language)
-            said = f"{about}: {untold(one)}"
-            if one.kind in (USED, BETWEEN, HELD):
+            about = _format_subject(run, names[model], language)
+            said = f"{about}: {describe_open_outcome(one)}"
+            if one.kind in (USED, BETWEEN, ENCODED):
                 said = f"{about}, {one.name}: {_SAID[one.kind]}"
             costs = f"; erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
-            costs += standing(one.bits)
+            costs += caveat(one.bits)
             # Too little data is said with the estimates.
-            yield f"{said}{'' if one.kind == OPEN else costs}.{where}"
+            yield f"{said}{'' if one.kind == INCONCLUSIVE else costs}.{where}"
 
 
-def _subspaces(found: list[tuple[str, str, list[Erased]]]) -> Iterator[str]:
+def _subspaces(found: list[tuple[str, str, list[ErasedProperty]]]) -> Iterator[str]:
     """How alike draws of subspaces are, and how far they move states."""
     for _, _, held in found:
         for one in held:
@@ -135,7 +156,7 @@ def _by_layer(rows: pl.DataFrame) -> dict[str, Any]:
             "low": row["ci_low"],
             "high": row["ci_high"],
             "reading": bits(row),
-            "few": no_verdict(row),
+            "few": lacks_verdict(row),
             "n": row["n"],
         }
         for row in rows.iter_rows(named=True)
@@ -151,10 +172,10 @@ def _by_layer(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="subwords"),
         ],
     )
-    return specification(alt.layer(*_dots(base, "bits per subword")).properties(height=260))
+    return to_vega_lite(alt.layer(*_layer_dots(base, "bits per subword")).properties(height=260))
 
 
-def _dots(base: alt.Chart, title: str) -> list[alt.Chart]:
+def _layer_dots(base: alt.Chart, title: str) -> list[alt.Chart]:
     y = alt.Y("value:Q", title=title)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(y="zero:Q")
     return [
@@ -165,7 +186,7 @@ def _dots(base: alt.Chart, title: str) -> list[alt.Chart]:
     ]
 
 
-def _beside(held: list[Erased]) -> dict[str, Any]:
+def _plot_controls(held: list[ErasedProperty]) -> dict[str, Any]:
     erased = "the property"
     records = [
         {
@@ -175,7 +196,7 @@ def _beside(held: list[Erased]) -> dict[str, Any]:
             "low": row["ci_low"],
             "high": row["ci_high"],
             "reading": bits(row),
-            "few": no_verdict(row),
+            "few": lacks_verdict(row),
         }
         for one in held
         for name, row in {None: one.bits, **one.controls}.items()
@@ -192,12 +213,14 @@ def _beside(held: list[Erased]) -> dict[str, Any]:
             alt.Tooltip("reading:N", title="bits"),
         ],
     )
-    return specification(alt.layer(*_dots(base, "bits per subword")).properties(height=260))
+    return to_vega_lite(alt.layer(*_layer_dots(base, "bits per subword")).properties(height=260))
 
 
-def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict[str, str]) -> Table:
+def _build_table(
+    run: RunData, found: list[tuple[str, str, list[ErasedProperty]]], names: dict[str, str]
+) -> Table:
     rows: list[dict[str, Any]] = [
-        {"of": _about(run, names[model], language), "one": one}
+        {"of": _format_subject(run, names[model], language), "one": one}
         for model, language, held in found
         for one in held
     ]
@@ -215,7 +238,7 @@ def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict
                 column
                 for name, words in CONTROLS.items()
                 if any(name in row["one"].controls or name in row["one"].excess for row in rows)
-                for column in _beyond(name, words)
+                for column in _control_columns(name, words)
             ),
             Column(
                 title="p, adjusted",
@@ -234,16 +257,16 @@ def _table(run: RunData, found: list[tuple[str, str, list[Erased]]], names: dict
     )
 
 
-def _beyond(name: str, words: str) -> Iterator[Column]:
+def _control_columns(name: str, words: str) -> Iterator[Column]:
     """What a control costs, and by how much the property exceeds it."""
     yield from _estimate(f"Erased {words}, bits", lambda one: one.controls.get(name), 3)
     yield from _estimate(f"Beyond {words}, bits", lambda one: one.excess.get(name), 3)
 
 
 def _estimate(
-    title: str, value: Callable[[Erased], Any], digits: int, scale: float = 1.0
+    title: str, value: Callable[[ErasedProperty], Any], digits: int, scale: float = 1.0
 ) -> tuple[Column, Column]:
-    return estimate(
+    return estimate_columns(
         title,
         digits,
         scale,
@@ -252,9 +275,9 @@ def _estimate(
     )
 
 
-def _notes(run: RunData) -> Iterator[str]:
+def _list_notes(run: RunData) -> Iterator[str]:
     rows = run.every_row.filter((pl.col("lens") == LENS) & (pl.col("metric") == LEFT_OUT))
-    for row in rows.with_columns(reason=dimension(REASON)).iter_rows(named=True):
+    for row in rows.with_columns(reason=dimension_value(REASON)).iter_rows(named=True):
         yield f"{'Heads' if row['method'] == ABLATE else row['task']}: left out, {row['reason']}."
     yield (
         "What a linear map takes out may be held in another way as well, and later layers may build it anew: "
@@ -262,4 +285,4 @@ def _notes(run: RunData) -> Iterator[str]:
     )
 
 
-plot = CausalUses()
+plot = CausalSummary()

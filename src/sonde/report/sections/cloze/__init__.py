@@ -6,9 +6,9 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE
 from sonde.report.controls import LensQuestion
-from sonde.report.section import JoinedNumber, PlainTitle
+from sonde.report.section import CrossLensNumber, PlainTitle
 from sonde.report.sections.cloze._scores import WHOLE, tokens
-from sonde.results.schema import dimension, dimensions_are, dimensions_named
+from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 
 _MATCHING = pl.col("matching").is_in(["single", WHOLE, "unified"])
 
@@ -29,25 +29,25 @@ title = PlainTitle(
         subject="Guesses at API names",
         measure="names right at the first try",
         metrics=("p_at_k",),
-        where=dimensions_are({})
+        where=has_dimensions({})
         & (pl.col("k") == 1)
         & _MATCHING
         & (pl.col("aggregation").fill_null("sum") == "sum"),
         controls=_CONTROLS,
     ),
-    joined=JoinedNumber(
+    joined=CrossLensNumber(
         title="API names right at the first try",
         question=LensQuestion(
             subject="Guesses at API names",
             measure="names",
             metrics=("p_at_k",),
-            where=dimensions_named(TEMPLATE)
+            where=has_dimension_names(TEMPLATE)
             & (pl.col("k") == 1)
             & _MATCHING
             & (pl.col("aggregation").fill_null("sum") == "sum"),
             controls=_CONTROLS,
         ),
-        fact=dimension(TEMPLATE),
+        fact=dimension_value(TEMPLATE),
         constructs={"call": ("call",), "import": ("import",)},
         against="the best control",
         same="of names of APIs, the statements that call or import one",

@@ -11,15 +11,15 @@ from typing import Any
 import polars as pl
 
 from sonde.languages import LANGUAGES
-from sonde.report.charts import TEMPLATE, TEMPLATES, with_k
+from sonde.report.charts import TEMPLATE, TEMPLATES, sort_by_k
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import ANSWER, Findings, Rows, TokenLens
-from sonde.results.schema import dimension, dimensions_named, scan_files
-from sonde.results.tables import Column, Table, sized
-from sonde.results.text_format import TOO_LITTLE, WithHalf, nothing_found, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.report.section import ANSWER, Rows, TokenFindings, TokenLens
+from sonde.results.schema import dimension_value, has_dimension_names, scan_files
+from sonde.results.tables import Column, Table, size_columns
+from sonde.results.text_format import TOO_LITTLE, WithHalfWidth, describe_null_result, with_interval
+from sonde.stats.verdict import no_verdict_reason
 from sonde.tasks.engine.cloze_queries import path_number, prompt_id
-from sonde.tasks.engine.cloze_statements import place
+from sonde.tasks.engine.cloze_statements import level_position
 
 LENS = "cloze"
 
@@ -37,7 +37,7 @@ ANSWERERS: Mapping[str, str] = {
 COMMON = "model, of what every model was asked"
 
 
-OF_STATEMENTS = dimension(TEMPLATE).is_not_null()
+OF_STATEMENTS = dimension_value(TEMPLATE).is_not_null()
 """Scores of one kind of statement, or of a part of its queries."""
 
 
@@ -45,30 +45,30 @@ WHOLE = "candidates"
 """The matching where whole statements were scored."""
 
 
-def hits(run: RunData) -> pl.DataFrame:
+def read_hits(run: RunData) -> pl.DataFrame:
     """P@k of the single answer by template, controls among the rows, with ``k``, ``who`` and ``subject``."""
-    return _named(run, headline_rows(_rates(run))).with_columns(
+    return _add_statement_names(run, select_headline_rows(_read_rates(run))).with_columns(
         who=pl.col("control").fill_null("").replace(dict(ANSWERERS))
     )
 
 
-def common_hits(run: RunData) -> pl.DataFrame:
+def read_common_hits(run: RunData) -> pl.DataFrame:
     """P@k over what every model of the run was asked, as `hits`; none where the run has one model."""
-    rows = _rates(run).filter(pl.col("matching") == "common")
-    return _named(run, rows).with_columns(who=pl.lit(COMMON))
+    rows = _read_rates(run).filter(pl.col("matching") == "common")
+    return _add_statement_names(run, rows).with_columns(who=pl.lit(COMMON))
 
 
-def _rates(run: RunData) -> pl.DataFrame:
+def _read_rates(run: RunData) -> pl.DataFrame:
     return run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS, controls=True)
 
 
-def _named(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    held = rows.filter(dimensions_named(TEMPLATE)).with_columns(label=dimension(TEMPLATE))
+def _add_statement_names(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
+    held = rows.filter(has_dimension_names(TEMPLATE)).with_columns(label=dimension_value(TEMPLATE))
     held = held.filter(pl.col("label").is_in(list(TEMPLATES)))
-    return with_k(run, held).with_columns(statement=pl.col("label").replace(dict(TEMPLATES)))
+    return sort_by_k(run, held).with_columns(statement=pl.col("label").replace(dict(TEMPLATES)))
 
 
-def headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
+def select_headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of the single answer; of whole statements those by the summed log-probability.
 
     Where a run ranked among what its models share alone, these are the rows of that ranking.
@@ -78,21 +78,21 @@ def headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
     return summed.filter(pl.col("matching") == "unified") if single.is_empty() else single
 
 
-def parts(run: RunData, metrics: Sequence[str], cut: str) -> pl.DataFrame:
+def read_parts(run: RunData, metrics: Sequence[str], cut: str) -> pl.DataFrame:
     """Scores of one cut of each statement, with ``statement``, ``group`` and ``subject``."""
-    rows = headline_rows(run.scores(metrics=metrics, where=OF_STATEMENTS, lens=LENS))
-    rows = rows.filter(dimensions_named(TEMPLATE, cut))
-    rows = rows.with_columns(template=dimension(TEMPLATE), group=dimension(cut))
+    rows = select_headline_rows(run.scores(metrics=metrics, where=OF_STATEMENTS, lens=LENS))
+    rows = rows.filter(has_dimension_names(TEMPLATE, cut))
+    rows = rows.with_columns(template=dimension_value(TEMPLATE), group=dimension_value(cut))
     rows = rows.filter(pl.col("template").is_in(list(TEMPLATES)))
-    return with_k(run, rows).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
+    return sort_by_k(run, rows).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
 
 
-def percent(rows: pl.DataFrame) -> pl.DataFrame:
+def to_percent(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with value and interval in %."""
     return rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100)
 
 
-def table_of_k(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> Table:
+def build_k_table(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> Table:
     """A table as INK prints them: a line a group, a column a k, in %, with half the width of its interval.
 
     Seven intervals do not fit beside each other; these are even on both sides, so half of one says all.
@@ -114,12 +114,12 @@ def table_of_k(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> Tab
                 Column(
                     title=f"P@{k}",
                     value=lambda row, k=k: row["by_k"].get(k),
-                    format=WithHalf(digits=1, scale=100),
+                    format=WithHalfWidth(digits=1, scale=100),
                     help=f"The name that was asked for is among the first {k} answers.",
                 )
                 for k in sorted(rows["k"].drop_nulls().unique().to_list())
             ),
-            *sized(clusters="Libraries"),
+            *size_columns(clusters="Libraries"),
         ],
         rows=records,
     )
@@ -140,7 +140,7 @@ _COLUMNS = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownQuery:
+class QueryExample:
     """A query with what one model answers.
 
     Attributes:
@@ -170,15 +170,15 @@ class ShownQuery:
     top: tuple[tuple[str, float, bool], ...]
 
 
-def answered(run: RunData, model: ModelInfo) -> Iterator[ShownQuery]:
+def list_query_examples(run: RunData, model: ModelInfo) -> Iterator[QueryExample]:
     """The queries shown of a model, wrong ones first, of each kind of statement alike."""
-    held = AnsweredQueries.of(run, model)
+    held = QueryAnswers.of(run, model)
     if held is not None:
-        yield from (held.shown(row) for row in _chosen(held.ranked).iter_rows(named=True))
+        yield from (held.shown(row) for row in _select_queries(held.ranked).iter_rows(named=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnsweredQueries:
+class QueryAnswers:
     """What a model answers to the queries that stand alone.
 
     Attributes:
@@ -192,9 +192,9 @@ class AnsweredQueries:
     nats: Mapping[str, float]
 
     @classmethod
-    def of(cls, run: RunData, model: ModelInfo) -> AnsweredQueries | None:
+    def of(cls, run: RunData, model: ModelInfo) -> QueryAnswers | None:
         """The answers of a model; None where it was asked nothing."""
-        answers, queries = run.table(LENS, model), _queries(run)
+        answers, queries = run.table(LENS, model), _read_queries(run)
         if answers is None or queries is None:
             return None
         pieces = answers.filter(pl.col("rank").is_not_null()).select("query_id", "rank", "top", "top_nats")
@@ -206,26 +206,26 @@ class AnsweredQueries:
         nats = dict(texts.iter_rows())
         ranks: list[int | None] = []
         for row in listed.iter_rows(named=True):
-            held = _nats(row, nats)
+            held = _candidate_nats(row, nats)
             # As in the scores: a tie counts against the right one, which comes first.
             ranks.append(sum(one <= held[0] + 1e-4 for one in held) if held else None)
         ranked = listed.with_columns(rank=pl.Series(ranks, dtype=pl.Int32))
         return cls(model, ranked.filter(pl.col("rank").is_not_null()), nats)
 
-    def shown(self, row: Mapping[str, Any]) -> ShownQuery:
+    def shown(self, row: Mapping[str, Any]) -> QueryExample:
         """A row of `ranked`, with the likeliest answers and their share of the probability."""
         if not self.nats:
-            return _shown(self.model, row, 0, _pieces(row))
-        held = _nats(row, self.nats)
+            return _build_example(self.model, row, 0, _pieces(row))
+        held = _candidate_nats(row, self.nats)
         best = min(held)
         # Where the vocabulary can spell none of them, none is likelier.
         weights = [math.exp(best - one) if math.isfinite(best) else 1.0 for one in held]
         order = sorted(range(len(held)), key=lambda at: (held[at], at))[:ANSWERS]
         top = tuple((row["candidates"][at], weights[at] / sum(weights), at == 0) for at in order)
-        return _shown(self.model, row, len(held), top)
+        return _build_example(self.model, row, len(held), top)
 
 
-def _nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
+def _candidate_nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
     """Of each candidate's statement, the right one first; empty where one was not scored."""
     texts = [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
     found = [nats.get(prompt_id(text, row["language"])) for text in texts]
@@ -240,7 +240,7 @@ def _nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
     return held if len(held) == len(found) else []
 
 
-def _queries(run: RunData) -> pl.DataFrame | None:
+def _read_queries(run: RunData) -> pl.DataFrame | None:
     files = run.directory.label_tables("api_cloze", LENS)
     if not files:
         return None
@@ -250,7 +250,7 @@ def _queries(run: RunData) -> pl.DataFrame | None:
     return frame.select(_COLUMNS).collect()
 
 
-def _chosen(queries: pl.DataFrame) -> pl.DataFrame:
+def _select_queries(queries: pl.DataFrame) -> pl.DataFrame:
     """Wrong ones first, of each kind of statement those whose names are called most."""
     order = queries.sort("calls", "query_id", descending=[True, False])
     wrong = pl.col("rank") > 1
@@ -264,25 +264,25 @@ def _chosen(queries: pl.DataFrame) -> pl.DataFrame:
 
 def _pieces(row: Mapping[str, Any]) -> tuple[tuple[str, float, bool], ...]:
     pairs = list(zip(row["top"] or (), row["top_nats"] or (), strict=False))[:ANSWERS]
-    return tuple((text, math.exp(-nats), _is(text, row["answer"])) for text, nats in pairs)
+    return tuple((text, math.exp(-nats), _spells_answer(text, row["answer"])) for text, nats in pairs)
 
 
-def _is(piece: str, answer: str) -> bool:
+def _spells_answer(piece: str, answer: str) -> bool:
     """Whether a piece spells the answer, marks of vocabularies aside."""
     return piece.strip().removeprefix("##") == answer
 
 
-def _shown(
+def _build_example(
     model: ModelInfo,
     row: Mapping[str, Any],
     competing: int,
     top: Sequence[tuple[str, float, bool]],
-) -> ShownQuery:
-    return ShownQuery(
+) -> QueryExample:
+    return QueryExample(
         model=model.label,
         template=row["template"],
         mode=row["mode"],
-        place=place(row["level"], row["levels"]),
+        place=level_position(row["level"], row["levels"]),
         before=row["prefix"],
         answer=row["answer"],
         behind=row["suffix"],
@@ -304,7 +304,7 @@ def describe_difference(who: str, before: str, row: Mapping[str, Any], after: st
     """
     low, high = row["ci_low"], row["ci_high"]
     points = f"{with_interval(row, 100, 1)} percentage points"
-    if why := why_no_verdict(row):
+    if why := no_verdict_reason(row):
         of = f"on whether {before} in more or fewer of the cloze queries{after}"
         return f"{who}: {TOO_LITTLE} {of} ({why}): difference {points}."
     if low > 0:
@@ -313,7 +313,7 @@ def describe_difference(who: str, before: str, row: Mapping[str, Any], after: st
         fewer = {"value": -row["value"], "ci_low": -high, "ci_high": -low}
         points = f"{with_interval(fewer, 100, 1)} percentage points"
         return f"{who}: {before} in {points} fewer of the cloze queries{after}."
-    found = nothing_found(row, 100, 1, " percentage points")
+    found = describe_null_result(row, 100, 1, " percentage points")
     return f"{who}: {found} by which {before} in more or fewer of the cloze queries{after}: {points}."
 
 
@@ -329,11 +329,11 @@ _BY_NAME = (
 """Queries after the called name itself, asked as a whole."""
 
 
-_Asked = Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]
+_QueriesByName = Mapping[tuple[int, str], Sequence[Mapping[str, Any]]]
 """By file and called name, the queries that were asked."""
 
 
-def _asked(held: AnsweredQueries) -> _Asked:
+def _group_by_name(held: QueryAnswers) -> _QueriesByName:
     found: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in held.ranked.filter(_BY_NAME).iter_rows(named=True):
         for path in row["paths"]:
@@ -341,11 +341,11 @@ def _asked(held: AnsweredQueries) -> _Asked:
     return found
 
 
-def _known(run: RunData) -> list[str]:
+def _list_item_ids(run: RunData) -> list[str]:
     """Functions that call a name that was asked of their file."""
     names: defaultdict[int, set[str]] = defaultdict(set)
     for model in run.models:
-        for path, name in _asked(held) if (held := AnsweredQueries.of(run, model)) is not None else ():
+        for path, name in _group_by_name(held) if (held := QueryAnswers.of(run, model)) is not None else ():
             names[path].add(name)
     if not names or not run.directory.holds(run.directory.items):
         return []
@@ -353,27 +353,27 @@ def _known(run: RunData) -> list[str]:
     paths = items.select(pl.col("path").unique().drop_nulls()).collect()["path"].to_list()
     files = {path: found for path in paths if (found := names.get(path_number(path)))}
     rows = items.filter(pl.col("path").is_in(sorted(files))).collect().iter_rows()
-    return [item for item, path, text, language in rows if _calls(text or "", language, files[path])]
+    return [item for item, path, text, language in rows if _calls_name(text or "", language, files[path])]
 
 
-def _calls(text: str, language: str | None, names: Set[str]) -> bool:
+def _calls_name(text: str, language: str | None, names: Set[str]) -> bool:
     # Most functions spell none of the names, and are not parsed.
     if not language or language not in LANGUAGES.names() or not any(name in text for name in names):
         return False
     return any(call.name in names for call in LANGUAGES.load(language).calls(text))
 
 
-def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings | None:
+def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
     rows: dict[str, dict[str, Rows]] = {}
     texts = run.items(items).to_dicts()
     for model in run.models:
-        held = AnsweredQueries.of(run, model)
+        held = QueryAnswers.of(run, model)
         if held is not None:
-            asked = _asked(held)
-            rows[model.slug] = {row["item_id"]: _answers(row, asked, held, characters) for row in texts}
+            asked = _group_by_name(held)
+            rows[model.slug] = {row["item_id"]: _list_answers(row, asked, held, characters) for row in texts}
     if not rows:
         return None
-    return Findings(
+    return TokenFindings(
         lens=LENS,
         label="Names of APIs",
         kind=ANSWER,
@@ -388,7 +388,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
     )
 
 
-def _answers(row: Mapping[str, Any], asked: _Asked, held: AnsweredQueries, characters: int) -> Rows:
+def _list_answers(row: Mapping[str, Any], asked: _QueriesByName, held: QueryAnswers, characters: int) -> Rows:
     """A row a call in a function whose name was asked, and was asked but once."""
     language = row["language"]
     if not language or language not in LANGUAGES.names():
@@ -410,4 +410,4 @@ def _answers(row: Mapping[str, Any], asked: _Asked, held: AnsweredQueries, chara
     return found
 
 
-tokens = TokenLens(known=_known, findings=_findings)
+tokens = TokenLens(known=_list_item_ids, findings=_read_findings)

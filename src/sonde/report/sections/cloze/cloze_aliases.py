@@ -7,13 +7,19 @@ from typing import Any
 
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import TEMPLATE, curves, dots, with_k
+from sonde.languages import format_language
+from sonde.report.charts import TEMPLATE, plot_curves, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS, describe_difference, hits, percent, table_of_k
-from sonde.results.schema import dimensions_are
-from sonde.results.text_format import counted, number
+from sonde.report.sections.cloze._scores import (
+    LENS,
+    build_k_table,
+    describe_difference,
+    read_hits,
+    to_percent,
+)
+from sonde.results.schema import has_dimensions
+from sonde.results.text_format import number, plural
 
 _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
 
@@ -35,21 +41,25 @@ class ClozeAliases:
 
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where the run has no aliased names."""
-        rows = hits(run).filter(pl.col("control").is_null() & pl.col("label").is_in(list(_WHO)))
+        rows = read_hits(run).filter(pl.col("control").is_null() & pl.col("label").is_in(list(_WHO)))
         if rows.is_empty():
             return None
         rows = rows.with_columns(who=pl.col("label").replace(dict(_WHO)))
         found = run.scores(
-            metrics=["p_at_k"], where=dimensions_are({TEMPLATE: "alias-adversarial"}), lens=LENS
+            metrics=["p_at_k"], where=has_dimensions({TEMPLATE: "alias-adversarial"}), lens=LENS
         )
-        pairs = with_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
+        pairs = sort_by_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
         charts = [
-            Chart(name="cloze-alias", title="Right among the first k", spec=curves(rows, list(_WHO.values())))
+            Chart(
+                name="cloze-alias",
+                title="Right among the first k",
+                spec=plot_curves(rows, list(_WHO.values())),
+            )
         ]
         if pairs.height:
-            named = percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
+            named = to_percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
             order = named["name"].unique(maintain_order=True).to_list()
-            spec = dots(named, order, "right alias minus wrong one, percentage points")
+            spec = plot_dots(named, order, "right alias minus wrong one, percentage points")
             charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
         both = pl.concat([rows.select(pairs.columns), pairs])
         order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
@@ -58,7 +68,7 @@ class ClozeAliases:
         return Figure(
             answer="\n".join([*_differences(pairs), *_aliases(run)]),
             charts=charts,
-            table=table_of_k("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
+            table=build_k_table("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
         )
 
 
@@ -77,7 +87,7 @@ def _differences(pairs: pl.DataFrame) -> list[str]:
 def _aliases(run: RunData) -> list[str]:
     """How many aliases a name has; the same for all models, so said once a language."""
     rows = run.scores(
-        metrics=["aliases", "share_several_aliases"], where=dimensions_are({"names": "aliased"}), lens=LENS
+        metrics=["aliases", "share_several_aliases"], where=has_dimensions({"names": "aliased"}), lens=LENS
     )
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows.iter_rows(named=True):
@@ -85,7 +95,7 @@ def _aliases(run: RunData) -> list[str]:
     return [
         f"A name of the cloze queries that is called under an alias has {number(both['aliases']['value'])} "
         f"of them on average, and {number(100 * both['share_several_aliases']['value'], 1)} % have several "
-        f"({counted(both['aliases']['n'], 'name')} in {spelled(language)})."
+        f"({plural(both['aliases']['n'], 'name')} in {format_language(language)})."
         for language, both in sorted(found.items())
         if len(both) > 1
     ]

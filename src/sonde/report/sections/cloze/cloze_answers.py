@@ -7,9 +7,9 @@ from typing import Any
 
 from sonde.report.charts import TEMPLATES
 from sonde.report.run_tables import RunData
-from sonde.report.section import Embed, Figure
-from sonde.report.sections.cloze._scores import ANSWERS, LENS, ShownQuery, answered
-from sonde.report.text import readable
+from sonde.report.section import EmbeddedView, Figure
+from sonde.report.sections.cloze._scores import ANSWERS, LENS, QueryExample, list_query_examples
+from sonde.report.text import collapse_blanks
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, number
 
@@ -30,7 +30,7 @@ class ClozeAnswers:
 
     def draw(self, run: RunData) -> Figure | None:
         """The most called names of each model's wrong answers, then of its right ones."""
-        shown = [one for model in run.models for one in answered(run, model)]
+        shown = [one for model in run.models for one in list_query_examples(run, model)]
         if not shown:
             return None
         table = Table(
@@ -46,20 +46,22 @@ class ClozeAnswers:
                 Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
                 Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
             ],
-            rows=[_record(one) for one in shown],
+            rows=[_to_record(one) for one in shown],
         )
         notes = ("Among whole statements, a probability is that of a name among its candidates.",)
         whole = any(one.competing for one in shown)
         return Figure(
-            embed=Embed(
-                template="sections/cloze/queries.html.j2", data=_data(shown), context=_context(shown)
+            embed=EmbeddedView(
+                template="sections/cloze/queries.html.j2",
+                data=_build_data(shown),
+                context=_build_context(shown),
             ),
             table=table,
             notes=notes if whole else (),
         )
 
 
-def _data(shown: Sequence[ShownQuery]) -> Mapping[str, Any]:
+def _build_data(shown: Sequence[QueryExample]) -> Mapping[str, Any]:
     models = list(dict.fromkeys(one.model for one in shown))
     return {
         "templates": dict(TEMPLATES),
@@ -83,7 +85,7 @@ def _data(shown: Sequence[ShownQuery]) -> Mapping[str, Any]:
     }
 
 
-def _context(shown: Sequence[ShownQuery]) -> Mapping[str, Any]:
+def _build_context(shown: Sequence[QueryExample]) -> Mapping[str, Any]:
     held = {one.template for one in shown}
     modes = dict.fromkeys(one.mode for one in shown)
     return {
@@ -94,12 +96,12 @@ def _context(shown: Sequence[ShownQuery]) -> Mapping[str, Any]:
     }
 
 
-def _record(one: ShownQuery) -> dict[str, Any]:
-    said = [f"{readable(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
+def _to_record(one: QueryExample) -> dict[str, Any]:
+    said = [f"{collapse_blanks(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
     return {
         "model": one.model,
         "statement": f"{TEMPLATES[one.template]}, {one.mode}",
-        "quiz": readable(f"{one.before}[?]{one.behind}".replace("\n", "↵")),
+        "quiz": collapse_blanks(f"{one.before}[?]{one.behind}".replace("\n", "↵")),
         "answer": one.answer,
         "answered": ", ".join(said) or None,
         "rank": one.rank,

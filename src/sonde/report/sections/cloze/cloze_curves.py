@@ -7,13 +7,21 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report.charts import TEMPLATES, curves
+from sonde.report.charts import TEMPLATES, plot_curves
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import ANSWERERS, COMMON, LENS, WHOLE, common_hits, hits, table_of_k
+from sonde.report.sections.cloze._scores import (
+    ANSWERERS,
+    COMMON,
+    LENS,
+    WHOLE,
+    build_k_table,
+    read_common_hits,
+    read_hits,
+)
 from sonde.results.extremes import describe_extreme, find_extreme
-from sonde.results.text_format import TOO_LITTLE, join_names, standing, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.results.text_format import TOO_LITTLE, caveat, join_names, with_interval
+from sonde.stats.verdict import no_verdict_reason
 
 _SHOWN = ("call", "import")
 
@@ -32,34 +40,34 @@ class ClozeCurves:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a kind of statement."""
-        rows = hits(run).filter(pl.col("label").is_in(_SHOWN))
+        rows = read_hits(run).filter(pl.col("label").is_in(_SHOWN))
         if rows.is_empty():
             return None
         charts = [
             Chart(
                 name=f"cloze-{template}",
                 title=TEMPLATES[template].capitalize(),
-                spec=curves(part, list(ANSWERERS.values()), ANSWERERS),
+                spec=plot_curves(part, list(ANSWERERS.values()), ANSWERERS),
             )
             for template in _SHOWN
             if (part := rows.filter(pl.col("label") == template)).height
         ]
         model, *controls = ANSWERERS.values()
         order = {name: place for place, name in enumerate((model, COMMON, *controls))}
-        common = common_hits(run).filter(pl.col("label").is_in(_SHOWN))
+        common = read_common_hits(run).filter(pl.col("label").is_in(_SHOWN))
         both = pl.concat([rows, common], how="diagonal")
         shown = both.sort("label", "place", "subject", pl.col("who").replace_strict(order, default=9), "k")
         lead = {"Statement": "statement", "Of": "subject", "Answers": "who"}
         return Figure(
-            lead=_lead(rows),
-            answer=_answer(rows),
+            lead=_format_lead(rows),
+            answer=_format_answer(rows),
             charts=charts,
-            table=table_of_k("Calls and imports at every k, in % (INK, table 4)", shown, lead),
-            notes=_notes(rows),
+            table=build_k_table("Calls and imports at every k, in % (INK, table 4)", shown, lead),
+            notes=_list_notes(rows),
         )
 
 
-def _lead(rows: pl.DataFrame) -> str:
+def _format_lead(rows: pl.DataFrame) -> str:
     """What is right among ten answers, or as many as fewer candidates allow; of several models, by which."""
     own = rows.filter(pl.col("control").is_null() & (pl.col("k") <= 10))
     if own.is_empty():
@@ -72,11 +80,11 @@ def _lead(rows: pl.DataFrame) -> str:
         by = "with" if first["k"] == 1 else "of"
         return (
             f"In {first['statement']}, the right {what} {where} {by} {first['shown']} in "
-            f"{with_interval(first, 100, 1)} % of cases{standing(first)}."
+            f"{with_interval(first, 100, 1)} % of cases{caveat(first)}."
         )
     found = find_extreme(same)
     said = (
-        f"{TOO_LITTLE} on which model is right most often ({_why(same)}): "
+        f"{TOO_LITTLE} on which model is right most often ({_explain_missing_verdict(same)}): "
         + join_names([f"{row['subject']} {with_interval(row, 100, 1)} %" for row in same])
         if found is None
         else describe_extreme(
@@ -90,12 +98,12 @@ def _lead(rows: pl.DataFrame) -> str:
     return f"In {first['statement']}, where the right {what} {where}, of {len(same)} models: {said}."
 
 
-def _why(rows: Sequence[Mapping[str, Any]]) -> str:
+def _explain_missing_verdict(rows: Sequence[Mapping[str, Any]]) -> str:
     """Why no two of several numbers allow a verdict."""
-    return next(filter(None, map(why_no_verdict, rows)), "they do not vary")
+    return next(filter(None, map(no_verdict_reason, rows)), "they do not vary")
 
 
-def _answer(rows: pl.DataFrame) -> str:
+def _format_answer(rows: pl.DataFrame) -> str:
     said: list[str] = []
     for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
         at_once = part.filter(pl.col("k") == 1).sort("label")
@@ -105,13 +113,13 @@ def _answer(rows: pl.DataFrame) -> str:
             others = at_once.filter(pl.col("control").is_not_null() & (pl.col("label") == row["label"]))
             best = others.sort("value", descending=True).head(1).to_dicts()
             beside = "".join(f" ({one['who']}: {with_interval(one, 100, 1)} %)" for one in best)
-            shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{beside}{standing(row)}")
+            shares.append(f"{row['statement']} {with_interval(row, 100, 1)} %{beside}{caveat(row)}")
         if shares:
             said.append(f"{subject}: right at once in {', '.join(shares)}.")
     return "\n".join(said)
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _list_notes(rows: pl.DataFrame) -> list[str]:
     if WHOLE not in rows["matching"]:
         return []
     return [

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report.charts import TEMPLATE, TEMPLATES, dots
+from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS, OF_STATEMENTS, headline_rows, percent
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import MODEL, Column, Table, scored
+from sonde.report.sections.cloze._scores import LENS, OF_STATEMENTS, select_headline_rows, to_percent
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import MODEL, Column, Table, score_columns
 
 _K = 10
 
@@ -46,12 +46,14 @@ class ClozeCuts:
 
     def draw(self, run: RunData) -> Figure | None:
         """Charts of the cuts that the run has."""
-        rows = _rows(run)
+        rows = _read_rows(run)
         calls = rows.filter(pl.col("template") == "call")
         if calls.is_empty():
             return None
         charts = [
-            Chart(name=f"cloze-by-{cut}", title=title, spec=dots(percent(part), list(order), "P@10, %"))
+            Chart(
+                name=f"cloze-by-{cut}", title=title, spec=plot_dots(to_percent(part), list(order), "P@10, %")
+            )
             for cut, (title, order) in _CUTS.items()
             if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
         ]
@@ -67,20 +69,20 @@ class ClozeCuts:
                 Chart(
                     name="cloze-by-library",
                     title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
-                    spec=dots(percent(shown), order["name"].to_list(), "P@10, %"),
+                    spec=plot_dots(to_percent(shown), order["name"].to_list(), "P@10, %"),
                     wide=True,
                 )
             )
-        return Figure(charts=charts, table=_table(rows))
+        return Figure(charts=charts, table=_build_table(rows))
 
 
-def _rows(run: RunData) -> pl.DataFrame:
-    rows = headline_rows(run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS))
+def _read_rows(run: RunData) -> pl.DataFrame:
+    rows = select_headline_rows(run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS))
     cuts = (*_CUTS, "library")
     rows = rows.filter(pl.col("k") == _K).with_columns(
-        template=dimension(TEMPLATE),
-        cut=pl.coalesce(pl.when(dimensions_named(TEMPLATE, cut)).then(pl.lit(cut)) for cut in cuts),
-        name=pl.coalesce(dimension(cut) for cut in cuts).replace(dict(_SAID)),
+        template=dimension_value(TEMPLATE),
+        cut=pl.coalesce(pl.when(has_dimension_names(TEMPLATE, cut)).then(pl.lit(cut)) for cut in cuts),
+        name=pl.coalesce(dimension_value(cut) for cut in cuts).replace(dict(_SAID)),
     )
     return rows.filter(pl.col("template").is_in(list(TEMPLATES)) & pl.col("cut").is_not_null()).with_columns(
         shown=run.subject
@@ -106,7 +108,7 @@ def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
     return templates.index(row["template"]), cuts.index(row["cut"]), place, row["name"], row["shown"]
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Every group",
         columns=[
@@ -117,7 +119,7 @@ def _table(rows: pl.DataFrame) -> Table:
             ),
             Column(title="Group", value="name"),
             MODEL,
-            *scored("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
+            *score_columns("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
         ],
         rows=sorted(rows.iter_rows(named=True), key=_order),
     )  # fmt: skip

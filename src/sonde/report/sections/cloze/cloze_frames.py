@@ -6,11 +6,17 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sonde.report.charts import TEMPLATE, TEMPLATES, curves, dots
+from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves, plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS, describe_difference, parts, percent, table_of_k
-from sonde.results.text_format import counted, standing, with_interval
+from sonde.report.sections.cloze._scores import (
+    LENS,
+    build_k_table,
+    describe_difference,
+    read_parts,
+    to_percent,
+)
+from sonde.results.text_format import caveat, plural, with_interval
 
 _PLAIN, _EVERY = "plain", "every"
 
@@ -57,13 +63,13 @@ class ClozeFrames:
 
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where queries were asked in one way alone."""
-        frames = parts(run, ["p_at_k"], "frame")
-        words = parts(run, ["p_at_k"], "words")
+        frames = read_parts(run, ["p_at_k"], "frame")
+        words = read_parts(run, ["p_at_k"], "words")
         imports = pl.concat(
             [
                 found.with_columns(way=pl.col("group").replace(dict(ways)))
                 for cut, ways in _IMPORTS.items()
-                if (found := parts(run, ["p_at_k"], cut)).height
+                if (found := read_parts(run, ["p_at_k"], cut)).height
             ]
             or [words.clear().with_columns(way=pl.lit(""))]
         )
@@ -73,24 +79,26 @@ class ClozeFrames:
         words = words.with_columns(way=pl.col("group").replace(dict(_WORDS)))
         charts: list[Chart] = []
         for template, part in _by_template(frames.filter(pl.col("k") == _K)):
-            shown = percent(part).with_columns(name=pl.col("way"), shown="subject")
+            shown = to_percent(part).with_columns(name=pl.col("way"), shown="subject")
             ways = shown.filter(~pl.col("group").is_in(list(_FRAMES)))["name"].unique().sort().to_list()
             order = [_FRAMES[_PLAIN], *ways, _FRAMES[_EVERY]]
             title = f"{TEMPLATES[template].capitalize()}: other code around them"
             charts.append(
-                Chart(name=f"cloze-frames-{template}", title=title, spec=dots(shown, order, f"P@{_K}, %"))
+                Chart(
+                    name=f"cloze-frames-{template}", title=title, spec=plot_dots(shown, order, f"P@{_K}, %")
+                )
             )
         for template, part in _by_template(words.filter(pl.col("group") != "with-without")):
             shown = part.with_columns(who="way")
             title = f"{TEMPLATES[template].capitalize()}: behind words"
-            spec = curves(shown, list(_WORDS.values())[:2])
+            spec = plot_curves(shown, list(_WORDS.values())[:2])
             charts.append(Chart(name=f"cloze-words-{template}", title=title, spec=spec))
         both = pl.concat([frames, words, imports]).sort("template", "place", "subject", maintain_order=True)
         lead = {"Statement": "statement", "Of": "subject", "Asked": "way"}
         return Figure(
-            answer="\n".join([*_spread(run), *_in_words(words), *_behind_imports(imports)]),
+            answer="\n".join([*_describe_variation(run), *_in_words(words), *_behind_imports(imports)]),
             charts=charts,
-            table=table_of_k("Every frame and k, in %", both, lead),
+            table=build_k_table("Every frame and k, in %", both, lead),
         )
 
 
@@ -102,7 +110,7 @@ def _by_template(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     ]
 
 
-def _spread(run: RunData) -> list[str]:
+def _describe_variation(run: RunData) -> list[str]:
     spread, reach = "p_at_k_sd", "p_at_k_range"
     rows = run.scores(metrics=[spread, reach], by=TEMPLATE, lens=LENS)
     rows = rows.with_columns(subject=run.subject)
@@ -112,7 +120,7 @@ def _spread(run: RunData) -> list[str]:
         f"{subject}: over the frames of {TEMPLATES[template]}, P@{_K} has a standard deviation of "
         f"{with_interval(row, 100, 1)} and a range of "
         f"{with_interval(found[subject, template, reach], 100, 1)} percentage points "
-        f"({counted(row['n'], 'cloze query', 'cloze queries')}){standing(row)}."
+        f"({plural(row['n'], 'cloze query', 'cloze queries')}){caveat(row)}."
         for (subject, template, metric), row in found.items()
         if metric == spread and (subject, template, reach) in found
     ]

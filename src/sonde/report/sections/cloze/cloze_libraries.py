@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report.charts import dots
+from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import ANSWERERS, LENS, percent
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import MODEL, Column, Table, scored
-from sonde.results.text_format import COUNT, PERCENT, standing, with_interval
+from sonde.report.sections.cloze._scores import ANSWERERS, LENS, to_percent
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import MODEL, Column, Table, score_columns
+from sonde.results.text_format import COUNT, PERCENT, caveat, with_interval
 
 _METRICS = ["known_by_use", "known_by_use_gain", "asked_by_use", "names"]
 
@@ -41,15 +41,15 @@ class ClozeLibraries:
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where no library is called from another repository."""
         rows = run.scores(
-            metrics=_METRICS, where=dimension("library").is_not_null(), lens=LENS, controls=True
+            metrics=_METRICS, where=dimension_value("library").is_not_null(), lens=LENS, controls=True
         )
         rows = rows.with_columns(
-            library=dimension("library"),
-            decile=dimension("decile"),
+            library=dimension_value("library"),
+            decile=dimension_value("decile"),
             shown=run.subject,
-            name=dimension("library"),
+            name=dimension_value("library"),
         )
-        whole = rows.filter(dimensions_named("library"))
+        whole = rows.filter(has_dimension_names("library"))
         known = whole.filter((pl.col("metric") == "known_by_use") & pl.col("control").is_null())
         if known.is_empty():
             return None
@@ -62,15 +62,17 @@ class ClozeLibraries:
         chart = Chart(
             name="cloze-libraries",
             title="Libraries that most repositories call" if len(order) > _SHOWN else "Every library",
-            spec=dots(percent(known.filter(pl.col("name").is_in(most))), most, "Uses of known names, %"),
+            spec=plot_dots(
+                to_percent(known.filter(pl.col("name").is_in(most))), most, "Uses of known names, %"
+            ),
             wide=True,
         )
         return Figure(
-            answer="\n".join(_knows(known, most)),
+            answer="\n".join(_describe_known_libraries(known, most)),
             charts=[chart],
-            table=_table(rows, order),
+            table=_build_table(rows, order),
             notes=(
-                *_not_asked(whole),
+                *_describe_omitted_uses(whole),
                 "The names themselves, with their tenth, their callers and their rank, lie in libraries/, a "
                 "CSV file a model.",
                 "Asked says of how many uses the name was ranked at all.",
@@ -78,18 +80,18 @@ class ClozeLibraries:
         )
 
 
-def _knows(known: pl.DataFrame, most: list[str]) -> list[str]:
+def _describe_known_libraries(known: pl.DataFrame, most: list[str]) -> list[str]:
     """A sentence a model: the libraries that most repositories call."""
     lines: list[str] = []
     for (subject,), mine in known.group_by("shown", maintain_order=True):
         held = {row["library"]: row for row in mine.iter_rows(named=True)}
         shown = [(one, held[one]) for one in most[:5] if one in held]
-        said = [f"{one} {with_interval(row, 100, 0)} %{standing(row)}" for one, row in shown]
+        said = [f"{one} {with_interval(row, 100, 0)} %{caveat(row)}" for one, row in shown]
         lines.append(f"{subject} knows, of the uses by other repositories: {', '.join(said)}.")
     return lines
 
 
-def _not_asked(whole: pl.DataFrame) -> list[str]:
+def _describe_omitted_uses(whole: pl.DataFrame) -> list[str]:
     """A sentence a model whose tokenizer leaves uses out."""
     asked = whole.filter((pl.col("metric") == "asked_by_use") & pl.col("control").is_null())
     lines: list[str] = []
@@ -104,10 +106,10 @@ def _not_asked(whole: pl.DataFrame) -> list[str]:
     return lines
 
 
-def _table(rows: pl.DataFrame, order: list[str]) -> Table:
+def _build_table(rows: pl.DataFrame, order: list[str]) -> Table:
     places = {name: place for place, name in enumerate(order)}
     records: list[dict[str, object]] = []
-    whole = rows.filter(pl.col("decile").is_null() & dimensions_named("library"))
+    whole = rows.filter(pl.col("decile").is_null() & has_dimension_names("library"))
     for mine in whole.partition_by("model", "language", "library", maintain_order=True):
         held = {(row["metric"], row["control"]): row for row in mine.iter_rows(named=True)}
         if ("asked_by_use", None) not in held:
@@ -146,7 +148,7 @@ def _table(rows: pl.DataFrame, order: list[str]) -> Table:
                 format=COUNT,
                 help="Names that are asked about and called elsewhere.",
             ),
-            *scored(
+            *score_columns(
                 "Known, %", 1, 100, n="Uses", clusters="Callers",
                 help="The name ranks first; a name counts once a repository that calls it.",
             ),

@@ -7,14 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import dots
+from sonde.languages import format_language
+from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze._scores import LENS
-from sonde.results.schema import dimension
-from sonde.results.tables import MODEL, Column, Table, estimate, sized
-from sonde.results.text_format import counted, standing, with_interval
+from sonde.results.schema import dimension_value
+from sonde.results.tables import MODEL, Column, Table, estimate_columns, size_columns
+from sonde.results.text_format import caveat, plural, with_interval
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),
@@ -46,7 +46,7 @@ class ClozeMargins:
 
     def draw(self, run: RunData) -> Figure | None:
         """The kinds of pairs that the run has."""
-        rows = _rows(run)
+        rows = _read_rows(run)
         own = rows.filter((pl.col("who") == "") & (pl.col("form") == "all"))
         if own.is_empty():
             return None
@@ -56,12 +56,14 @@ class ClozeMargins:
         order = [names[0] for names in _PAIRS.values()]
         masked = (own["objective"] == "pll").any()
         return Figure(
-            answer="\n".join(_answer(row) for row in own.iter_rows(named=True)),
+            answer="\n".join(_format_answer(row) for row in own.iter_rows(named=True)),
             charts=[
                 Chart(
                     name="cloze-margins",
                     title="Better statement preferred",
-                    spec=dots(chart, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100),
+                    spec=plot_dots(
+                        chart, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100
+                    ),
                 )
             ],
             table=Table(
@@ -71,10 +73,10 @@ class ClozeMargins:
                     Column(title="Pair", value=lambda row: _PAIRS[row["pair"]][0]),
                     Column(title="Form", value="form", help="Which statements the pairs are made of."),
                     Column(title="Who", value=lambda row: _WHO[row["who"]], help="The model or a control."),
-                    *estimate(
+                    *estimate_columns(
                         "Preferred, %", 1, 100, interval="Interval", help="Pairs whose better is likelier."
                     ),
-                    *sized(clusters="Libraries"),
+                    *size_columns(clusters="Libraries"),
                 ],
                 rows=rows,
             ),
@@ -84,13 +86,13 @@ class ClozeMargins:
         )
 
 
-def _rows(run: RunData) -> pl.DataFrame:
+def _read_rows(run: RunData) -> pl.DataFrame:
     rows = run.scores(metrics=["preferred"], lens=LENS, controls=True)
     return (
         rows.filter(pl.col("aggregation").fill_null("sum") == "sum")
         .with_columns(
-            pair=dimension("pair"),
-            form=dimension("form").fill_null("all"),
+            pair=dimension_value("pair"),
+            form=dimension_value("form").fill_null("all"),
             who=pl.col("control").fill_null(""),
         )
         .filter(pl.col("pair").is_in(list(_PAIRS)) & pl.col("who").is_in(list(_WHO)))
@@ -98,10 +100,10 @@ def _rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _answer(row: Mapping[str, Any]) -> str:
+def _format_answer(row: Mapping[str, Any]) -> str:
     return (
         f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
-        f"{counted(row['n'], 'statement')} in {spelled(row['language'])}{standing(row)}."
+        f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
     )
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report.charts import TEMPLATE, TEMPLATES, dots, with_k
+from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS, WHOLE, percent
-from sonde.results.schema import dimension, dimensions_are, dimensions_named
-from sonde.results.tables import Column, Table, scored
+from sonde.report.sections.cloze._scores import LENS, WHOLE, to_percent
+from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
+from sonde.results.tables import Column, Table, score_columns
 
 _COUNTED: Mapping[str, str] = {
     "single": "the one right answer",
@@ -44,7 +44,7 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
 _KS = (1, 10, 50)
 
 
-class ClozeMatching:
+class ClozeMatchRules:
     """A dot a way of counting, and a table that also has answers of several pieces."""
 
     title = "Names of APIs: how an answer is counted"
@@ -60,23 +60,23 @@ class ClozeMatching:
 
     def draw(self, run: RunData) -> Figure | None:
         """All ways that the run has."""
-        rows = with_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
+        rows = sort_by_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
             counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
-            statement=dimension(TEMPLATE).fill_null("all"),
-            mode=dimension("mode"),
+            statement=dimension_value(TEMPLATE).fill_null("all"),
+            mode=dimension_value("mode"),
         )
         whole = rows.filter(pl.col("counted").is_in(list(_COUNTED)))
-        every, named = dimensions_are({}), dimensions_named(TEMPLATE)
+        every, named = has_dimensions({}), has_dimension_names(TEMPLATE)
         plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
         ranked = whole.filter(plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
-        shown = percent(ranked.filter(every & (pl.col("k") == 10))).with_columns(
+        shown = to_percent(ranked.filter(every & (pl.col("k") == 10))).with_columns(
             name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
         )
         if shown.is_empty():
             return None
         order = [name for name in _COUNTED.values() if name in shown["name"]]
         others = rows.filter(
-            ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | dimensions_named(TEMPLATE, "mode"))
+            ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | has_dimension_names(TEMPLATE, "mode"))
         )
         places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
         statement = pl.col("statement").replace_strict(places, default=9)
@@ -85,12 +85,12 @@ class ClozeMatching:
             statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
         )
         chart = Chart(
-            name="cloze-matching", title="Right among the first ten", spec=dots(shown, order, "P@10, %")
+            name="cloze-matching", title="Right among the first ten", spec=plot_dots(shown, order, "P@10, %")
         )
-        return Figure(charts=[chart], table=_table(both))
+        return Figure(charts=[chart], table=_build_table(both))
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     return Table(
         summary="Every way of counting, and answers of several subtokens",
         columns=[
@@ -107,7 +107,7 @@ def _table(rows: pl.DataFrame) -> Table:
                     _METRICS[row["metric"]][0] + (f"{row['k']}, %" if row["metric"] == "p_at_k" else "")
                 ),
             ),
-            *scored(
+            *score_columns(
                 "Value",
                 digits=lambda row: _METRICS[row["metric"]][2],
                 scale=lambda row: _METRICS[row["metric"]][1],
@@ -124,4 +124,4 @@ def _statement(row: Mapping[str, Any]) -> str:
     return f"{where}, {mode}" if mode else where
 
 
-plot = ClozeMatching()
+plot = ClozeMatchRules()

@@ -9,8 +9,8 @@ import polars as pl
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.cloze._scores import ANSWERERS, LENS, describe_difference
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import MODEL, Column, Table, scored
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import MODEL, Column, Table, score_columns
 
 _SIDES: Mapping[str, str] = {"new": "new", "kept": "in both releases", "new-kept": "difference"}
 
@@ -29,12 +29,12 @@ class ClozeRelease:
 
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where the run names no releases."""
-        rows = run.scores(metrics=["p_at_k"], where=dimensions_named("release"), lens=LENS, controls=True)
+        rows = run.scores(metrics=["p_at_k"], where=has_dimension_names("release"), lens=LENS, controls=True)
         if rows.is_empty():
             return None
         places = {side: place for place, side in enumerate(_SIDES)}
         rows = rows.with_columns(
-            side=dimension("release"),
+            side=dimension_value("release"),
             shown=run.subject,
             who=pl.col("control").fill_null("").replace(dict(ANSWERERS)),
         ).sort("shown", "k", pl.col("side").replace_strict(places, default=9, return_dtype=pl.Int64), "who")
@@ -54,7 +54,7 @@ class ClozeRelease:
                 Column(title="Answers", value="who"),
                 Column(title="Names", value=lambda row: _SIDES[row["side"]]),
                 Column(title="k", value=lambda row: f"{row['k']}"),
-                *scored(
+                *score_columns(
                     "P@k, %", 1, 100, clusters="Distinct names", help="The name is among the first k answers."
                 ),
             ],

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from sonde.report.charts import TEMPLATE, TEMPLATES, curves
+from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS, describe_difference, parts, table_of_k
-from sonde.results.schema import dimensions_are
-from sonde.results.text_format import counted, standing, with_interval
+from sonde.report.sections.cloze._scores import LENS, build_k_table, describe_difference, read_parts
+from sonde.results.schema import has_dimensions
+from sonde.results.text_format import caveat, plural, with_interval
 
 _SHOWN = ("call", "import")
 
@@ -22,10 +22,10 @@ _WHO: Mapping[str, str] = {"true": "seen", "false": "unseen"}
 _GAP = "true-false"
 
 
-_UNSEEN_CALLS = dimensions_are({TEMPLATE: "call", "seen": "false"})
+_UNSEEN_CALLS = has_dimensions({TEMPLATE: "call", "seen": "false"})
 
 
-class ClozeSeen:
+class ClozeSeenLibraries:
     """Curves of seen and unseen libraries."""
 
     title = "Names of APIs: seen and unseen libraries"
@@ -39,7 +39,7 @@ class ClozeSeen:
 
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where it is not known what the model was trained on, or all is on one side."""
-        found = parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_SHOWN))
+        found = read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_SHOWN))
         rows = found.filter(pl.col("group").is_in(list(_WHO))).with_columns(
             who=pl.col("group").replace(dict(_WHO))
         )
@@ -50,7 +50,7 @@ class ClozeSeen:
             Chart(
                 name=f"cloze-seen-{template}",
                 title=TEMPLATES[template].capitalize(),
-                spec=curves(part, list(_WHO.values())),
+                spec=plot_curves(part, list(_WHO.values())),
             )
             for template in _SHOWN
             if (part := rows.filter(pl.col("template") == template)).height
@@ -62,7 +62,7 @@ class ClozeSeen:
         return Figure(
             answer="\n".join([*_gaps(gaps), *_overlap(run)]),
             charts=charts,
-            table=table_of_k("Seen and unseen at every k, in % (INK, table 6)", shown, lead),
+            table=build_k_table("Seen and unseen at every k, in % (INK, table 6)", shown, lead),
         )
 
 
@@ -81,11 +81,11 @@ def _gaps(gaps: pl.DataFrame) -> list[str]:
 def _overlap(run: RunData) -> list[str]:
     rows = run.scores(metrics=["answer_overlap"], where=_UNSEEN_CALLS, lens=LENS)
     return [
-        f"{row['subject']}: of the {counted(row['n'], 'distinct answer')} to calls of unseen libraries, "
+        f"{row['subject']}: of the {plural(row['n'], 'distinct answer')} to calls of unseen libraries, "
         f"{with_interval(row, 100, 1)} % are answers to calls of seen ones as well"
-        f"{standing(row)}."
+        f"{caveat(row)}."
         for row in rows.with_columns(subject=run.subject).iter_rows(named=True)
     ]
 
 
-plot = ClozeSeen()
+plot = ClozeSeenLibraries()

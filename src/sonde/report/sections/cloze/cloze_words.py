@@ -8,9 +8,9 @@ from sonde.report.charts import TEMPLATE
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.cloze._scores import LENS
-from sonde.results.extremes import count_compared, describe_extreme, find_extreme
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import Column, Table, scored
+from sonde.results.extremes import describe_extreme, find_extreme, format_subject
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import PERCENT, with_interval
 
 _SAME = ("model", "corpus_hash", "label")
@@ -29,9 +29,9 @@ class ClozeWords:
 
     def draw(self, run: RunData) -> Figure | None:
         """Nothing where the run read no such test."""
-        of_words = dimensions_named(TEMPLATE, "word")
+        of_words = has_dimension_names(TEMPLATE, "word")
         rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
-        rows = rows.with_columns(subject=run.subject, label=dimension("word"))
+        rows = rows.with_columns(subject=run.subject, label=dimension_value("word"))
         at_random = {
             tuple(row[key] for key in _SAME): row["value"]
             for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)
@@ -52,7 +52,9 @@ class ClozeWords:
                     format=PERCENT,
                     help="What guessing among the words would reach.",
                 ),
-                *scored("Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."),
+                *score_columns(
+                    "Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."
+                ),
             ],
             rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
         )
@@ -60,14 +62,14 @@ class ClozeWords:
             "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
             "published evaluator takes (option --predictions)."
         )
-        return Figure(lead=_lead(rows), table=table, notes=(note,))
+        return Figure(lead=_format_lead(rows), table=table, notes=(note,))
 
 
-def _lead(rows: pl.DataFrame) -> str:
+def _format_lead(rows: pl.DataFrame) -> str:
     """Which word each model prefers most often, as far as the intervals tell."""
     said: list[str] = []
     for part in rows.partition_by("subject", "corpus_hash", maintain_order=True):
-        found = find_extreme(part.to_dicts(), of_one_whole=True)
+        found = find_extreme(part.to_dicts(), are_shares=True)
         if found is not None:
             clause = describe_extreme(
                 found,
@@ -76,7 +78,7 @@ def _lead(rows: pl.DataFrame) -> str:
                 verb="is preferred most often",
                 end="top",
             )
-            of = f"{count_compared(found, 'words')} of ClozeTest"
+            of = f"{format_subject(found, 'words')} of ClozeTest"
             said.append(f"{part['subject'][0]}: of {of}, {clause}.")
     return " ".join(said)
 

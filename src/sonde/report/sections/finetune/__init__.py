@@ -7,7 +7,7 @@ import polars as pl
 from sonde.report.controls import LensQuestion
 from sonde.report.section import PlainTitle
 from sonde.report.sections.finetune._scores import METHODS, SCRATCH
-from sonde.results.schema import dimensions_are
+from sonde.results.schema import has_dimensions
 
 title = PlainTitle(
     name="Fine-tuning",
@@ -16,7 +16,7 @@ title = PlainTitle(
         subject="Fine-tuned models",
         measure="examples right",
         metrics=("localisation_repair", "accuracy"),
-        where=dimensions_are({}) & (pl.col("split") == "test"),
+        where=has_dimensions({}) & (pl.col("split") == "test"),
         controls={
             **{name: words for name, words in METHODS.items() if name},
             SCRATCH: "the same architecture from scratch",

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
-from sonde.languages.engine.text import alike
+from sonde.languages.engine.text import common_prefix_length
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.sections.finetune._scores import LENS, SPLITS
 from sonde.results.schema import scan_files
@@ -36,7 +36,7 @@ Span = tuple[int, int, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownExample:
+class ExampleView:
     """One example as the page shows it.
 
     Attributes:
@@ -64,7 +64,7 @@ class ShownExample:
     segments: tuple[tuple[str, str], ...]
 
 
-def answers(run: RunData, model: ModelInfo) -> pl.DataFrame:
+def read_predictions(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """What the fine-tuned model says of the test examples: of the first seed and the last values swept."""
     table = run.table(LENS, model)
     if table is None or "pointed_start" not in table.collect_schema().names():
@@ -73,10 +73,10 @@ def answers(run: RunData, model: ModelInfo) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     rows = rows.filter(pl.col("split").is_in(list(SPLITS)) & (pl.col("seed") == rows["seed"].min()))
-    return rows.filter(pl.col("variant") == last_values(run, rows))
+    return rows.filter(pl.col("variant") == get_last_values(run, rows))
 
 
-def last_values(run: RunData, rows: pl.DataFrame) -> str:
+def get_last_values(run: RunData, rows: pl.DataFrame) -> str:
     """The values of a sweep that the others are held against; empty where nothing is swept."""
     changes = run.scores(metrics=["change"], lens=LENS)
     if changes.is_empty():
@@ -84,7 +84,7 @@ def last_values(run: RunData, rows: pl.DataFrame) -> str:
     return str(changes["compared_to"][0])
 
 
-def chosen(rows: pl.DataFrame) -> list[dict[str, Any]]:
+def select_examples(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """The examples that are shown: wrong ones first, the most confident of them at the top."""
     listed = [{**row, "confidence": _confidence(row)} for row in rows.to_dicts()]
     wrong = sorted(
@@ -101,20 +101,20 @@ def _confidence(row: Mapping[str, Any]) -> float:
     return float(dict(zip(row["classes"], row["probability"], strict=True))[row["predicted"]])
 
 
-def shown(run: RunData, rows: Sequence[Mapping[str, Any]]) -> list[ShownExample]:
+def build_examples(run: RunData, rows: Sequence[Mapping[str, Any]]) -> list[ExampleView]:
     """Examples with their text."""
-    labels = labels_of(run, rows)
-    items = items_of(run, labels)
-    found: list[ShownExample] = []
+    labels = read_example_labels(run, rows)
+    items = read_example_items(run, labels)
+    found: list[ExampleView] = []
     for row in rows:
         label = labels.get(row["example_id"])
         item = items.get(row["item_id"])
         if label is not None and item is not None:
-            found.append(_shown(row, label, item, items.get(label["source_id"])))
+            found.append(_build_example(row, label, item, items.get(label["source_id"])))
     return found
 
 
-def items_of(run: RunData, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def read_example_items(run: RunData, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The items of examples and those that they were made from, by id."""
     return read_items(
         run, sorted({label[name] for label in labels.values() for name in ("item_id", "source_id")})
@@ -135,7 +135,7 @@ def read_items(run: RunData, identifiers: Sequence[str]) -> dict[str, dict[str, 
     return {row["item_id"]: row for row in table.iter_rows(named=True)}
 
 
-def labels_of(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def read_example_labels(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The rows of examples among those of their tasks, by id."""
     names = {row["example_id"] for row in rows}
     tables = [
@@ -146,30 +146,30 @@ def labels_of(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict[str, dict
     return {row["example_id"]: row for table in tables for row in table.iter_rows(named=True)}
 
 
-def _shown(
+def _build_example(
     row: Mapping[str, Any],
     label: Mapping[str, Any],
     item: Mapping[str, Any],
     source: Mapping[str, Any] | None,
-) -> ShownExample:
+) -> ExampleView:
     text = item["text"]
-    spans = list(_spans(row, label, text, source["text"] if source else text))
+    spans = list(_iterate_spans(row, label, text, source["text"] if source else text))
     name, _, edit = (item["name"] or "").partition("/")
-    return ShownExample(
+    return ExampleView(
         name=name or item["path"],
         path=item["path"],
         gold=row["label"],
         said=row["predicted"],
         confidence=row["confidence"],
         right=bool(row["correct"]),
-        found=_found(row),
+        found=_describe_outcome(row),
         edit=edit,
-        truncated=_cut(row),
-        segments=tuple(excerpt(text, spans)),
+        truncated=_describe_truncation(row),
+        segments=tuple(cut_excerpt(text, spans)),
     )
 
 
-def _cut(row: Mapping[str, Any]) -> str:
+def _describe_truncation(row: Mapping[str, Any]) -> str:
     if not row["truncated"]:
         return ""
     if row["located"] is None:
@@ -177,7 +177,7 @@ def _cut(row: Mapping[str, Any]) -> str:
     return "the error or all of what would be right lies beyond the limit"
 
 
-def _found(row: Mapping[str, Any]) -> str:
+def _describe_outcome(row: Mapping[str, Any]) -> str:
     if row["located"] is None:
         return ""
     if not row["buggy"]:
@@ -187,9 +187,11 @@ def _found(row: Mapping[str, Any]) -> str:
     return "error located, repaired rightly" if row["repaired"] else "error located, repaired wrongly"
 
 
-def _spans(row: Mapping[str, Any], label: Mapping[str, Any], text: str, source: str) -> Iterator[Span]:
+def _iterate_spans(
+    row: Mapping[str, Any], label: Mapping[str, Any], text: str, source: str
+) -> Iterator[Span]:
     """What is marked in a text."""
-    if (span := error_of(label, text, source)) is not None:
+    if (span := locate_error(label, text, source)) is not None:
         yield (*span, "error")
     if row["located"] is None:
         return
@@ -200,7 +202,7 @@ def _spans(row: Mapping[str, Any], label: Mapping[str, Any], text: str, source: 
             yield row[f"{name}_start"], row[f"{name}_end"], mark
 
 
-def error_of(label: Mapping[str, Any], text: str, source: str) -> tuple[int, int] | None:
+def locate_error(label: Mapping[str, Any], text: str, source: str) -> tuple[int, int] | None:
     """Where something is wrong, or hidden, in a text.
 
     Args:
@@ -216,9 +218,9 @@ def error_of(label: Mapping[str, Any], text: str, source: str) -> tuple[int, int
 
 def _difference(text: str, source: str) -> tuple[int, int]:
     """Where a text differs from what it was made from; at least one character."""
-    before = alike(text, source)
+    before = common_prefix_length(text, source)
     least = min(len(text), len(source)) - before
-    behind = min(least, alike(text[::-1], source[::-1]))
+    behind = min(least, common_prefix_length(text[::-1], source[::-1]))
     # A name whose beginning or end is left as it was is still another name.
     while before and text[before - 1 : before + 1].isidentifier():
         before -= 1
@@ -228,7 +230,7 @@ def _difference(text: str, source: str) -> tuple[int, int]:
     return before, max(end, before + 1)
 
 
-def excerpt(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
+def cut_excerpt(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
     """The lines around what is marked, and those with which a text begins; what is left out is counted."""
     lines = text.splitlines(keepends=True)
     ends = list(accumulate(map(len, lines)))
@@ -245,15 +247,15 @@ def excerpt(text: str, spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
     for held, numbers in groupby(range(len(lines)), key=kept.__contains__):
         run = list(numbers)
         if held:
-            yield from segments(text, spans, starts[run[0]], ends[run[-1]])
+            yield from split_segments(text, spans, starts[run[0]], ends[run[-1]])
         else:
             yield f"… {len(run)} {'line' if len(run) == 1 else 'lines'} …", GAP
 
 
-def segments(text: str, spans: Sequence[Span], first: int, last: int) -> Iterator[tuple[str, str]]:
+def split_segments(text: str, spans: Sequence[Span], first: int, last: int) -> Iterator[tuple[str, str]]:
     """A stretch of a text cut at every mark, with the marks of each piece separated by blanks.
 
-    >>> list(segments("a = b", [(0, 1, "repair"), (4, 5, "error"), (4, 5, "pointed")], 0, 5))
+    >>> list(split_segments("a = b", [(0, 1, "repair"), (4, 5, "error"), (4, 5, "pointed")], 0, 5))
     [('a', 'repair'), (' = ', ''), ('b', 'error pointed')]
     """
     last = min(last, len(text))

@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sonde.report.charts import heat_map, label
+from sonde.report.charts import render_heat_map, shorten_word
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Drawing, Figure
-from sonde.report.sections.finetune._examples import error_of, items_of, labels_of, last_values
+from sonde.report.section import Figure, SvgImage
+from sonde.report.sections.finetune._examples import (
+    get_last_values,
+    locate_error,
+    read_example_items,
+    read_example_labels,
+)
 from sonde.report.sections.finetune._scores import LENS
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import number
@@ -36,26 +41,28 @@ class FinetuneAttention:
 
     def draw(self, run: RunData) -> Figure | None:
         """Drawings of every model and task; the table names the words that are attended to most."""
-        drawings: list[Drawing] = []
+        drawings: list[SvgImage] = []
         records: list[dict[str, str]] = []
         for model in run.models:
-            rows = _rows(run, model)
-            labels = labels_of(run, rows.to_dicts())
-            items = items_of(run, labels)
+            rows = _read_rows(run, model)
+            labels = read_example_labels(run, rows.to_dicts())
+            items = read_example_items(run, labels)
             for number_of, row in enumerate(rows.iter_rows(named=True)):
-                words = _marked(row, labels.get(row["example_id"]), items)
-                about = _about(run, model, row, str(items.get(row["item_id"], {}).get("name") or ""))
+                words = _mark_words(row, labels.get(row["example_id"]), items)
+                about = _describe_example(
+                    run, model, row, str(items.get(row["item_id"], {}).get("name") or "")
+                )
                 weights = _weights(row)
                 at = [place for place, word in enumerate(row["words"]) if word.strip()]
                 drawings.append(
-                    Drawing(
+                    SvgImage(
                         name=f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
                         title=about,
-                        svg=heat_map(words, at, weights),
+                        svg=render_heat_map(words, at, weights),
                         description=f"{about}: attention between {len(at)} words",
                     )
                 )
-                records.append({"about": about, "most": _most(words, at, weights)})
+                records.append({"about": about, "most": _format_top_words(words, at, weights)})
         if not drawings:
             return None
         table = Table(
@@ -80,17 +87,17 @@ class FinetuneAttention:
         )
 
 
-def _rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
+def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
     table = run.table(LENS, model)
     if table is None or "words" not in table.collect_schema().names():
         return pl.DataFrame()
     rows = table.filter(pl.col("kind") == "attention").collect()
     if rows.is_empty():
         return rows
-    return rows.filter(pl.col("variant") == last_values(run, rows)).sort("task", "correct", "example_id")
+    return rows.filter(pl.col("variant") == get_last_values(run, rows)).sort("task", "correct", "example_id")
 
 
-def _marked(
+def _mark_words(
     row: dict[str, Any], label_row: dict[str, Any] | None, items: dict[str, dict[str, Any]]
 ) -> list[str]:
     """The words of an example, what is wrong among them with a sign."""
@@ -98,7 +105,7 @@ def _marked(
     if label_row is None or item is None:
         return list(row["words"])
     source = items.get(label_row["source_id"], item)
-    span = error_of(label_row, item["text"], source["text"]) or (-1, -1)
+    span = locate_error(label_row, item["text"], source["text"]) or (-1, -1)
     return [
         f"{SIGN}{word}" if span[0] <= start < span[1] else word
         for word, start in zip(row["words"], row["starts"], strict=True)
@@ -110,19 +117,19 @@ def _weights(row: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(row["weights"], np.float16).reshape(size, size).astype(np.float64)
 
 
-def _about(run: RunData, model: ModelInfo, row: dict[str, Any], name: str) -> str:
+def _describe_example(run: RunData, model: ModelInfo, row: dict[str, Any], name: str) -> str:
     parts = [row["task"].replace("_", " ").capitalize(), *([model.label] if run.several else [])]
     edit = name.partition("/")[2]
     said = "rightly" if row["correct"] else "wrongly"
     return f"{', '.join(parts)}: {edit or row['label']}, {said} taken for {row['predicted']}"
 
 
-def _most(words: list[str], at: list[int], weights: np.ndarray) -> str:
+def _format_top_words(words: list[str], at: list[int], weights: np.ndarray) -> str:
     """The words that are paid most on average over the rows."""
     means = weights[np.ix_(at, at)].mean(0)
     best = np.argsort(-means, kind="stable")[:_MOST]
     return ", ".join(
-        f"“{label(words[at[place]])}” {number(100 * float(means[place]), 0)} %" for place in best
+        f"“{shorten_word(words[at[place]])}” {number(100 * float(means[place]), 0)} %" for place in best
     )
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report.charts import confusions
+from sonde.report.charts import plot_confusions
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.finetune._scores import LENS, labelled
+from sonde.report.sections.finetune._scores import LENS, add_display_names
 from sonde.report.text import list_mistakes
-from sonde.results.schema import dimension
+from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT
 
@@ -30,8 +30,8 @@ class FinetuneConfusion:
 
     def draw(self, run: RunData) -> Figure | None:
         """One matrix a model, task, language and test set."""
-        rows = labelled(run.scores(metrics=["confusion"], lens=LENS), run).with_columns(
-            gold=dimension("gold"), said=dimension("predicted")
+        rows = add_display_names(run.scores(metrics=["confusion"], lens=LENS), run).with_columns(
+            gold=dimension_value("gold"), said=dimension_value("predicted")
         )
         if rows.is_empty():
             return None
@@ -47,7 +47,7 @@ class FinetuneConfusion:
                 Chart(
                     name=f"finetune-confusion-{name}",
                     title=about.capitalize(),
-                    spec=confusions(part, order, angle=-45),
+                    spec=plot_confusions(part, order, angle=-45),
                     wide=len(order) > 8,
                 )
             )

@@ -7,11 +7,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_dashes, by_meaning, specification
+from sonde.report.charts import colour_by_meaning, dash_by_field, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.finetune._scores import LENS, METHODS, labelled
-from sonde.results.schema import dimension
+from sonde.report.sections.finetune._scores import LENS, METHODS, add_display_names
+from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT, General, number
 
@@ -28,7 +28,7 @@ _ENDS = {
 """What says that a training may want more, by its metric."""
 
 
-class FinetuneCourse:
+class FinetuneLearningCurves:
     """Lines over epochs, and a table of settings."""
 
     title = "Fine-tuning: how training went"
@@ -43,8 +43,8 @@ class FinetuneCourse:
     def draw(self, run: RunData) -> Figure | None:
         """Two charts a task where there are several epochs; the table always."""
         rows = run.scores(metrics=["valid", "loss", *_SETTING, *_ENDS], lens=LENS, controls=True)
-        rows = labelled(rows.filter(pl.col("split") == "valid"), run).with_columns(
-            epoch=dimension("epoch").cast(pl.Int64), setting=dimension("setting")
+        rows = add_display_names(rows.filter(pl.col("split") == "valid"), run).with_columns(
+            epoch=dimension_value("epoch").cast(pl.Int64), setting=dimension_value("setting")
         )
         if rows.is_empty():
             return None
@@ -60,17 +60,17 @@ class FinetuneCourse:
                 Chart(
                     name=f"finetune-course-{name}-{metric}",
                     title=f"{str(subject).capitalize()}: {title}",
-                    spec=_spec(own.filter(pl.col("metric") == metric), title, form),
+                    spec=_build_spec(own.filter(pl.col("metric") == metric), title, form),
                 )
                 for metric, title, form in (
                     ("valid", "right on validation", "%"),
                     ("loss", "mean training loss", ".3~f"),
                 )
             ]
-        return Figure(charts=charts, table=_table(rows), notes=_notes(rows))
+        return Figure(charts=charts, table=_build_table(rows), notes=_list_notes(rows))
 
 
-def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     named = rows.rename({"swept": "who"})
     records = named.select("who", "method", "seed", "epoch", "value").to_dicts()
     several = named["who"].n_unique() > 1
@@ -78,7 +78,7 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("epoch:O", title="epoch", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=title, axis=alt.Axis(format=form), scale=scale),
-        color=by_meaning("method", METHODS, set(rows["method"])),
+        color=colour_by_meaning("method", METHODS, set(rows["method"])),
         detail=alt.Detail(["who:N", "seed:N"]),
         tooltip=[
             *([alt.Tooltip("who:N", title=" ")] if several else []),
@@ -91,12 +91,12 @@ def _spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
     line = base.mark_line(clip=True)
     if several:
         # The lines' alone: points would leave the legend without a stroke.
-        line = line.encode(strokeDash=by_dashes("who"))
+        line = line.encode(strokeDash=dash_by_field("who"))
     points = base.mark_point(filled=True, size=30, opacity=1, clip=True)
-    return specification(alt.layer(line, points).properties(height=_HEIGHT))
+    return to_vega_lite(alt.layer(line, points).properties(height=_HEIGHT))
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     """A row a training: what was chosen, what it reached on validation, and what else was tried."""
     key = ("subject", "swept", "method", "seed")
     records: list[dict[str, Any]] = []
@@ -136,7 +136,7 @@ def _table(rows: pl.DataFrame) -> Table:
     )
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _list_notes(rows: pl.DataFrame) -> list[str]:
     """Whether each method was trained enough: what may want more epochs, or another rate."""
     ends = rows.filter(pl.col("metric").is_in(list(_ENDS)))
     if ends.is_empty():
@@ -154,4 +154,4 @@ def _notes(rows: pl.DataFrame) -> list[str]:
     return notes or ["Trained enough: no training was best at its last epoch or at the edge of its rates."]
 
 
-plot = FinetuneCourse()
+plot = FinetuneLearningCurves()

@@ -7,8 +7,14 @@ from typing import Any
 import polars as pl
 
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Embed, Figure
-from sonde.report.sections.finetune._examples import RIGHT, WRONG, answers, chosen, shown
+from sonde.report.section import EmbeddedView, Figure
+from sonde.report.sections.finetune._examples import (
+    RIGHT,
+    WRONG,
+    build_examples,
+    read_predictions,
+    select_examples,
+)
 from sonde.report.sections.finetune._scores import LENS, SPLITS
 from sonde.results.text_format import count
 
@@ -29,7 +35,7 @@ class FinetuneExamples:
         """Lists for every model, from its first seed."""
         groups: list[dict[str, Any]] = []
         for model in run.models:
-            rows = answers(run, model)
+            rows = read_predictions(run, model)
             if rows.is_empty():
                 continue
             for (task, split), part in rows.partition_by(
@@ -39,7 +45,7 @@ class FinetuneExamples:
         if not groups:
             return None
         pointers = any(example.found for group in groups for example in group["examples"])
-        embed = Embed(
+        embed = EmbeddedView(
             template="sections/finetune/finetune_examples.html.j2",
             data={},
             context={"groups": groups, "pointers": pointers},
@@ -58,7 +64,7 @@ def _group(run: RunData, model: ModelInfo, rows: pl.DataFrame, task: str, split:
     return {
         "title": ", ".join(about).capitalize(),
         "counts": f"{count(wrong)} of {count(rows.height)} wrong",
-        "examples": shown(run, chosen(rows)),
+        "examples": build_examples(run, select_examples(rows)),
     }
 
 

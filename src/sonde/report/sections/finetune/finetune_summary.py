@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_meaning, row_height, specification
+from sonde.report.charts import colour_by_meaning, row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.finetune._scores import (
@@ -19,27 +19,27 @@ from sonde.report.sections.finetune._scores import (
     POINTERS,
     PRETRAINED,
     SCRATCH,
-    ceilings,
-    charted,
-    key_of,
-    labelled,
-    marks,
-    measured,
-    method_order,
-    reach_notes,
+    add_display_names,
+    get_row_key,
+    list_truncation_notes,
+    order_methods,
+    read_ceilings,
+    read_test_scores,
+    select_chart_rows,
+    to_chart_records,
 )
-from sonde.report.text import no_verdict
-from sonde.results.schema import REASON, dimensions_are
-from sonde.results.tables import Column, Table, estimate, sized
+from sonde.report.text import lacks_verdict
+from sonde.results.schema import REASON, has_dimensions
+from sonde.results.tables import Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import (
     PERCENT,
     TOO_LITTLE,
-    nothing_found_in,
+    describe_null_results,
+    difference_caveat,
     number,
-    standing_of_difference,
     with_interval,
 )
-from sonde.stats.verdict import ENOUGH_SEEDS, why_no_verdict
+from sonde.stats.verdict import MIN_SEEDS, no_verdict_reason
 
 _SHOWN = 5
 """Tasks that a sentence names."""
@@ -66,33 +66,38 @@ class FinetuneSummary:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a metric."""
-        rows = measured(run, list(METRICS)).filter(pl.col("swept") == "")
+        rows = read_test_scores(run, list(METRICS)).filter(pl.col("swept") == "")
         if rows.is_empty():
             return None
         charts = [
-            Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_spec(part))
+            Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_build_spec(part))
             for metric in METRICS
-            if not (part := charted(rows).filter(pl.col("metric") == metric)).is_empty()
+            if not (part := select_chart_rows(rows).filter(pl.col("metric") == metric)).is_empty()
         ]
-        gains = measured(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
-        compared = _headline(gains)
+        gains = read_test_scores(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
+        compared = _select_headline(gains)
         return Figure(
-            lead=_lead(compared),
-            answer="\n".join(map(_sentence, compared)),
+            lead=_format_lead(compared),
+            answer="\n".join(map(_format_sentence, compared)),
             charts=charts,
-            table=_table(rows, gains, ceilings(run)),
-            notes=[*_seeds(run, compared), *_collapsed(run), *reach_notes(run), *_notes(run)],
+            table=_build_table(rows, gains, read_ceilings(run)),
+            notes=[
+                *_seeds(run, compared),
+                *_describe_constant_models(run),
+                *list_truncation_notes(run),
+                *_list_notes(run),
+            ],
         )
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = marks(rows, "subject")
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = to_chart_records(rows, "subject")
     scale = alt.Scale(domain=[0, 1], nice=False)
-    order = method_order(rows)
+    order = order_methods(rows)
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("subject:N", sort=None, title=None),
         yOffset=alt.YOffset("method:N", sort=order),
-        color=by_meaning("method", METHODS, set(rows["method"])),
+        color=colour_by_meaning("method", METHODS, set(rows["method"])),
         tooltip=[
             alt.Tooltip("subject:N", title=" "),
             alt.Tooltip("method:N"),
@@ -106,15 +111,15 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
-    return specification(alt.layer(*layers).properties(height=row_height(rows["method"].n_unique())))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(rows["method"].n_unique())))
 
 
-def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _select_headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Differences from scratch in the task's own metric: of a pointer, errors located and repaired."""
     chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in rows:
         if row["control"] == SCRATCH:
-            key = key_of(row)
+            key = get_row_key(row)
             if row["of_metric"] == "localisation_repair" or (
                 row["of_metric"] == "accuracy" and key not in chosen
             ):
@@ -122,11 +127,11 @@ def _headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(chosen.values())
 
 
-def _lead(rows: Sequence[dict[str, Any]]) -> str:
-    judged = [row for row in rows if not no_verdict(row)]
+def _format_lead(rows: Sequence[dict[str, Any]]) -> str:
+    judged = [row for row in rows if not lacks_verdict(row)]
     size = f"{len(rows)} fine-tuned task{'s' if len(rows) > 1 else ''}"
     if rows and not judged:
-        why = "; ".join(dict.fromkeys(map(why_no_verdict, rows)))
+        why = "; ".join(dict.fromkeys(map(no_verdict_reason, rows)))
         shown = [f"{row['subject']} {with_interval(row, 100, 1)}" for row in rows[:_SHOWN]]
         more = ", …" if len(rows) > _SHOWN else ""
         return f"Too little data on {size} ({why}): {', '.join(shown)} points over scratch{more}."
@@ -137,30 +142,30 @@ def _lead(rows: Sequence[dict[str, Any]]) -> str:
     said = f"Pre-training helps beyond the interval in {above} of {size}"
     said += f" and hurts in {below}" if below else ""
     level = [row for row in judged if row["ci_low"] <= 0 <= row["ci_high"]]
-    said += "".join(f"; {one}" for one in nothing_found_in(level, 100, 1, " points"))
+    said += "".join(f"; {one}" for one in describe_null_results(level, 100, 1, " points"))
     few = len(rows) - len(judged)
     return f"{said}; {TOO_LITTLE} in {few}." if few else f"{said}."
 
 
-def _sentence(row: dict[str, Any]) -> str:
+def _format_sentence(row: dict[str, Any]) -> str:
     what = METRICS.get(row["of_metric"], row["of_metric"])
     value = with_interval(row, 100, 1)
-    tail = standing_of_difference(row, 100, 1, " points")
+    tail = difference_caveat(row, 100, 1, " points")
     return f"{row['subject']}, {what}: pre-trained minus from scratch {value} points{tail}."
 
 
-def _table(
+def _build_table(
     rows: pl.DataFrame, gains: Sequence[dict[str, Any]], ceilings: Mapping[tuple[Any, ...], float]
 ) -> Table:
-    ahead = {(*key_of(row), row["of_metric"], row["control"]): row for row in gains}
-    order = {method: place for place, method in enumerate(method_order(rows))}
+    ahead = {(*get_row_key(row), row["of_metric"], row["control"]): row for row in gains}
+    order = {method: place for place, method in enumerate(order_methods(rows))}
     places = {
         (row[0], row[1]): at
         for at, row in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
     }
 
     def same(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return (*key_of(row), row["metric"], row["control"])
+        return (*get_row_key(row), row["metric"], row["control"])
 
     return Table(
         summary="Every task, metric and method",
@@ -168,14 +173,14 @@ def _table(
             Column(title="Task", value="subject"),
             Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
             Column(title="Method", value="method", help="What was trained, and from which weights."),
-            *estimate("Share, %", 1, 100),
+            *estimate_columns("Share, %", 1, 100),
             Column(
                 title="At most, %",
                 value=lambda row: ceilings.get(same(row)),
                 format=PERCENT,
                 help="What can be reached: the rest lies beyond what the model reads.",
             ),
-            *estimate(
+            *estimate_columns(
                 "Pre-trained minus this method, points",
                 1,
                 100,
@@ -183,7 +188,7 @@ def _table(
                 interval="Interval of the difference",
                 help="How much better the pre-trained model is on the same examples.",
             ),
-            *sized("Examples"),
+            *size_columns("Examples"),
         ],
         rows=sorted(
             rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["method"]])
@@ -193,7 +198,7 @@ def _table(
 
 def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
     """What each seed got right, pre-trained and from scratch, and what the intervals hold of it."""
-    rows = labelled(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
+    rows = add_display_names(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
     for gain in compared:
         own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
         methods = {
@@ -208,8 +213,8 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
             held = "hold what varies between seeds and between clusters of code"
             if gain["seeds"] is None:
                 held = "are over clusters of code, not over seeds"
-            elif gain["seeds"] < ENOUGH_SEEDS:
-                held += f"; below {ENOUGH_SEEDS} seeds there is no verdict"
+            elif gain["seeds"] < MIN_SEEDS:
+                held += f"; below {MIN_SEEDS} seeds there is no verdict"
             yield (
                 f"{gain['subject']}, {METRICS[gain['of_metric']]}, by seed: {'; '.join(by_seed)}. "
                 f"The intervals {held}."
@@ -218,7 +223,7 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
             yield (
                 f"{gain['subject']}: trained from one seed. The intervals are over clusters of code alone: "
                 "how much another seed would change is not in them, and there is no verdict below "
-                f"{ENOUGH_SEEDS} seeds (--option finetune.seeds={ENOUGH_SEEDS})."
+                f"{MIN_SEEDS} seeds (--option finetune.seeds={MIN_SEEDS})."
             )
     if compared:
         yield (
@@ -227,9 +232,11 @@ def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
         )
 
 
-def _collapsed(run: RunData) -> Iterator[str]:
+def _describe_constant_models(run: RunData) -> Iterator[str]:
     """Trainings that give one answer to everything."""
-    rows = labelled(run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run)
+    rows = add_display_names(
+        run.scores(metrics=["commonest_answer"], by="seed", lens=LENS, controls=True), run
+    )
     for row in rows.filter(pl.col("value") >= _ALWAYS).iter_rows(named=True):
         yield (
             f"{row['subject']}, {row['method']}, seed {row['label']}: {number(100 * row['value'], 1)} % of "
@@ -237,23 +244,23 @@ def _collapsed(run: RunData) -> Iterator[str]:
         )
 
 
-def _notes(run: RunData) -> list[str]:
+def _list_notes(run: RunData) -> list[str]:
     """What was cut, and where clusters are few."""
-    cut = labelled(run.scores(metrics=["truncated"], lens=LENS, where=dimensions_are({})), run)
+    cut = add_display_names(run.scores(metrics=["truncated"], lens=LENS, where=has_dimensions({})), run)
     notes = [
-        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {_beyond(row)}."
+        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {_truncation_note(row)}."
         for row in cut.iter_rows(named=True)
         if row["value"] > 0
     ]
-    left_out = labelled(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
+    left_out = add_display_names(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
     notes += [
         f"{row['subject']}: {row['method']} is left out: {row['label']}."
         for row in left_out.iter_rows(named=True)
     ]
-    accuracy = measured(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()
+    accuracy = read_test_scores(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()
     reasons: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for row in sorted(accuracy, key=lambda row: row["subject"]):
-        if (why := why_no_verdict(row)) and row["control"] is None:
+        if (why := no_verdict_reason(row)) and row["control"] is None:
             reasons[why][row["subject"]] = f"{row['subject']} {with_interval(row, 100, 1)} %"
     notes += [
         f"Too little data on {'; '.join([*named.values()][:_SHOWN])}"
@@ -263,7 +270,7 @@ def _notes(run: RunData) -> list[str]:
     return notes
 
 
-def _beyond(row: dict[str, Any]) -> str:
+def _truncation_note(row: dict[str, Any]) -> str:
     if row["task"] in POINTERS:
         return "have their error, or all that would be right, beyond the length limit and count as not found"
     return "are longer than the limit, and what lies beyond it was not read"

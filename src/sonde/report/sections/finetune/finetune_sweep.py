@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_dashes, by_meaning, specification
+from sonde.report.charts import colour_by_meaning, dash_by_field, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.finetune._scores import (
@@ -16,25 +16,25 @@ from sonde.report.sections.finetune._scores import (
     METRICS,
     POINTERS,
     PRETRAINED,
-    charted,
-    key_of,
-    marks,
-    measured,
-    method_order,
-    values,
+    get_row_key,
+    order_methods,
+    read_test_scores,
+    select_chart_rows,
+    to_chart_records,
+    to_label,
 )
-from sonde.report.text import no_verdict
-from sonde.results.schema import in_words
-from sonde.results.tables import Column, Table, sized
+from sonde.report.text import lacks_verdict
+from sonde.results.schema import dimensions_text
+from sonde.results.tables import Column, Table, size_columns
 from sonde.results.text_format import (
     PERCENT_WITH_INTERVAL,
     TOO_LITTLE,
-    nothing_found_in,
+    describe_null_results,
+    difference_caveat,
     number,
-    standing_of_difference,
     with_interval,
 )
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.verdict import no_verdict_reason
 
 _SHOWN = 5
 """Trainings that a sentence names."""
@@ -60,16 +60,18 @@ class FinetuneSweep:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a task and metric; the table has the differences."""
-        rows = measured(run, list(METRICS)).filter(pl.col("swept") != "")
+        rows = read_test_scores(run, list(METRICS)).filter(pl.col("swept") != "")
         if rows.is_empty():
             return None
         held = pl.col("dimensions").list
         last, others = held.last().struct, held.head(held.len() - 1)
         rows = rows.with_columns(
-            option=last.field("name"), value_of=last.field("value"), others=in_words(others)
+            option=last.field("name"), value_of=last.field("value"), others=dimensions_text(others)
         )
         charts: list[Chart] = []
-        drawn = charted(rows).filter(~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null())
+        drawn = select_chart_rows(rows).filter(
+            ~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null()
+        )
         for (subject, metric), part in drawn.partition_by(
             "subject", "metric", as_dict=True, maintain_order=True
         ).items():
@@ -78,44 +80,46 @@ class FinetuneSweep:
                 Chart(
                     name=f"finetune-sweep-{name}-{metric}",
                     title=f"{str(subject).capitalize()}: share {METRICS[str(metric)]}",
-                    spec=_spec(part),
+                    spec=_build_spec(part),
                 )
             )
-        changes = measured(run, ["change"]).to_dicts()
-        lines = [_sentence(row) for row in changes if row["control"] is None and _own(row, rows)]
+        changes = read_test_scores(run, ["change"]).to_dicts()
+        lines = [
+            _format_sentence(row) for row in changes if row["control"] is None and _is_main_metric(row, rows)
+        ]
         return Figure(
-            lead=_lead(changes, rows),
+            lead=_format_lead(changes, rows),
             answer="\n".join(lines),
             charts=charts,
-            table=_table(rows, changes),
-            notes=_notes(run),
+            table=_build_table(rows, changes),
+            notes=_list_notes(run),
         )
 
 
-def _own(row: dict[str, Any], rows: pl.DataFrame) -> bool:
+def _is_main_metric(row: dict[str, Any], rows: pl.DataFrame) -> bool:
     """Whether a difference is in its task's own metric: of a pointer, errors located and repaired."""
     metrics = rows.filter(pl.col("task") == row["task"])["metric"].to_list()
     own = "localisation_repair" if "localisation_repair" in metrics else "accuracy"
     return row["of_metric"] == own
 
 
-def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
-    compared = [row for row in changes if row["control"] is None and _own(row, rows)]
-    judged = [row for row in compared if not no_verdict(row)]
+def _format_lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
+    compared = [row for row in changes if row["control"] is None and _is_main_metric(row, rows)]
+    judged = [row for row in compared if not lacks_verdict(row)]
     if not judged:
-        why = dict.fromkeys(map(why_no_verdict, compared))
+        why = dict.fromkeys(map(no_verdict_reason, compared))
         if not compared:
             return "The values of a sweep were trained; no difference between them is known."
         differences = ", ".join(f"{row['swept']} {with_interval(row, 100, 1)}" for row in compared[:_SHOWN])
         return (
             f"Too little data on the values of the sweep ({'; '.join(why)}): against "
-            f"{values(compared[0]['compared_to'])}, {differences} points{', …' * (len(compared) > _SHOWN)}."
+            f"{to_label(compared[0]['compared_to'])}, {differences} points{', …' * (len(compared) > _SHOWN)}."
         )
     worse = sum(row["ci_high"] < 0 for row in judged)
     better = sum(row["ci_low"] > 0 for row in judged)
-    last = values(judged[0]["compared_to"])
+    last = to_label(judged[0]["compared_to"])
     level = [row for row in judged if row["ci_low"] <= 0 <= row["ci_high"]]
-    rest = "".join(f"; {one}" for one in nothing_found_in(level, 100, 1, " points"))
+    rest = "".join(f"; {one}" for one in describe_null_results(level, 100, 1, " points"))
     rest += f"; {TOO_LITTLE} in {len(compared) - len(judged)}" if len(judged) < len(compared) else ""
     return (
         f"Against {last}, of {len(compared)} training{'s' * (len(compared) != 1)} with other values "
@@ -123,23 +127,23 @@ def _lead(changes: list[dict[str, Any]], rows: pl.DataFrame) -> str:
     )
 
 
-def _sentence(row: dict[str, Any]) -> str:
-    other = values(row["compared_to"])
+def _format_sentence(row: dict[str, Any]) -> str:
+    other = to_label(row["compared_to"])
     return (
         f"{row['subject']}, {METRICS[row['of_metric']]}: {row['swept']} minus {other} "
-        f"{with_interval(row, 100, 1)} points{standing_of_difference(row, 100, 1, ' points')}."
+        f"{with_interval(row, 100, 1)} points{difference_caveat(row, 100, 1, ' points')}."
     )
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = marks(rows, "value_of", "others")
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
+    records = to_chart_records(rows, "value_of", "others")
     order = rows["value_of"].unique(maintain_order=True).to_list()
     several = rows["others"].n_unique() > 1
     scale = alt.Scale(domain=[0, 1])
     option = rows["option"][0]
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("value_of:O", title=option, sort=order, axis=alt.Axis(labelAngle=0)),
-        color=by_meaning("method", METHODS, set(rows["method"])),
+        color=colour_by_meaning("method", METHODS, set(rows["method"])),
         tooltip=[
             *([alt.Tooltip("others:N", title=" ")] if several else []),
             alt.Tooltip("value_of:O", title=option),
@@ -150,7 +154,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     )
     line = base.mark_line(opacity=0.6)
     if several:
-        line = line.encode(strokeDash=by_dashes("others"))
+        line = line.encode(strokeDash=dash_by_field("others"))
     y = alt.Y("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
     layers = [
         base.mark_rule(style="spread", clip=True).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
@@ -158,12 +162,12 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
     ]
-    return specification(alt.layer(*layers))
+    return to_vega_lite(alt.layer(*layers))
 
 
-def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
-    held = {(*key_of(row), row["of_metric"], row["control"]): row for row in changes}
-    order = {name: place for place, name in enumerate(method_order(rows))}
+def _build_table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
+    held = {(*get_row_key(row), row["of_metric"], row["control"]): row for row in changes}
+    order = {name: place for place, name in enumerate(order_methods(rows))}
     told = {
         key: place
         for place, key in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
@@ -178,11 +182,11 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
             Column(title="Share, %", format=PERCENT_WITH_INTERVAL),
             Column(
                 title="Minus the last values, points",
-                value=lambda row: held.get((*key_of(row), row["metric"], row["control"])),
+                value=lambda row: held.get((*get_row_key(row), row["metric"], row["control"])),
                 format=PERCENT_WITH_INTERVAL,
                 help="The difference from the last values of the sweep on the same examples.",
             ),
-            *sized("Examples"),
+            *size_columns("Examples"),
         ],
         # Sorting is stable: values stay as they were swept.
         rows=sorted(
@@ -191,9 +195,11 @@ def _table(rows: pl.DataFrame, changes: list[dict[str, Any]]) -> Table:
     )
 
 
-def _notes(run: RunData) -> list[str]:
+def _list_notes(run: RunData) -> list[str]:
     """How much each value cuts off."""
-    cut = measured(run, ["truncated"]).filter((pl.col("swept") != "") & (pl.col("method") == PRETRAINED))
+    cut = read_test_scores(run, ["truncated"]).filter(
+        (pl.col("swept") != "") & (pl.col("method") == PRETRAINED)
+    )
     said: dict[bool, list[str]] = {True: [], False: []}
     for row in cut.iter_rows(named=True):
         if row["value"] > 0:

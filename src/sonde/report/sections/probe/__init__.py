@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report.controls import LensQuestion
-from sonde.report.section import JoinedNumber, PlainTitle
+from sonde.report.section import CrossLensNumber, PlainTitle
 from sonde.report.sections.probe._scores import BEST, CONSTRUCTS, tokens
-from sonde.results.schema import dimension
+from sonde.results.schema import dimension_value
 
 title = PlainTitle(
     name="Probes",
@@ -30,7 +30,7 @@ title = PlainTitle(
         },
         of_layer=True,
     ),
-    joined=JoinedNumber(
+    joined=CrossLensNumber(
         title="Probe, tokens of a class told",
         question=LensQuestion(
             subject="Probes",
@@ -38,12 +38,12 @@ title = PlainTitle(
             metrics=("confusion",),
             where=(pl.col("split") == "test")
             & pl.col("task").is_in(["ktx", "idn"])
-            & (dimension("gold") == dimension("predicted")),
+            & (dimension_value("gold") == dimension_value("predicted")),
         ),
-        fact=pl.concat_str(pl.col("task").str.to_uppercase(), dimension("gold"), separator=" "),
+        fact=pl.concat_str(pl.col("task").str.to_uppercase(), dimension_value("gold"), separator=" "),
         constructs=CONSTRUCTS,
         against="chance, one in the number of classes",
-        level=1 / dimension("gold").n_unique(),
+        level=1 / dimension_value("gold").n_unique(),
         inside=True,
         same="of probes, the classes of keywords, operators and names that stand in it: KFC is every keyword "
         "of control flow, so that it stands for branches and loops alike",

@@ -9,22 +9,22 @@ from typing import Any
 import polars as pl
 
 from sonde.report.run_tables import RunData
-from sonde.report.section import ANSWER, Findings, Rows, TokenLens
-from sonde.report.text import family_of, label_of
-from sonde.results.headlines import CUES_GAIN, cues_by_key
-from sonde.results.layers import LayerAccount, account_layers
-from sonde.results.schema import dimensions_are
+from sonde.report.section import ANSWER, Rows, TokenFindings, TokenLens
+from sonde.report.text import task_family, task_label
+from sonde.results.headlines import CUES_GAIN, index_cues
+from sonde.results.layers import LayerSummary, summarise_layers
+from sonde.results.schema import has_dimensions
 from sonde.results.tables import Column
 from sonde.results.text_format import PERCENT
 
 LENS = "probe"
 
 
-BEST = dimensions_are({"selection": "best"})
+BEST = has_dimensions({"selection": "best"})
 """Scores of the layer that was chosen on validation."""
 
 
-EVERY = dimensions_are({})
+EVERY = has_dimensions({})
 """Scores of every layer."""
 
 
@@ -59,40 +59,40 @@ ENCODED = Column(
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def every_pooling(run: RunData) -> pl.DataFrame:
+def read_all_poolings(run: RunData) -> pl.DataFrame:
     """`headline` for each pooling."""
     rows = run.scores(metrics=["accuracy"], where=BEST & pl.col("layer").is_not_null(), lens=LENS)
     return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
 
 
-def headline(run: RunData) -> pl.DataFrame:
+def read_headline(run: RunData) -> pl.DataFrame:
     """One row a model, task and language: test accuracy of the layer that was chosen on validation.
 
     Where a task was probed by several poolings, the first is the headline's.
     """
     return (
-        every_pooling(run)
+        read_all_poolings(run)
         .unique(KEY, keep="first", maintain_order=True)
         .with_columns(
-            family=pl.col("task").map_elements(family_of, pl.String),
-            name=pl.col("task").map_elements(label_of, pl.String),
+            family=pl.col("task").map_elements(task_family, pl.String),
+            name=pl.col("task").map_elements(task_label, pl.String),
         )
     )
 
 
-def accounts(run: RunData) -> dict[tuple[str, ...], LayerAccount]:
+def read_layer_summaries(run: RunData) -> dict[tuple[str, ...], LayerSummary]:
     """Where each task is encoded, by model, task and language."""
     rows = run.every_score.filter(pl.col("lens") == LENS)
-    return {account.key: account for account in account_layers(rows)}
+    return {account.key: account for account in summarise_layers(rows)}
 
 
-def fitted(run: RunData) -> list[str]:
+def describe_fits(run: RunData) -> list[str]:
     """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
-    rows = headline(run)
+    rows = read_headline(run)
     said: list[str] = []
     for (folds,), part in rows.partition_by("k", as_dict=True, maintain_order=True).items():
         worth = part["effective_clusters"].drop_nulls()
-        few = _range(worth) if len(worth) else ""
+        few = _format_range(worth) if len(worth) else ""
         rests = f" {few} effective cluster{'s' * (few != '1')} a task." if few else ""
         if folds is None:
             names = ", ".join(part["name"].unique(maintain_order=True))
@@ -108,22 +108,24 @@ def fitted(run: RunData) -> list[str]:
     return said
 
 
-def _range(values: pl.Series) -> str:
+def _format_range(values: pl.Series) -> str:
     low, high = (f"{value:.0f}" for value in (values.min(), values.max()))
     return low if low == high else f"{low} to {high}"
 
 
-def layers_of(row: Mapping[str, Any]) -> str:
+def format_layers(row: Mapping[str, Any]) -> str:
     """The layer of each fold where they differ, else the one layer.
 
-    >>> layers_of({"layer": 2, "fold_layers": [2, 3, 2]}), layers_of({"layer": 1, "fold_layers": None})
-    ('2 (2 3 2)', '1')
+    >>> format_layers({"layer": 2, "fold_layers": [2, 3, 2]})
+    '2 (2 3 2)'
+    >>> format_layers({"layer": 1, "fold_layers": None})
+    '1'
     """
     each = row["fold_layers"] or []
     return f"{row['layer']} ({' '.join(map(str, each))})" if len(set(each)) > 1 else str(row["layer"])
 
 
-def beside(
+def read_with_controls(
     run: RunData, metrics: Sequence[str], where: pl.Expr | None = None, **columns: str
 ) -> pl.DataFrame:
     """Rows of the headline's pooling, with controls among them.
@@ -137,32 +139,32 @@ def beside(
     rows = run.scores(metrics=metrics, lens=LENS, controls=True, where=where)
     for column, value in columns.items():
         rows = rows.filter(pl.col(column) == value)
-    pooling = headline(run).select(*KEY, "pooling", "family", "name")
+    pooling = read_headline(run).select(*KEY, "pooling", "family", "name")
     return rows.join(pooling, on=[*KEY, "pooling"], maintain_order="left")
 
 
-def local_cues(run: RunData) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
+def read_local_cues(run: RunData) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
     """What local cues reach and the paired difference to it, by model, task and language."""
-    return cues_by_key(beside(run, ["accuracy", CUES_GAIN], BEST, split="test"))
+    return index_cues(read_with_controls(run, ["accuracy", CUES_GAIN], BEST, split="test"))
 
 
-def layers(run: RunData) -> pl.DataFrame:
+def read_layers(run: RunData) -> pl.DataFrame:
     """Test accuracy of every layer of the headline's pooling."""
-    rows = beside(run, ["accuracy"], EVERY, split="test")
+    rows = read_with_controls(run, ["accuracy"], EVERY, split="test")
     own = rows.filter(pl.col("control").is_null() & pl.col("layer").is_not_null())
     return own.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
 
 
-def by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
+def index_by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
     """The first row of each model, task and language."""
     first = rows.unique(KEY, keep="first", maintain_order=True)
     return {tuple(row[name] for name in KEY): row for row in first.iter_rows(named=True)}
 
 
-def sparkline(values: Sequence[float]) -> str:
+def render_sparkline(values: Sequence[float]) -> str:
     """Values as bars between the least and the largest of them.
 
-    >>> sparkline([0.0, 0.5, 1.0]), sparkline([0.3, 0.3])
+    >>> render_sparkline([0.0, 0.5, 1.0]), render_sparkline([0.3, 0.3])
     ('▁▅█', '▄▄')
     """
     low, high = min(values), max(values)
@@ -171,14 +173,14 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
 
 
-def whose(run: RunData, row: Mapping[str, Any]) -> str:
+def format_row_label(run: RunData, row: Mapping[str, Any]) -> str:
     """The model and language that a row is about, as far as the run has several."""
     parts = [row["shown"]] if run.several else []
     parts += [row["language"]] if len(run.languages) > 1 else []
     return ", ".join(parts)
 
 
-def parts(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
+def list_qualifiers(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
     """What sets the rows of a model and language apart from others of the run."""
     row = rows.row(0, named=True)
     slugs = {one.name: one.slug for one in run.models}
@@ -186,13 +188,13 @@ def parts(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[s
     return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
 
 
-def control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> dict[str, Any] | None:
+def find_control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> dict[str, Any] | None:
     """The first row of a control for the same model, language and measure."""
     same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
     return next(controls.filter(pl.col("control") == control, *same).iter_rows(named=True), None)
 
 
-def control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
+def compute_control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
     """Mean of a control's rows for the same model, language and measure."""
     same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
     held = controls.filter(pl.col("control") == control, *same)["value"]
@@ -202,12 +204,12 @@ def control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) 
 _COLUMNS = ("group", "said", "right", "hit", "layer")
 
 
-def _known(run: RunData) -> list[str]:
+def _list_item_ids(run: RunData) -> list[str]:
     tables = [run.answers(LENS, model).select("item_id") for model in run.models]
     return pl.concat(tables)["item_id"].unique().to_list() if tables else []
 
 
-def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings | None:
+def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
     rows: dict[str, Mapping[str, Rows]] = {}
     whole: dict[str, Mapping[str, Rows]] = {}
     for model in run.models:
@@ -217,7 +219,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
         places: defaultdict[str, list[list[Any]]] = defaultdict(list)
         wholes: defaultdict[str, list[list[Any]]] = defaultdict(list)
         for row in held.sort("item_id", "start", "task").iter_rows(named=True):
-            said = [label_of(row["task"]), row["said"], row["label"], int(row["said"] == row["label"])]
+            said = [task_label(row["task"]), row["said"], row["label"], int(row["said"] == row["label"])]
             if row["whole"]:
                 wholes[row["item_id"]].append(said)
             elif row["start"] < characters:
@@ -225,7 +227,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
         rows[model.slug], whole[model.slug] = places, wholes
     if not rows:
         return None
-    return Findings(
+    return TokenFindings(
         lens=LENS,
         label="Probes",
         kind=ANSWER,
@@ -242,4 +244,4 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
     )
 
 
-tokens = TokenLens(known=_known, findings=_findings)
+tokens = TokenLens(known=_list_item_ids, findings=_read_findings)

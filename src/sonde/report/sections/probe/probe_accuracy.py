@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import row_height, specification
+from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.probe._scores import (
@@ -18,31 +18,31 @@ from sonde.report.sections.probe._scores import (
     KEY,
     LENS,
     SURFACE,
-    accounts,
-    beside,
-    by_key,
-    every_pooling,
-    fitted,
-    headline,
-    layers_of,
-    local_cues,
-    whose,
+    describe_fits,
+    format_layers,
+    format_row_label,
+    index_by_key,
+    read_all_poolings,
+    read_headline,
+    read_layer_summaries,
+    read_local_cues,
+    read_with_controls,
 )
-from sonde.report.text import by_reason, label_of, meaning_of, no_verdict, ordered
+from sonde.report.text import group_by_reason, lacks_verdict, sort_by_family, task_description, task_label
 from sonde.results.headlines import compare_with_cues, describe_cues
-from sonde.results.layers import LayerAccount
-from sonde.results.schema import REASON, dimensions_named
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
+from sonde.results.layers import LayerSummary
+from sonde.results.schema import REASON, has_dimension_names
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import (
     PERCENT,
     TOO_LITTLE,
     Format,
     Number,
-    nothing_found_in,
+    describe_null_results,
     number,
     with_interval,
 )
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.verdict import no_verdict_reason
 
 Row = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ Row = Mapping[str, Any]
 Rows = dict[tuple[str, ...], dict[str, Any]]
 
 
-Accounts = Mapping[tuple[str, ...], LayerAccount]
+Accounts = Mapping[tuple[str, ...], LayerSummary]
 
 
 _SHOWN = 5
@@ -74,10 +74,10 @@ class ProbeAccuracy:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a language."""
-        rows = headline(run)
+        rows = read_headline(run)
         if rows.is_empty():
             return None
-        found, random = accounts(run), _random(run)
+        found, random = read_layer_summaries(run), _read_random_weights(run)
         charts: list[Chart] = []
         for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
             several = rows["language"].n_unique() > 1
@@ -85,28 +85,28 @@ class ProbeAccuracy:
                 Chart(
                     name=f"probe-accuracy-{language}" if several else "probe-accuracy",
                     title=f"Accuracy by task{f', {language}' if several else ''}",
-                    spec=_spec(part, found, random),
+                    spec=_build_spec(part, found, random),
                     wide=True,
                 )
             )
         return Figure(
-            lead=_lead(run, rows, found),
-            answer=_answer(run, rows, found),
+            lead=_format_lead(run, rows, found),
+            answer=_format_answer(run, rows, found),
             charts=charts,
-            table=_table(rows, found, random, run),
-            notes=[*fitted(run), *_beside_cues(run, rows), *_notes(run)],
+            table=_build_table(rows, found, random, run),
+            notes=[*describe_fits(run), *_describe_cues(run, rows), *_list_notes(run)],
         )
 
 
-def _random(run: RunData) -> Rows:
+def _read_random_weights(run: RunData) -> Rows:
     """Mean accuracy of the models with random weights, each at its chosen layer."""
-    shared = dimensions_named("selection", "share")
-    chosen = beside(run, ["accuracy"], shared, control="random_weights", split="test")
+    shared = has_dimension_names("selection", "share")
+    chosen = read_with_controls(run, ["accuracy"], shared, control="random_weights", split="test")
     mean = chosen.group_by(KEY, maintain_order=True).agg(pl.col("value").mean(), pl.col("n").first())
-    return by_key(mean)
+    return index_by_key(mean)
 
 
-def _spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
     several = rows["shown"].n_unique() > 1
     records: list[dict[str, Any]] = []
     for row in rows.iter_rows(named=True):
@@ -116,7 +116,7 @@ def _spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
         records.append(
             {
                 "name": row["name"],
-                "asks": meaning_of(row["task"]),
+                "asks": task_description(row["task"]),
                 "family": row["family"],
                 "model": row["shown"],
                 "value": row["value"],
@@ -124,13 +124,13 @@ def _spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
                 "high": row["ci_high"],
                 "layer": row["layer"],
                 "encoded": account.describe(),
-                "few": no_verdict(row),
+                "few": lacks_verdict(row),
                 "surface": surface and surface["value"],
                 "which": surface["control"] if surface else "",
                 "random": untrained and untrained["value"],
             }
         )
-    order = [label_of(task) for task in ordered(rows["task"].to_list())]
+    order = [task_label(task) for task in sort_by_family(rows["task"].to_list())]
     base = alt.Chart(alt.Data(values=records)).encode(
         y=alt.Y("name:N", sort=order, title=None),
         tooltip=[
@@ -161,11 +161,11 @@ def _spec(rows: pl.DataFrame, found: Accounts, random: Rows) -> dict[str, Any]:
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
         base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
     ]
-    return specification(alt.layer(*layers).properties(height=row_height(rows["shown"].n_unique())))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(rows["shown"].n_unique())))
 
 
 @dataclass(frozen=True, slots=True)
-class _Beaten:
+class _TasksByVerdict:
     """Tasks of one model by how the chosen layer ends against the best surface baseline.
 
     Attributes:
@@ -185,13 +185,13 @@ class _Beaten:
     alone: list[str] = field(default_factory=list[str])
 
     @property
-    def nothing_found(self) -> list[str]:
+    def null_result_sentences(self) -> list[str]:
         """In how many tasks no difference was found, and what would have been."""
-        return nothing_found_in([gain for _, gain in self.level], 100, 1, " points")
+        return describe_null_results([gain for _, gain in self.level], 100, 1, " points")
 
 
-def _beaten(rows: pl.DataFrame, found: Accounts) -> _Beaten:
-    beaten = _Beaten()
+def _group_by_verdict(rows: pl.DataFrame, found: Accounts) -> _TasksByVerdict:
+    beaten = _TasksByVerdict()
     for row in rows.iter_rows(named=True):
         account = found[tuple(row[name] for name in KEY)]
         gain = account.gain
@@ -214,15 +214,15 @@ def _list_gains(tasks: Sequence[tuple[str, Row]]) -> str:
     return f"{', '.join(shown)}{', …' * (len(tasks) > _SHOWN)} points"
 
 
-def _lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
+def _format_lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     first = rows.filter(pl.col("model") == rows["model"][0])
-    held = _beaten(first, found)
+    held = _group_by_verdict(first, found)
     tasks = f"{first.height} task{'s' if first.height != 1 else ''}"
     who = first["shown"][0]
     if len(held.few) + len(held.alone) == first.height:
         if not held.few:
             return f"Of the {tasks} probed in {who} none has a surface baseline."
-        why = why_no_verdict(held.few[0][1])
+        why = no_verdict_reason(held.few[0][1])
         return (
             f"Too little data on the {tasks} probed in {who} ({why}): {_list_gains(held.few)} over the best "
             "surface baseline."
@@ -230,7 +230,7 @@ def _lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     rest = [
         *([f"by less than matters in {len(held.slight)}"] if held.slight else []),
         *([f"less in {len(held.below)}"] if held.below else []),
-        *held.nothing_found,
+        *held.null_result_sentences,
         *([f"{TOO_LITTLE} in {len(held.few)}"] if held.few else []),
         *([f"no such baseline in {len(held.alone)}"] if held.alone else []),
     ]
@@ -241,17 +241,21 @@ def _lead(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     )
 
 
-def _answer(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
+def _format_answer(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     lines: list[str] = []
     for part in rows.partition_by("model", "language", maintain_order=True):
-        held = _beaten(part, found)
-        who = whose(run, part.row(0, named=True))
+        held = _group_by_verdict(part, found)
+        who = format_row_label(run, part.row(0, named=True))
         said = [
             f"above every surface baseline: {_list_names(held.above) or 'none'}",
             *([f"above it by less than matters: {_list_names(held.slight)}"] if held.slight else []),
             *([f"below one: {_list_names(held.below)}"] if held.below else []),
-            *(f"{one}: {_list_names(held.level)}" for one in held.nothing_found),
-            *([f"{TOO_LITTLE} ({_why(held)}): {_list_gains(held.few)}"] if held.few else []),
+            *(f"{one}: {_list_names(held.level)}" for one in held.null_result_sentences),
+            *(
+                [f"{TOO_LITTLE} ({_explain_missing_verdict(held)}): {_list_gains(held.few)}"]
+                if held.few
+                else []
+            ),
             *([f"no surface baseline: {', '.join(held.alone)}"] if held.alone else []),
         ]
         text = f"{who}: {'; '.join(said)}." if who else f"{'; '.join(said)}."
@@ -259,29 +263,29 @@ def _answer(run: RunData, rows: pl.DataFrame, found: Accounts) -> str:
     return "\n".join(lines)
 
 
-def _why(held: _Beaten) -> str:
-    return "; ".join(dict.fromkeys(why_no_verdict(gain) for _, gain in held.few))
+def _explain_missing_verdict(held: _TasksByVerdict) -> str:
+    return "; ".join(dict.fromkeys(no_verdict_reason(gain) for _, gain in held.few))
 
 
-def _beside_cues(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
+def _describe_cues(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
     """What the word and its neighbours tell of each task about tokens: a sentence each."""
-    told = local_cues(run)
+    told = read_local_cues(run)
     for row in rows.iter_rows(named=True):
         if (both := told.get(tuple(row[name] for name in KEY))) is not None:
-            who = whose(run, row)
+            who = format_row_label(run, row)
             yield f"{row['name']}{f' ({who})' if who else ''} is {describe_cues(row, *both)}."
 
 
-def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> Table:
-    selectivity = by_key(beside(run, ["selectivity"], BEST))
-    told = local_cues(run)
+def _build_table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> Table:
+    selectivity = index_by_key(read_with_controls(run, ["selectivity"], BEST))
+    told = read_local_cues(run)
     cues, cues_gains = ({key: both[place] for key, both in told.items()} for place in (0, 1))
     others: dict[tuple[Any, ...], list[str]] = {}
-    beyond = every_pooling(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
+    beyond = read_all_poolings(run).join(rows, on=[*KEY, "pooling"], how="anti", maintain_order="left")
     for row in beyond.iter_rows(named=True):
         text = f"{row['pooling']} {number(100 * row['value'], 1)}"
         others.setdefault(tuple(row[name] for name in KEY), []).append(text)
-    place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+    place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
     records: list[dict[str, Any]] = []
     for row in sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["language"])):
         key = tuple(row[name] for name in KEY)
@@ -301,12 +305,12 @@ def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> T
             Column(title="Pooling", value="pooling", help="How the subwords of one place become one vector."),
             Column(
                 title="Layer",
-                value=layers_of,
+                value=format_layers,
                 format=Format(right=True),
                 order="layer",
                 help="The layer that was most accurate on validation; 0 is the embedding.",
             ),
-            *estimate("Accuracy, %", 1, 100),
+            *estimate_columns("Accuracy, %", 1, 100),
             ENCODED,
             Column(
                 title="Best surface",
@@ -314,7 +318,7 @@ def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> T
                 help="The best guess from the text alone, without a model.",
             ),
             SURFACE,
-            *estimate(
+            *estimate_columns(
                 "Gain, points",
                 1,
                 100,
@@ -335,7 +339,7 @@ def _table(rows: pl.DataFrame, found: Accounts, random: Rows, run: RunData) -> T
                 format=PERCENT,
                 help="Accuracy less that on labels at random: what the probe does not learn by heart.",
             ),
-            *_extra(run),
+            *_extra_columns(run),
             N,
             CLUSTERS,
             Column(title="Other poolings, %", value="others"),
@@ -352,7 +356,7 @@ def _cues_columns() -> Iterator[Column]:
         format=PERCENT,
         help="Read from the word itself, its neighbours and the characters beside it, without a model.",
     )
-    yield from estimate(
+    yield from estimate_columns(
         "Beyond these, points",
         1,
         100,
@@ -367,16 +371,18 @@ def _cues_columns() -> Iterator[Column]:
     )
 
 
-def _extra(run: RunData) -> Iterator[Column]:
+def _extra_columns(run: RunData) -> Iterator[Column]:
     """What was asked for beside linear probes: accuracy with a hidden layer, and how short labels become."""
-    if hidden := by_key(beside(run, ["accuracy"], BEST, split="test").filter(pl.col("method") == "mlp")):
+    if hidden := index_by_key(
+        read_with_controls(run, ["accuracy"], BEST, split="test").filter(pl.col("method") == "mlp")
+    ):
         yield Column(
             title="Hidden layer, %",
             value=lambda row: hidden.get(row["key"]),
             format=PERCENT,
             help="Accuracy of a probe with one hidden layer.",
         )
-    codes = beside(run, ["compression"])
+    codes = read_with_controls(run, ["compression"])
     if not codes.is_empty():
         held = {(*(row[name] for name in KEY), row["layer"]): row for row in codes.iter_rows(named=True)}
         yield Column(
@@ -387,13 +393,13 @@ def _extra(run: RunData) -> Iterator[Column]:
         )
 
 
-def _notes(run: RunData) -> list[str]:
+def _list_notes(run: RunData) -> list[str]:
     notes: list[str] = []
-    if beside(run, ["gain"], BEST).is_empty():
+    if read_with_controls(run, ["gain"], BEST).is_empty():
         notes.append("Controls were turned off: no surface baseline stands beside these numbers.")
     reasons = run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True)
     told = reasons.unique(("control", "label"), keep="first", maintain_order=True)
-    for control, part in by_reason(told.select("control", "label").iter_rows()).items():
+    for control, part in group_by_reason(told.select("control", "label").iter_rows()).items():
         what = f" ({control.replace('_', ' ')})" if control else ""
         notes += [f"Left out{what}: {reason}." for reason in part]
     return notes

@@ -6,12 +6,12 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report.charts import confusions
+from sonde.report.charts import plot_confusions
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import LENS, beside
-from sonde.report.text import label_of, list_mistakes, ordered
-from sonde.results.schema import dimension
+from sonde.report.sections.probe._scores import LENS, read_with_controls
+from sonde.report.text import list_mistakes, sort_by_family, task_label
+from sonde.results.schema import dimension_value
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table
 from sonde.results.text_format import PERCENT_WITH_INTERVAL
 
@@ -32,21 +32,23 @@ class ProbeConfusion:
 
     def draw(self, run: RunData) -> Figure | None:
         """One matrix a model, task and language."""
-        rows = beside(run, ["confusion"]).with_columns(gold=dimension("gold"), said=dimension("predicted"))
+        rows = read_with_controls(run, ["confusion"]).with_columns(
+            gold=dimension_value("gold"), said=dimension_value("predicted")
+        )
         if rows.is_empty():
             return None
         parts = rows.partition_by("task", "model", "language", as_dict=True)
         charts: list[Chart] = []
         records: list[dict[str, Any]] = []
-        place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+        place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
         for (_, _, language), part in sorted(parts.items(), key=lambda entry: place[str(entry[0][0])]):
             if part["gold"].n_unique() >= _SHOWN:
-                charts.append(_chart(run, part, str(language)))
+                charts.append(_build_chart(run, part, str(language)))
             records += [_row(part, gold) for gold in _classes(part)]
         table = Table(
             summary="Every class, and the wrong classes predicted for it",
             columns=[
-                Column(title="Task", value=lambda row: label_of(row["task"])),
+                Column(title="Task", value=lambda row: task_label(row["task"])),
                 MODEL,
                 LANGUAGE,
                 Column(title="Class", value="gold", help="The true class."),
@@ -67,7 +69,7 @@ def _classes(rows: pl.DataFrame) -> list[str]:
     return rows["gold"].unique(maintain_order=True).to_list()
 
 
-def _chart(run: RunData, rows: pl.DataFrame, language: str) -> Chart:
+def _build_chart(run: RunData, rows: pl.DataFrame, language: str) -> Chart:
     row = rows.row(0, named=True)
     several = len(run.languages) > 1
     slug = next((model.slug for model in run.models if model.name == row["model"]), "")
@@ -78,7 +80,7 @@ def _chart(run: RunData, rows: pl.DataFrame, language: str) -> Chart:
         *([language] if several else []),
     ]
     of = [row["name"], *([row["shown"]] if run.several else []), *([language] if several else [])]
-    return Chart(name="-".join(name), title=", ".join(of), spec=confusions(rows, _classes(rows)))
+    return Chart(name="-".join(name), title=", ".join(of), spec=plot_confusions(rows, _classes(rows)))
 
 
 def _row(rows: pl.DataFrame, gold: str) -> dict[str, Any]:

@@ -10,16 +10,16 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import dots, specification
+from sonde.report.charts import plot_dots, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import LENS, beside
-from sonde.report.text import label_of, ordered
-from sonde.results.extremes import count_compared, describe_extreme, find_extreme
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.text_format import TOO_LITTLE, Format, standing, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.report.sections.probe._scores import LENS, read_with_controls
+from sonde.report.text import sort_by_family, task_label
+from sonde.results.extremes import describe_extreme, find_extreme, format_subject
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, score_columns
+from sonde.results.text_format import TOO_LITTLE, Format, caveat, with_interval
+from sonde.stats.verdict import no_verdict_reason
 
 _POINTS = {
     "gain": ("gain over the best surface baseline", "probe-gain"),
@@ -51,7 +51,7 @@ class ProbeControls:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a control."""
-        rows = _rows(run)
+        rows = _read_rows(run)
         if rows.is_empty():
             return None
         charts: list[Chart] = []
@@ -62,18 +62,20 @@ class ProbeControls:
         for kind, title in _NUMBERS.items():
             ranked = rows.filter(pl.col("kind") == kind).with_columns(shown=run.subject)
             if not ranked.is_empty():
-                spec = dots(ranked, _order(ranked), "Spearman's rank correlation")
+                spec = plot_dots(ranked, _order(ranked), "Spearman's rank correlation")
                 name = "probe-numbers" if kind == "spearman" else "probe-numbers-without-length"
                 charts.append(Chart(name=name, title=f"{title[:1].upper()}{title[1:]}", spec=spec))
-        return Figure(answer=_answer(rows, run), charts=charts, table=_table(rows))
+        return Figure(answer=_format_answer(rows, run), charts=charts, table=_build_table(rows))
 
 
-def _rows(run: RunData) -> pl.DataFrame:
-    best = beside(run, ["gain", "selectivity", "spearman"], dimension("selection") == "best")
+def _read_rows(run: RunData) -> pl.DataFrame:
+    best = read_with_controls(
+        run, ["gain", "selectivity", "spearman"], dimension_value("selection") == "best"
+    )
     kind = (
         pl.when((pl.col("metric") == "gain") & (pl.col("control") == "random_weights"))
         .then(pl.lit("random"))
-        .when(dimensions_named("selection", "length"))
+        .when(has_dimension_names("selection", "length"))
         .then(pl.lit("spearman without length"))
         .otherwise(pl.col("metric"))
     )
@@ -81,19 +83,19 @@ def _rows(run: RunData) -> pl.DataFrame:
 
 
 def _order(rows: pl.DataFrame) -> list[str]:
-    return [label_of(task) for task in ordered(rows["task"].to_list())]
+    return [task_label(task) for task in sort_by_family(rows["task"].to_list())]
 
 
 def _differences(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
     points = rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100, shown=run.subject)
-    spec = dots(points, _order(rows), "points of accuracy")
+    spec = plot_dots(points, _order(rows), "points of accuracy")
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
-    line = specification(zero)
+    line = to_vega_lite(zero)
     spec["layer"].insert(0, {key: line[key] for key in ("data", "mark", "encoding")})
     return spec
 
 
-def _answer(rows: pl.DataFrame, run: RunData) -> str:
+def _format_answer(rows: pl.DataFrame, run: RunData) -> str:
     """Tasks whose correlation falls most when length is taken away, as far as the intervals tell."""
     lines: list[str] = []
     both = rows.filter(pl.col("kind") == "spearman").join(
@@ -102,19 +104,23 @@ def _answer(rows: pl.DataFrame, run: RunData) -> str:
         suffix="_rest",
     )
     for part in both.with_columns(subject=run.subject).partition_by("subject", maintain_order=True):
-        rows_lost = [_lost(row) for row in part.iter_rows(named=True)]
+        rows_lost = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
         found = find_extreme(rows_lost)
         if len(rows_lost) == 1:
-            said = f"the rank correlation of {part['name'][0]} is {_with_and_without(rows_lost[0])}"
-            said += standing(rows_lost[0])
+            said = f"the rank correlation of {part['name'][0]} is {_format_correlations(rows_lost[0])}"
+            said += caveat(rows_lost[0])
         elif found is not None:
             said = describe_extreme(
-                found, lambda row: row["name"], _with_and_without, verb="loses most without length", end="top"
+                found,
+                lambda row: row["name"],
+                _format_correlations,
+                verb="loses most without length",
+                end="top",
             )
-            said = f"of the rank correlations with {count_compared(found, 'numbers')}, {said}"
+            said = f"of the rank correlations with {format_subject(found, 'numbers')}, {said}"
         elif rows_lost:
-            shown = [f"{row['name']} {_with_and_without(row)}" for row in rows_lost[:_SHOWN]]
-            why = next(filter(None, map(why_no_verdict, rows_lost)), "they do not vary")
+            shown = [f"{row['name']} {_format_correlations(row)}" for row in rows_lost[:_SHOWN]]
+            why = next(filter(None, map(no_verdict_reason, rows_lost)), "they do not vary")
             which = f"{TOO_LITTLE} on which rank correlation loses most without length"
             said = f"{which} ({why}): {'; '.join(shown)}"
         else:
@@ -133,7 +139,7 @@ _SAME = ("model", "task", "language")
 _ENDS = ("value", "ci_low", "ci_high")
 
 
-def _lost(row: Mapping[str, Any]) -> dict[str, Any]:
+def _compute_length_effect(row: Mapping[str, Any]) -> dict[str, Any]:
     """What a correlation loses without length, with the interval of a difference of two numbers."""
     rest = {end: row[f"{end}_rest"] for end in _ENDS}
     ends = [row[end] for end in _ENDS[1:]] + [rest[end] for end in _ENDS[1:]]
@@ -145,12 +151,12 @@ def _lost(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**row, "value": value, "ci_low": low, "ci_high": high, "with": row, "without": rest}
 
 
-def _with_and_without(row: Mapping[str, Any]) -> str:
+def _format_correlations(row: Mapping[str, Any]) -> str:
     return f"{with_interval(row['with'])} with length and {with_interval(row['without'])} without"
 
 
-def _table(rows: pl.DataFrame) -> Table:
-    place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+def _build_table(rows: pl.DataFrame) -> Table:
+    place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
     names = {kind: title for kind, (title, _) in _POINTS.items()} | _NUMBERS
     return Table(
         summary="Every control",
@@ -160,7 +166,7 @@ def _table(rows: pl.DataFrame) -> Table:
             LANGUAGE,
             Column(title="Measure", value=lambda row: names[row["kind"]]),
             dataclasses.replace(CONTROL, title="Against", format=Format(missing="")),
-            *scored("Value", 3),
+            *score_columns("Value", 3),
         ],
         rows=sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["kind"])),
     )

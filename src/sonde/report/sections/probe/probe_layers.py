@@ -7,14 +7,22 @@ from typing import Any
 
 import altair as alt
 
-from sonde.report.charts import specification, written
+from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import ENCODED, KEY, LENS, SURFACE, accounts, headline, whose
-from sonde.report.text import label_of, ordered
+from sonde.report.sections.probe._scores import (
+    ENCODED,
+    KEY,
+    LENS,
+    SURFACE,
+    format_row_label,
+    read_headline,
+    read_layer_summaries,
+)
+from sonde.report.text import sort_by_family, task_label
 from sonde.results.extremes import list_layers
-from sonde.results.layers import STATUSES, THIRDS, LayerAccount, LayerScore
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
+from sonde.results.layers import STATUSES, THIRDS, LayerScore, LayerSummary
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import COUNT, with_interval
 
 _CHOSEN, _TIED = "●", "○"
@@ -42,8 +50,8 @@ class ProbeLayers:
 
     def draw(self, run: RunData) -> Figure | None:
         """One heat map a model and language."""
-        found = accounts(run)
-        rows = [row for row in headline(run).iter_rows(named=True) if found[_key(row)].layers]
+        found = read_layer_summaries(run)
+        rows = [row for row in read_headline(run).iter_rows(named=True) if found[_key(row)].layers]
         if not rows:
             return None
         charts: list[Chart] = []
@@ -51,21 +59,23 @@ class ProbeLayers:
         for model in run.models:
             for language in sorted({row["language"] for row in rows if row["model"] == model.name}):
                 part = [row for row in rows if (row["model"], row["language"]) == (model.name, language)]
-                charts.append(_chart(run, model, language, part, found))
-                said.append(_say(whose(run, part[0]), [found[_key(row)] for row in part]))
-        return Figure(answer="\n".join(said), charts=charts, table=_table(rows, found))
+                charts.append(_build_chart(run, model, language, part, found))
+                said.append(
+                    _describe_layers(format_row_label(run, part[0]), [found[_key(row)] for row in part])
+                )
+        return Figure(answer="\n".join(said), charts=charts, table=_build_table(rows, found))
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(row[name] for name in KEY)
 
 
-def _chart(
+def _build_chart(
     run: RunData,
     model: ModelInfo,
     language: str,
     rows: list[dict[str, Any]],
-    found: Mapping[tuple[str, ...], LayerAccount],
+    found: Mapping[tuple[str, ...], LayerSummary],
 ) -> Chart:
     several = len(run.languages) > 1
     name = "-".join(
@@ -76,12 +86,12 @@ def _chart(
     return Chart(
         name=name,
         title=f"Accuracy by layer and task{f', {of}' if of else ''}",
-        spec=_spec(records, [label_of(task) for task in ordered(row["task"] for row in rows)]),
+        spec=_build_spec(records, [task_label(task) for task in sort_by_family(row["task"] for row in rows)]),
         wide=True,
     )
 
 
-def _records(row: Mapping[str, Any], account: LayerAccount) -> Iterator[dict[str, Any]]:
+def _records(row: Mapping[str, Any], account: LayerSummary) -> Iterator[dict[str, Any]]:
     """What the chart shows of each layer of a task; ``value`` is the colour."""
     accuracies = [one.accuracy["value"] for one in account.layers]
     low, high = min(accuracies), max(accuracies)
@@ -100,13 +110,13 @@ def _records(row: Mapping[str, Any], account: LayerAccount) -> Iterator[dict[str
         }
 
 
-def _mark(one: LayerScore, account: LayerAccount) -> str:
+def _mark(one: LayerScore, account: LayerSummary) -> str:
     if one.layer not in account.named:
         return ""
     return _CHOSEN if one.layer == account.chosen else _TIED
 
 
-def _spec(records: list[dict[str, Any]], order: list[str]) -> dict[str, Any]:
+def _build_spec(records: list[dict[str, Any]], order: list[str]) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("name:N", sort=order, title=None),
@@ -121,8 +131,8 @@ def _spec(records: list[dict[str, Any]], order: list[str]) -> dict[str, Any]:
     )
     colour = alt.Color("value:Q", title="lowest to highest", legend=alt.Legend(format="%"))
     columns = len({record["layer"] for record in records})
-    layers = [base.mark_rect().encode(color=colour), *written(base, "mark:N", columns)]
-    return specification(alt.layer(*layers).properties(height=alt.Step(20)))
+    layers = [base.mark_rect().encode(color=colour), *label_cells(base, "mark:N", columns)]
+    return to_vega_lite(alt.layer(*layers).properties(height=alt.Step(20)))
 
 
 _PLACES = ("encoded early", "encoded in the middle", "encoded late")
@@ -137,20 +147,20 @@ _SHALLOW = "encoded"
 _UNCOMPARED = "encoded, layers not compared by the version that scored"
 
 
-def _say(who: str, found: list[LayerAccount]) -> str:
+def _describe_layers(who: str, found: list[LayerSummary]) -> str:
     """Which tasks are encoded where, and which are not, as far as can be told."""
     listed: dict[str, list[str]] = {place: [] for place in (*_PLACES, _SEVERAL, _SHALLOW, _UNCOMPARED)}
     by_task = {account.key[1]: account for account in found}
-    for task in ordered(by_task):
+    for task in sort_by_family(by_task):
         account = by_task[task]
-        place = _find_place(account) if account.status == "encoded" else STATUSES[account.status]
+        place = _find_depth(account) if account.status == "encoded" else STATUSES[account.status]
         layers = f" ({_name_layers(account)})" if account.named else ""
-        listed.setdefault(place, []).append(f"{label_of(task)}{layers}")
+        listed.setdefault(place, []).append(f"{task_label(task)}{layers}")
     said = "; ".join(f"{place}: {', '.join(names)}" for place, names in listed.items() if names)
     return f"{who}: {said}." if who else f"{said[:1].upper()}{said[1:]}."
 
 
-def _find_place(account: LayerAccount) -> str:
+def _find_depth(account: LayerSummary) -> str:
     if account.tied is None:
         return _UNCOMPARED
     if account.third:
@@ -158,7 +168,7 @@ def _find_place(account: LayerAccount) -> str:
     return _SEVERAL if len(account.layers) >= len(THIRDS) else _SHALLOW
 
 
-def _name_layers(account: LayerAccount) -> str:
+def _name_layers(account: LayerSummary) -> str:
     """The chosen layer, and of which set it is."""
     named = list_layers(account.named)
     if account.chosen not in account.named or len(account.named) == 1:
@@ -166,8 +176,8 @@ def _name_layers(account: LayerAccount) -> str:
     return f"{list_layers([account.chosen])} of {named.removeprefix('layers ')}"
 
 
-def _table(rows: list[dict[str, Any]], found: Mapping[tuple[str, ...], LayerAccount]) -> Table:
-    by_place = {task: at for at, task in enumerate(ordered(row["task"] for row in rows))}
+def _build_table(rows: list[dict[str, Any]], found: Mapping[tuple[str, ...], LayerSummary]) -> Table:
+    by_place = {task: at for at, task in enumerate(sort_by_family(row["task"] for row in rows))}
     records: list[dict[str, Any]] = []
     for row in sorted(rows, key=lambda row: by_place[row["task"]]):
         account = found[_key(row)]
@@ -192,15 +202,15 @@ def _table(rows: list[dict[str, Any]], found: Mapping[tuple[str, ...], LayerAcco
             MODEL,
             LANGUAGE,
             Column(title="Layer", value="layer", format=COUNT, help="0 is the embedding."),
-            *estimate("Accuracy, %", 1, 100),
+            *estimate_columns("Accuracy, %", 1, 100),
             Column(
                 title="Best surface",
                 value=lambda row: row["surface"] and row["surface"]["control"].replace("_", " "),
                 help="The best guess from the text alone on validation, without a model.",
             ),
             SURFACE,
-            *estimate("Gain, points", 1, 100, key="gain", interval="Interval of the gain"),
-            *estimate(
+            *estimate_columns("Gain, points", 1, 100, key="gain", interval="Interval of the gain"),
+            *estimate_columns(
                 "Against the chosen, points",
                 1,
                 100,

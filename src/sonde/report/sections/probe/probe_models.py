@@ -10,20 +10,20 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.probe._scores import LENS, headline, sparkline
-from sonde.report.text import label_of, ordered
+from sonde.report.sections.probe._scores import LENS, read_headline, render_sparkline
+from sonde.report.text import sort_by_family, task_label
 from sonde.results.extremes import find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table
 from sonde.results.text_format import (
     TOO_LITTLE,
     Number,
-    counted,
-    in_brackets,
+    bracket,
+    describe_detectable,
     join_names,
+    plural,
     with_interval,
-    would_be_found,
 )
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.verdict import no_verdict_reason
 
 Grid = Mapping[str, Mapping[str, float]]
 
@@ -44,19 +44,19 @@ class ProbeModels:
 
     def draw(self, run: RunData) -> Figure | None:
         """One table; nothing for a single model."""
-        rows = headline(run)
+        rows = read_headline(run)
         if rows["model"].n_unique() < 2:
             return None
         baseline = _baseline(run)
         notes: list[str] = []
         records: list[dict[str, Any]] = []
         answers: list[str] = []
-        tasks = ordered(rows["task"].to_list())
+        tasks = sort_by_family(rows["task"].to_list())
         for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
             grid, left = _grid(part)
             notes += left
-            records += _rows(str(language), grid, tasks, baseline)
-            answers.append(_answer(str(language), part, grid, several=len(run.languages) > 1))
+            records += _build_rows(str(language), grid, tasks, baseline)
+            answers.append(_format_answer(str(language), part, grid, several=len(run.languages) > 1))
         table = Table(
             summary="Accuracy, ranks and what each model adds to the baseline",
             columns=[
@@ -65,7 +65,7 @@ class ProbeModels:
                 MODEL,
                 *(
                     Column(
-                        title=label_of(task),
+                        title=task_label(task),
                         value=lambda row, task=task: row["values"][task],
                         format=lambda row: Number(digits=row["digits"]),
                     )
@@ -94,7 +94,7 @@ def _grid(rows: pl.DataFrame) -> tuple[dict[str, dict[str, float]], list[str]]:
         held = grid.setdefault(row["shown"], {})
         if row["task"] not in mixed:
             held[row["task"]] = row["value"]
-    named = ", ".join(label_of(task) for task in ordered(mixed))
+    named = ", ".join(task_label(task) for task in sort_by_family(mixed))
     return grid, [f"Not compared, since poolings differ: {named}."] if mixed else []
 
 
@@ -103,11 +103,11 @@ def _ranks(grid: Grid, task: str) -> dict[str, int]:
     return {model: held.index(values[task]) + 1 for model, values in grid.items() if task in values}
 
 
-def _rows(language: str, grid: Grid, tasks: list[str], baseline: str) -> list[dict[str, Any]]:
+def _build_rows(language: str, grid: Grid, tasks: list[str], baseline: str) -> list[dict[str, Any]]:
     def row(of: str, model: str, value: Callable[[str], float | None], digits: int = 1) -> dict[str, Any]:
         values = {task: value(task) for task in tasks}
         known = [one for one in values.values() if one is not None]
-        line = sparkline(known) if of == "accuracy" and len(known) > 1 else ""
+        line = render_sparkline(known) if of == "accuracy" and len(known) > 1 else ""
         return {
             "of": of,
             "language": language,
@@ -121,11 +121,17 @@ def _rows(language: str, grid: Grid, tasks: list[str], baseline: str) -> list[di
     best = {task: max((v[task] for v in grid.values() if task in v), default=None) for task in tasks}
     rows.append(row("highest", "", lambda task: _percent(best[task])))
     others = {model: values for model, values in grid.items() if model != baseline}
-    rows.append(row("spread", "", lambda task: _spread([v[task] for v in others.values() if task in v])))
+    rows.append(
+        row("spread", "", lambda task: _standard_deviation([v[task] for v in others.values() if task in v]))
+    )
     rows += [row("rank", model, lambda task, m=model: _ranks(grid, task).get(m), 0) for model in grid]
     if baseline in grid:
         rows += [
-            row("over the baseline", model, lambda task, m=model: _over(grid, m, baseline, task))
+            row(
+                "over the baseline",
+                model,
+                lambda task, m=model: _compute_relative_gain(grid, m, baseline, task),
+            )
             for model in others
         ]
     return rows
@@ -135,14 +141,14 @@ def _percent(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-def _spread(values: list[float]) -> float | None:
+def _standard_deviation(values: list[float]) -> float | None:
     if len(values) < 2:
         return None
     mean = sum(values) / len(values)
     return 100 * (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
 
 
-def _over(grid: Grid, model: str, baseline: str, task: str) -> float | None:
+def _compute_relative_gain(grid: Grid, model: str, baseline: str, task: str) -> float | None:
     """Accuracy between the baseline's and a perfect one, in percent; None below it."""
     own, floor = grid[model].get(task), grid[baseline].get(task)
     if own is None or floor is None or floor >= 1 or own < floor:
@@ -150,15 +156,15 @@ def _over(grid: Grid, model: str, baseline: str, task: str) -> float | None:
     return 100 * (own - floor) / (1 - floor)
 
 
-def _describe_few(rows: pl.DataFrame, tasks: Sequence[str]) -> str:
+def _explain_missing_verdict(rows: pl.DataFrame, tasks: Sequence[str]) -> str:
     """Say why no model is ahead where no task allows a verdict, with the estimates of the first of them."""
     first = rows.filter(pl.col("task") == tasks[0]).to_dicts()
     shown = join_names([f"{row['shown']} {with_interval(row, 100, 1)} %" for row in first])
-    which = f"Too little data on which model is ahead in {counted(len(tasks), 'task')}"
-    return f"{which} ({why_no_verdict(first[0])}): {label_of(first[0]['task'])} {shown}."
+    which = f"Too little data on which model is ahead in {plural(len(tasks), 'task')}"
+    return f"{which} ({no_verdict_reason(first[0])}): {task_label(first[0]['task'])} {shown}."
 
 
-def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> str:
+def _format_answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> str:
     """In how many tasks a model is surely ahead of all others."""
     compared = {task for values in grid.values() for task in values}
     if not compared:
@@ -171,22 +177,22 @@ def _answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bool) -> 
             ahead[found.rows[0]["shown"]] += 1
         elif found is not None:
             leads.append(found.detectable)
-    lead = in_brackets(would_be_found(max(leads, default=math.nan), 100, 1, " points"))
+    lead = bracket(describe_detectable(max(leads, default=math.nan), 100, 1, " points"))
     said = [f"{model} in {times}" for model, times in sorted(ahead.items(), key=lambda one: -one[1]) if times]
     few = [
         task
         for (task,), part in rows.partition_by("task", as_dict=True, maintain_order=True).items()
-        if task in compared and all(map(why_no_verdict, part.to_dicts()))
+        if task in compared and all(map(no_verdict_reason, part.to_dicts()))
     ]
     rest = len(compared) - sum(ahead.values()) - len(few)
     if said:
-        told = f"surely ahead of all others are {', '.join(said)} of {counted(len(compared), 'task')}"
+        told = f"surely ahead of all others are {', '.join(said)} of {plural(len(compared), 'task')}"
         told += f"; in {rest} none is surely ahead{lead}" if rest else ""
     elif rest:
         tasks = f"any of {rest} tasks" if rest > 1 else "one task"
         told = f"none is surely ahead of all others in {tasks}{lead}"
     else:
-        return f"{f'{language}: ' if several else ''}{_describe_few(rows, few)}"
+        return f"{f'{language}: ' if several else ''}{_explain_missing_verdict(rows, few)}"
     told += f"; {TOO_LITTLE} in {len(few)}" if few else ""
     start = f"{language}: of" if several else "Of"
     return f"{start} {len(grid)} models, {told}."

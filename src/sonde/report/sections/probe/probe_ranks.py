@@ -8,8 +8,8 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.probe._scores import LENS, layers, sparkline
-from sonde.report.text import label_of
+from sonde.report.sections.probe._scores import LENS, read_layers, render_sparkline
+from sonde.report.text import task_label
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT
 
@@ -29,8 +29,8 @@ class ProbeRanks:
 
     def draw(self, run: RunData) -> Figure | None:
         """One table."""
-        rows = layers(run)
-        return None if rows.is_empty() else Figure(table=_table(rows))
+        rows = read_layers(run)
+        return None if rows.is_empty() else Figure(table=_build_table(rows))
 
 
 def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
@@ -45,7 +45,7 @@ def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
-def _table(rows: pl.DataFrame) -> Table:
+def _build_table(rows: pl.DataFrame) -> Table:
     records: list[dict[str, Any]] = []
     for by, other in (("task", "models"), ("model", "tasks")):
         for (key, depth), part in (
@@ -53,9 +53,9 @@ def _table(rows: pl.DataFrame) -> Table:
         ):
             records.append(
                 {
-                    "name": label_of(str(key)) if by == "task" else part["shown"][0],
+                    "name": task_label(str(key)) if by == "task" else part["shown"][0],
                     "over": other,
-                    "line": sparkline(part.sort("layer")["rank"].to_list()),
+                    "line": render_sparkline(part.sort("layer")["rank"].to_list()),
                     "depth": depth,
                 }
             )

@@ -7,13 +7,13 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_kind, specification
+from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import KEY, LENS, beside, headline
-from sonde.report.text import label_of, ordered
-from sonde.results.schema import dimensions_named
-from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
+from sonde.report.sections.probe._scores import KEY, LENS, read_headline, read_with_controls
+from sonde.report.text import sort_by_family, task_label
+from sonde.results.schema import has_dimension_names
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import COUNT
 
 
@@ -31,40 +31,42 @@ class ProbeSizes:
 
     def draw(self, run: RunData) -> Figure | None:
         """One chart a model."""
-        rows = _rows(run)
+        rows = _read_rows(run)
         if rows.is_empty():
             return None
         charts = [
             Chart(
                 name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
                 title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
-                spec=_spec(part, several=len(run.languages) > 1),
+                spec=_build_spec(part, several=len(run.languages) > 1),
                 wide=True,
             )
             for model in run.models
-            if not (part := _of(rows, model)).is_empty()
+            if not (part := _select_model(rows, model)).is_empty()
         ]
-        return Figure(charts=charts, table=_table(rows))
+        return Figure(charts=charts, table=_build_table(rows))
 
 
-def _of(rows: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
+def _select_model(rows: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
     return rows.filter(pl.col("model") == model.name)
 
 
-def _rows(run: RunData) -> pl.DataFrame:
+def _read_rows(run: RunData) -> pl.DataFrame:
     """Scores of the drawn sizes, and the headline as that of all examples."""
-    drawn = beside(run, ["accuracy"], dimensions_named("size"), split="test").with_columns(size="k")
-    sizes = beside(run, ["coverage"]).select(
+    drawn = read_with_controls(run, ["accuracy"], has_dimension_names("size"), split="test").with_columns(
+        size="k"
+    )
+    sizes = read_with_controls(run, ["coverage"]).select(
         *KEY, (pl.col("n") * pl.col("value")).round().cast(pl.Int64).alias("size")
     )
-    whole = headline(run).join(sizes, on=KEY)
+    whole = read_headline(run).join(sizes, on=KEY)
     held = drawn.select(*KEY).unique()
     columns = [name for name in drawn.columns if name in whole.columns]
     both = pl.concat([drawn.select(columns), whole.join(held, on=KEY, how="semi").select(columns)])
     return both.sort("size", maintain_order=True)
 
 
-def _spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
     records = [
         {
             "task": f"{row['name']}, {row['language']}" if several else row["name"],
@@ -79,7 +81,7 @@ def _spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
             "size:Q", title="examples", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")
         ),
         y=alt.Y("value:Q", title="accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
-        color=by_kind("family"),
+        color=colour_by_kind("family"),
         detail="task:N",
         tooltip=[
             alt.Tooltip("task:N"),
@@ -89,7 +91,7 @@ def _spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
     )
     last = base.transform_joinaggregate(longest="max(size)", groupby=["task"])
     names = last.transform_filter("datum.size == datum.longest").mark_text(style="note", align="left", dx=6)
-    return specification(
+    return to_vega_lite(
         alt.layer(
             base.mark_line(style="trend"),
             base.mark_point(style="dot", filled=True),
@@ -98,16 +100,16 @@ def _spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
     )
 
 
-def _table(rows: pl.DataFrame) -> Table:
-    place = {task: at for at, task in enumerate(ordered(rows["task"].to_list()))}
+def _build_table(rows: pl.DataFrame) -> Table:
+    place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
     return Table(
         summary="Every size",
         columns=[
-            Column(title="Task", value=lambda row: label_of(row["task"])),
+            Column(title="Task", value=lambda row: task_label(row["task"])),
             MODEL,
             LANGUAGE,
             Column(title="Examples", value="size", format=COUNT, help="How many the probe was trained on."),
-            *scored("Accuracy, %", 1, 100),
+            *score_columns("Accuracy, %", 1, 100),
         ],
         rows=sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["shown"], row["size"])),
     )

@@ -7,22 +7,29 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_kind, specification
+from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import BEST, EVERY, LENS, control_row, control_value, parts
+from sonde.report.sections.probe._scores import (
+    BEST,
+    EVERY,
+    LENS,
+    compute_control_value,
+    find_control_row,
+    list_qualifiers,
+)
 from sonde.results.extremes import find_extreme
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
     Number,
-    in_brackets,
-    too_little,
+    bracket,
+    describe_detectable,
+    insufficient_data_reason,
     with_interval,
-    would_be_found,
 )
-from sonde.stats.power import detectable_of
+from sonde.stats.power import detectable_from_score
 
 TASK = "syntax_tree"
 
@@ -59,18 +66,22 @@ class ProbeStructure:
         own = rows.filter(pl.col("control").is_null() & EVERY)
         charts = [
             Chart(
-                name="-".join(["probe-structure", *parts(run, part, "model", "language")]),
-                title=", ".join(["Structural probes by layer", *parts(run, part, "shown", "language")]),
-                spec=_spec(part.sort("layer")),
+                name="-".join(["probe-structure", *list_qualifiers(run, part, "model", "language")]),
+                title=", ".join(
+                    ["Structural probes by layer", *list_qualifiers(run, part, "shown", "language")]
+                ),
+                spec=_build_spec(part.sort("layer")),
             )
             for part in own.partition_by("model", "language", maintain_order=True)
         ]
         best = rows.filter(BEST & pl.col("control").is_null())
         controls = rows.filter(BEST & pl.col("control").is_not_null())
-        return Figure(answer=_answer(run, best, controls), charts=charts, table=_table(best, controls))
+        return Figure(
+            answer=_format_answer(run, best, controls), charts=charts, table=_build_table(best, controls)
+        )
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     records = [
         {"measure": _MEASURES[row["metric"]], "layer": row["layer"], "value": row["value"]}
         for row in rows.iter_rows(named=True)
@@ -78,7 +89,7 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True)),
-        color=by_kind("measure"),
+        color=colour_by_kind("measure"),
         tooltip=[
             alt.Tooltip("measure:N", title=" "),
             alt.Tooltip("layer:O"),
@@ -86,30 +97,32 @@ def _spec(rows: pl.DataFrame) -> dict[str, Any]:
         ],
     )
     layers = base.mark_line(style="trend"), base.mark_point(style="dot", filled=True)
-    return specification(alt.layer(*layers).properties(height=240))
+    return to_vega_lite(alt.layer(*layers).properties(height=240))
 
 
-def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
+def _format_answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
     lines: list[str] = []
     for row in best.filter(pl.col("metric") == "uuas").iter_rows(named=True):
-        who = f"{', '.join(parts(run, pl.DataFrame([row]), 'shown', 'language'))}: "
-        chain = control_row(controls, row, "neighbours")
+        who = f"{', '.join(list_qualifiers(run, pl.DataFrame([row]), 'shown', 'language'))}: "
+        chain = find_control_row(controls, row, "neighbours")
         if chain is None:
             continue
         compared = find_extreme((row, chain))
         told = compared if compared is not None and compared.is_single else None
         # A chain that does not vary has no interval: then that of the layer decides.
         low, high = row["ci_low"], row["ci_high"]
-        is_ahead = told.rows[0] is row if told else compared is None and _is_beyond(low, chain["value"])
-        is_behind = told.rows[0] is chain if told else compared is None and _is_beyond(chain["value"], high)
+        is_ahead = told.rows[0] is row if told else compared is None and _exceeds(low, chain["value"])
+        is_behind = told.rows[0] is chain if told else compared is None and _exceeds(chain["value"], high)
         against = f"a chain of neighbours with {with_interval(chain, 100, 1)} %"
-        if why := too_little(row):
+        if why := insufficient_data_reason(row):
             verdict = f"against {against} ({why})"
         elif is_ahead or is_behind:
             verdict = f"{'more' if is_ahead else 'less'} than {against}"
         else:
-            reach = detectable_of(row) if compared is None else compared.detectable
-            verdict = f"{NO_DIFFERENCE} from {against}{in_brackets(would_be_found(reach, 100, 1, ' points'))}"
+            reach = detectable_from_score(row) if compared is None else compared.detectable
+            verdict = (
+                f"{NO_DIFFERENCE} from {against}{bracket(describe_detectable(reach, 100, 1, ' points'))}"
+            )
         text = (
             f"layer {row['layer']}, chosen on validation, holds {with_interval(row, 100, 1)} % of the tree's "
             f"links, {verdict}."
@@ -118,11 +131,11 @@ def _answer(run: RunData, best: pl.DataFrame, controls: pl.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def _is_beyond(one: float | None, other: float | None) -> bool:
+def _exceeds(one: float | None, other: float | None) -> bool:
     return one is not None and other is not None and one > other
 
 
-def _table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
+def _build_table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
     names = dict(zip(("Neighbours", "Random weights", "Ceiling"), _CONTROLS, strict=True))
     return Table(
         summary="Structural probes with their controls",
@@ -133,11 +146,11 @@ def _table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
             Column(
                 title="Layer", value="layer", format=COUNT, help="Chosen on validation; 0 is the embedding."
             ),
-            *estimate("Chosen layer's"),
+            *estimate_columns("Chosen layer's"),
             *(
                 Column(
                     title=title,
-                    value=lambda row, name=name: control_value(controls, row, name),
+                    value=lambda row, name=name: compute_control_value(controls, row, name),
                     format=Number(),
                 )
                 for title, name in names.items()

@@ -7,15 +7,22 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_kind, specification
+from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import LENS, control_row, control_value, parts
-from sonde.report.text import no_verdict
-from sonde.results.schema import dimension
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
-from sonde.results.text_format import COUNT, NO_DIFFERENCE, Number, too_little, with_interval, would_be_found
-from sonde.stats.power import detectable_of
+from sonde.report.sections.probe._scores import LENS, compute_control_value, find_control_row, list_qualifiers
+from sonde.report.text import lacks_verdict
+from sonde.results.schema import dimension_value
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.text_format import (
+    COUNT,
+    NO_DIFFERENCE,
+    Number,
+    describe_detectable,
+    insufficient_data_reason,
+    with_interval,
+)
+from sonde.stats.power import detectable_from_score
 
 TASK = "whole_trees"
 
@@ -57,35 +64,37 @@ class ProbeTrees:
         rows = run.scores(metrics=[*_MEASURES, "tree_f1_gain"], lens=LENS, task=TASK, controls=True)
         if rows.is_empty():
             return None
-        rows = rows.with_columns(rank=dimension("rank"))
-        best = dimension("selection") == "best"
-        every = rows.filter((pl.col("metric") == "tree_f1") & dimension("selection").is_null())
+        rows = rows.with_columns(rank=dimension_value("rank"))
+        best = dimension_value("selection") == "best"
+        every = rows.filter((pl.col("metric") == "tree_f1") & dimension_value("selection").is_null())
         charts = [
             Chart(
-                name="-".join(["probe-trees", *parts(run, part, "model", "language")]),
-                title=", ".join(["F1 of trees by layer and rank", *parts(run, part, "shown", "language")]),
-                spec=_spec(part.sort("layer")),
+                name="-".join(["probe-trees", *list_qualifiers(run, part, "model", "language")]),
+                title=", ".join(
+                    ["F1 of trees by layer and rank", *list_qualifiers(run, part, "shown", "language")]
+                ),
+                spec=_build_spec(part.sort("layer")),
             )
             for part in every.partition_by("model", "language", maintain_order=True)
         ]
-        own = rows.filter(best & dimension("share").is_null())
-        beside = rows.filter(best & dimension("share").is_not_null())
-        return Figure(answer=_answer(run, own), charts=charts, table=_table(own, beside))
+        own = rows.filter(best & dimension_value("share").is_null())
+        beside = rows.filter(best & dimension_value("share").is_not_null())
+        return Figure(answer=_format_answer(run, own), charts=charts, table=_build_table(own, beside))
 
 
-def _spec(rows: pl.DataFrame) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     shown = rows.select("layer", "value", "rank").sort(pl.col("rank").cast(pl.Int32), "layer")
     base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
         x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("value:Q", title="F1 of constituents", scale=alt.Scale(zero=True)),
-        color=by_kind("rank", "rank"),
+        color=colour_by_kind("rank", "rank"),
         tooltip=[alt.Tooltip("rank:N"), alt.Tooltip("layer:O"), alt.Tooltip("value:Q", format=".2f")],
     )
     layers = base.mark_line(style="trend"), base.mark_point(style="dot", filled=True)
-    return specification(alt.layer(*layers).properties(height=240))
+    return to_vega_lite(alt.layer(*layers).properties(height=240))
 
 
-def _answer(run: RunData, best: pl.DataFrame) -> str:
+def _format_answer(run: RunData, best: pl.DataFrame) -> str:
     lines: list[str] = []
     gains = best.filter(pl.col("metric") == "tree_f1_gain")
     for row in best.filter((pl.col("metric") == "tree_f1") & pl.col("control").is_null()).iter_rows(
@@ -96,18 +105,20 @@ def _answer(run: RunData, best: pl.DataFrame) -> str:
         if gain is None:
             continue
         named = next(title for title, name in _CONTROLS.items() if name == gain["control"]).lower()
-        control = control_row(best, row, gain["control"])
+        control = find_control_row(best, row, gain["control"])
         if control is None:
             continue
-        if no_verdict(gain):
+        if lacks_verdict(gain):
             verdict = "against"
         elif gain["ci_low"] <= 0 <= gain["ci_high"]:
             verdict = f"{NO_DIFFERENCE} from"
         else:
             verdict = "more than" if gain["ci_low"] > 0 else "less than"
-        told = too_little(gain) or would_be_found(detectable_of(gain), 100, 1, " points")
+        told = insufficient_data_reason(gain) or describe_detectable(
+            detectable_from_score(gain), 100, 1, " points"
+        )
         tail = f"; {told}" if verdict in ("against", f"{NO_DIFFERENCE} from") and told else ""
-        who = ", ".join(parts(run, pl.DataFrame([row]), "shown", "language"))
+        who = ", ".join(list_qualifiers(run, pl.DataFrame([row]), "shown", "language"))
         lines.append(
             f"{who + ': ' if who else ''}trees from layer {row['layer']}, chosen on validation, have an F1 "
             f"of {with_interval(row, 100, 1)} %, {verdict} {named} with {with_interval(control, 100, 1)} % "
@@ -116,7 +127,7 @@ def _answer(run: RunData, best: pl.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def _table(best: pl.DataFrame, beside: pl.DataFrame) -> Table:
+def _build_table(best: pl.DataFrame, beside: pl.DataFrame) -> Table:
     own = beside.filter(pl.col("control").is_null())
 
     def on_share(row: Any) -> float | None:
@@ -139,17 +150,19 @@ def _table(best: pl.DataFrame, beside: pl.DataFrame) -> Table:
                 format=COUNT,
                 help="Directions of the subspace.",
             ),
-            *estimate("Chosen layer's"),
+            *estimate_columns("Chosen layer's"),
             *(
                 Column(
-                    title=title, value=lambda row, name=name: control_value(best, row, name), format=Number()
+                    title=title,
+                    value=lambda row, name=name: compute_control_value(best, row, name),
+                    format=Number(),
                 )
                 for title, name in _CONTROLS.items()
                 if name != "left_branching"
             ),
             Column(
                 title="Random weights",
-                value=lambda row: control_value(beside, row, "random_weights"),
+                value=lambda row: compute_control_value(beside, row, "random_weights"),
                 format=Number(),
                 help="The same architecture, never trained, on the share of functions that it read.",
             ),

@@ -6,7 +6,7 @@ import polars as pl
 
 from sonde.report.controls import LensQuestion
 from sonde.report.section import PlainTitle
-from sonde.results.schema import dimensions_are
+from sonde.results.schema import has_dimensions
 
 title = PlainTitle(
     name="Names of APIs, asked in words",
@@ -15,6 +15,6 @@ title = PlainTitle(
         subject="Names listed when asked in words",
         measure="names right at the first try",
         metrics=("p_at_k",),
-        where=dimensions_are({}) & (pl.col("k") == 1) & (pl.col("matching") == "generative"),
+        where=has_dimensions({}) & (pl.col("k") == 1) & (pl.col("matching") == "generative"),
     ),
 )

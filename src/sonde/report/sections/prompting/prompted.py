@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import TEMPLATE, TEMPLATES, curves, with_k
+from sonde.languages import format_language
+from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.results.schema import dimension, dimensions_are, dimensions_named
-from sonde.results.tables import Column, Table, scored
-from sonde.results.text_format import counted, standing, with_interval
+from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
+from sonde.results.tables import Column, Table, score_columns
+from sonde.results.text_format import caveat, plural, with_interval
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",
@@ -39,7 +39,7 @@ _K = 20
 _EVERY = "all"
 
 
-class Prompted:
+class PromptedAnswers:
     """A dot a statement, and a table with refusals and short lists."""
 
     title = "Names of APIs: listed in words"
@@ -54,12 +54,14 @@ class Prompted:
 
     def draw(self, run: RunData) -> Figure | None:
         """The statements that were asked about."""
-        whole = dimensions_are({}) | dimensions_named(TEMPLATE)
+        whole = has_dimensions({}) | has_dimension_names(TEMPLATE)
         rows = run.scores(metrics=list(_METRICS), lens=self.lens, where=whole)
-        rows = rows.with_columns(template=dimension(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY))
+        rows = rows.with_columns(
+            template=dimension_value(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY)
+        )
         places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
         order = pl.col("template").replace_strict(places, default=len(places))
-        rows = with_k(run, rows).sort("place", "subject", order, "metric", "k")
+        rows = sort_by_k(run, rows).sort("place", "subject", order, "metric", "k")
         strict = rows.filter(pl.col("matching") == next(iter(_READ)))
         listed = strict.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
         if listed.is_empty():
@@ -68,13 +70,13 @@ class Prompted:
         shown = parts.with_columns(who=pl.col("template"))
         refused = strict.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
         return Figure(
-            lead=_lead(listed),
-            answer="\n".join(_answer(row, rows) for row in refused.iter_rows(named=True)),
+            lead=_format_lead(listed),
+            answer="\n".join(_format_answer(row, rows) for row in refused.iter_rows(named=True)),
             charts=[
                 Chart(
                     name="prompted",
                     title="Right among the first k listed",
-                    spec=curves(shown, shown["who"].unique(maintain_order=True).to_list()),
+                    spec=plot_curves(shown, shown["who"].unique(maintain_order=True).to_list()),
                 )
             ],
             table=Table(
@@ -88,8 +90,8 @@ class Prompted:
                         ),
                     ),
                     Column(title="Read", value=lambda row: _READ[row["matching"]]),
-                    Column(title="What", value=_what),
-                    *scored(
+                    Column(title="What", value=_format_metric),
+                    *score_columns(
                         "Value",
                         digits=lambda row: 1 if _is_share(row) else 2,
                         scale=lambda row: 100 if _is_share(row) else 1,
@@ -102,16 +104,16 @@ class Prompted:
         )
 
 
-def _lead(listed: pl.DataFrame) -> str:
+def _format_lead(listed: pl.DataFrame) -> str:
     """How often the right answer is listed, a sentence a model."""
     return " ".join(
         f"{row['subject']}, asked in words, lists the right answer in {with_interval(row, 100, 1)} % of "
-        f"cases{standing(row)}."
+        f"cases{caveat(row)}."
         for row in listed.filter(pl.col("template") == _EVERY).iter_rows(named=True)
     )
 
 
-def _answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
+def _format_answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
     same = (pl.col("shown") == refused["shown"]) & (pl.col("language") == refused["language"])
     whole = rows.filter(same & (pl.col("template") == _EVERY))
     listed = whole.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
@@ -121,15 +123,15 @@ def _answer(refused: Mapping[str, Any], rows: pl.DataFrame) -> str:
     nothing = (
         f"; of {with_interval(unread[0], 100, 1)} % of the replies nothing can be read" if unread else ""
     )
-    queries = counted(refused["n"], "cloze query", "cloze queries")
+    queries = plural(refused["n"], "cloze query", "cloze queries")
     return (
         f"{refused['shown']} lists the answer in {with_interval(strict, 100, 1)} % of "
-        f"{queries} in {spelled(refused['language'])}{besides}; "
-        f"it refuses {with_interval(refused, 100, 1)} %{nothing}{standing(strict) or standing(refused)}."
+        f"{queries} in {format_language(refused['language'])}{besides}; "
+        f"it refuses {with_interval(refused, 100, 1)} %{nothing}{caveat(strict) or caveat(refused)}."
     )
 
 
-def _what(row: Mapping[str, Any]) -> str:
+def _format_metric(row: Mapping[str, Any]) -> str:
     name = _METRICS[row["metric"]]
     if row["metric"] == "p_at_k":
         return f"{name} {row['k']}, %"
@@ -140,4 +142,4 @@ def _is_share(row: Mapping[str, Any]) -> bool:
     return row["metric"].startswith(("p_at", "share"))
 
 
-plot = Prompted()
+plot = PromptedAnswers()

@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import dots
+from sonde.languages import format_language
+from sonde.report.charts import plot_dots
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.text import no_verdict
+from sonde.report.text import lacks_verdict
 from sonde.results.extremes import describe_ends
 from sonde.results.schema import (
-    FIRST,
     FIRST_PART,
+    IS_FIRST,
     OBSERVATIONS_SCHEMA,
     SHARED_TOKENS,
-    dimension,
-    dimensions_are,
-    dimensions_named,
+    dimension_value,
+    has_dimension_names,
+    has_dimensions,
 )
-from sonde.results.tables import MODEL, Column, Table, scored
-from sonde.results.text_format import count, standing, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.results.tables import MODEL, Column, Table, score_columns
+from sonde.results.text_format import caveat, count, with_interval
+from sonde.stats.verdict import no_verdict_reason
 
 LENS = "surprisal"
 
@@ -43,7 +43,7 @@ PER_SUBWORD, PER_TOKEN = "bits per subword", "bits per code token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slices:
+class SliceTable:
     """The rows of a table that may set several models side by side.
 
     Attributes:
@@ -71,8 +71,9 @@ class Slices:
         if not self.shared:
             return []
         return [
-            f"{spelled(language)}: over the {count(n)} code tokens that every model of the run has whole, so "
-            "that all are over the same text; the numbers over each model's own text are in scores.parquet."
+            f"{format_language(language)}: over the {count(n)} code tokens that every model of the run has "
+            "whole, so that all are over the same text; the numbers over each model's own text are in "
+            "scores.parquet."
             for language, n in self.whole.group_by("language")
             .agg(pl.col("n").first())
             .sort("language")
@@ -80,7 +81,7 @@ class Slices:
         ]
 
 
-def slices(run: RunData, *by: str, task: str = "", metric: str = "bits") -> Slices:
+def read_slices(run: RunData, *by: str, task: str = "", metric: str = "bits") -> SliceTable:
     """Rows by the values of dimensions: of several models over the code tokens that all of them have whole.
 
     Tokens that one tokenizer alone cuts out, and inputs that one model alone read, would make other text of
@@ -97,29 +98,29 @@ def slices(run: RunData, *by: str, task: str = "", metric: str = "bits") -> Slic
         # Bits are scaled by nothing, nats by the bits in one.
         scale = 1.0 if metric == "bits" else BITS_PER_NAT
         parts = (
-            run.scores(lens=LENS, metrics=[metric], where=dimensions_named(*outer, *by), task=task),
-            run.scores(lens=LENS, metrics=[metric], where=dimensions_named(*outer)).filter(
+            run.scores(lens=LENS, metrics=[metric], where=has_dimension_names(*outer, *by), task=task),
+            run.scores(lens=LENS, metrics=[metric], where=has_dimension_names(*outer)).filter(
                 pl.col("task") == ""
             ),
         )
         rows, whole = (rows.with_columns(pl.col("value", "ci_low", "ci_high") * scale) for rows in parts)
-        return rows.with_columns(label=dimension(by[-1])), whole
+        return rows.with_columns(label=dimension_value(by[-1])), whole
 
     own, whole = named(metric)
     if own["model"].n_unique() < 2:
-        return Slices(rows=own, unit=PER_SUBWORD, whole=whole, apart=False)
+        return SliceTable(rows=own, unit=PER_SUBWORD, whole=whole, apart=False)
     shared, of_shared = named("nats_per_token", SHARED_TOKENS[0])
     if shared.is_empty():
-        return Slices(rows=own, unit=PER_SUBWORD, whole=whole, apart=True)
-    return Slices(rows=shared, unit=PER_TOKEN, whole=of_shared, apart=False)
+        return SliceTable(rows=own, unit=PER_SUBWORD, whole=whole, apart=True)
+    return SliceTable(rows=shared, unit=PER_TOKEN, whole=of_shared, apart=False)
 
 
-def own_notes(run: RunData) -> list[str]:
+def list_subword_notes(run: RunData) -> list[str]:
     """What stands below single subwords of several models, which are no units that these have in common."""
     return [_APART] if run.scores(lens=LENS, metrics=["bits"])["model"].n_unique() > 1 else []
 
 
-def observed(run: RunData, model: ModelInfo, columns: Sequence[str]) -> pl.LazyFrame:
+def read_observations(run: RunData, model: ModelInfo, columns: Sequence[str]) -> pl.LazyFrame:
     """The item table of one model, these columns only; empty where the run lacks it or one of them."""
     frame = run.table(LENS, model)
     if frame is None or not set(columns) <= set(frame.collect_schema().names()):
@@ -127,23 +128,23 @@ def observed(run: RunData, model: ModelInfo, columns: Sequence[str]) -> pl.LazyF
     return frame.select(columns)
 
 
-def first_rows(run: RunData) -> pl.DataFrame:
+def read_first_subwords(run: RunData) -> pl.DataFrame:
     """What the first subwords of texts cost, a row a model and language that sets them apart."""
-    return run.scores(lens=LENS, metrics=["bits"], where=dimensions_are(dict([FIRST_PART])))
+    return run.scores(lens=LENS, metrics=["bits"], where=has_dimensions(dict([FIRST_PART])))
 
 
-def is_first(run: RunData, model: ModelInfo) -> pl.Expr:
+def is_first_subword(run: RunData, model: ModelInfo) -> pl.Expr:
     """Whether a row of `observed`, which needs the column ``context``, is in none of the model's slices."""
-    return FIRST if model.name in first_rows(run)["model"] else pl.lit(value=False)
+    return IS_FIRST if model.name in read_first_subwords(run)["model"] else pl.lit(value=False)
 
 
-def first_notes(run: RunData) -> list[str]:
+def list_first_subword_notes(run: RunData) -> list[str]:
     """What stands below a table of slices: how many subwords are in none of them, and what these cost."""
     return [
-        f"{row['shown']}, {spelled(row['language'])}: the subword that begins a text, before which the model "
-        f"has nothing of it, is in no row; the mean of {count(row['n'])} is {with_interval(row)} "
-        f"bits{standing(row)}."
-        for row in first_rows(run).sort("shown", "language").iter_rows(named=True)
+        f"{row['shown']}, {format_language(row['language'])}: the subword that begins a text, before which "
+        f"the model has nothing of it, is in no row; the mean of {count(row['n'])} is {with_interval(row)} "
+        f"bits{caveat(row)}."
+        for row in read_first_subwords(run).sort("shown", "language").iter_rows(named=True)
     ]
 
 
@@ -172,17 +173,17 @@ CUTS: Mapping[str, str] = {
 """Dimensions by which pairs are told apart, in words."""
 
 
-def pair_rows(run: RunData, metric: str = PREFERRED) -> pl.DataFrame:
+def read_pairs(run: RunData, metric: str = PREFERRED) -> pl.DataFrame:
     """Rows of minimal pairs, controls included.
 
     ``at`` is what was summed (``text`` or ``place``), ``cut`` and ``part`` what the pairs have in common.
     """
     rows = run.scores(metrics=[metric], lens=LENS, controls=True)
-    parts = [pl.when(dimension(name).is_not_null()).then(pl.lit(name)) for name in CUTS]
+    parts = [pl.when(dimension_value(name).is_not_null()).then(pl.lit(name)) for name in CUTS]
     return rows.with_columns(
-        at=dimension("at").fill_null("text"),
+        at=dimension_value("at").fill_null("text"),
         cut=pl.coalesce(*parts, pl.lit("")),
-        part=pl.coalesce(*(dimension(name) for name in CUTS), pl.lit("")),
+        part=pl.coalesce(*(dimension_value(name) for name in CUTS), pl.lit("")),
         who=pl.col("control").fill_null(""),
         subject=run.subject,
     )
@@ -215,25 +216,25 @@ class Ranking:
         return self.plural or f"{self.what}s"
 
 
-def rank(run: RunData, ranking: Ranking) -> Figure | None:
+def build_ranking(run: RunData, ranking: Ranking) -> Figure | None:
     """Charts of the worst and the best, and a table of the rest; models over other texts are apart."""
-    held = slices(run, ranking.dimension)
-    frame = _named(held.rows, run, ranking)
+    held = read_slices(run, ranking.dimension)
+    frame = _add_names(held.rows, run, ranking)
     if frame.is_empty():
         return None
     charts: list[Chart] = []
     for group in frame.partition_by("shown", maintain_order=True) if held.apart else [frame]:
         model = group["shown"][0] if held.apart else ""
-        charts += _ends(group, ranking, held.unit, model, _overall(held, model))
+        charts += _build_end_charts(group, ranking, held.unit, model, _overall(held, model))
     return Figure(
-        answer=_answer(frame, ranking, held.unit),
+        answer=_format_answer(frame, ranking, held.unit),
         charts=charts,
-        table=_table(run, frame, ranking, held.unit),
-        notes=[*_notes(frame), *held.notes, *first_notes(run)],
+        table=_build_table(run, frame, ranking, held.unit),
+        notes=[*_list_notes(frame), *held.notes, *list_first_subword_notes(run)],
     )
 
 
-def _named(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFrame:
+def _add_names(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFrame:
     """The rows above the minimum count with the ``name`` of each, the highest first."""
     several = len(run.languages) > 1
     frame = rows.filter((pl.col("n") >= MIN_COUNT) & (pl.col("label") != ""))
@@ -245,7 +246,7 @@ def _named(rows: pl.DataFrame, run: RunData, ranking: Ranking) -> pl.DataFrame:
     return frame.sort("value", descending=True)
 
 
-def _ends(
+def _build_end_charts(
     frame: pl.DataFrame, ranking: Ranking, unit: str, model: str, reference: float | None
 ) -> list[Chart]:
     order = (
@@ -255,7 +256,7 @@ def _ends(
         .to_list()
     )
     # Intervals of a few clusters can be wider than anything else on the chart; they are cut at its edge.
-    firm = [row for row in frame.iter_rows(named=True) if not no_verdict(row)]
+    firm = [row for row in frame.iter_rows(named=True) if not lacks_verdict(row)]
     ends = [row["ci_high"] for row in firm if row["ci_high"] is not None]
     reach = max([*frame["value"].to_list(), *ends])
     suffix = f", {model}" if model else ""
@@ -272,7 +273,7 @@ def _ends(
         Chart(
             name=name,
             title=title,
-            spec=dots(
+            spec=plot_dots(
                 frame.filter(pl.col("name").is_in(names)), names, unit, reference=reference, reach=reach
             ),
             wide=len(parts) == 1,
@@ -281,12 +282,12 @@ def _ends(
     ]
 
 
-def _overall(held: Slices, model: str) -> float | None:
+def _overall(held: SliceTable, model: str) -> float | None:
     rows = held.whole.filter(pl.col("shown") == model) if model else held.whole
     return rows["value"][0] if rows.height == 1 else None
 
 
-def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
+def _format_answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     sentences: list[str] = []
     for part in frame.partition_by("shown", maintain_order=True):
         who = f"{part['shown'][0]}: " if frame["shown"].n_unique() > 1 else ""
@@ -297,24 +298,24 @@ def _answer(frame: pl.DataFrame, ranking: Ranking, unit: str) -> str:
             noun=ranking.noun,
             verbs=SURPRISES,
             unit=unit,
-        ) or _too_little(part, ranking, unit)
+        ) or _explain_missing_ranking(part, ranking, unit)
         sentences.append(f"{who}{said}.")
     return "\n".join(sentences)
 
 
-def _too_little(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
+def _explain_missing_ranking(rows: pl.DataFrame, ranking: Ranking, unit: str) -> str:
     """Say why none is named, with the ends of what was estimated."""
     ends = [rows.row(place, named=True) for place in ((0, -1) if rows.height > 1 else (0,))]
     means = " to ".join(f"{with_interval(row)} (“{row['name']}”)" for row in ends)
     if rows.height == 1:
-        return f"There is one {ranking.what} alone, {means} {unit}{standing(ends[0])}"
-    why = next(filter(None, map(why_no_verdict, rows.to_dicts())), "they do not vary")
+        return f"There is one {ranking.what} alone, {means} {unit}{caveat(ends[0])}"
+    why = next(filter(None, map(no_verdict_reason, rows.to_dicts())), "they do not vary")
     return f"Too little data on which {ranking.what} is the most surprising ({why}): {means} {unit}"
 
 
-def _notes(frame: pl.DataFrame) -> list[str]:
+def _list_notes(frame: pl.DataFrame) -> list[str]:
     notes = [f"Ranked among those with at least {MIN_COUNT} occurrences."]
-    few = sum(no_verdict(row) for row in frame.iter_rows(named=True))
+    few = sum(lacks_verdict(row) for row in frame.iter_rows(named=True))
     if few:
         notes.append(
             f"{few:,} of {frame.height:,} rest{'s' * (few == 1)} on too little code for a verdict; "
@@ -323,7 +324,7 @@ def _notes(frame: pl.DataFrame) -> list[str]:
     return notes
 
 
-def _table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Table:
+def _build_table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Table:
     chosen = frame
     if frame.height > 2 * TABLE_ROWS:
         chosen = pl.concat([frame.head(TABLE_ROWS), frame.tail(TABLE_ROWS)])
@@ -335,7 +336,7 @@ def _table(run: RunData, frame: pl.DataFrame, ranking: Ranking, unit: str) -> Ta
         columns=[
             Column(title=ranking.what[0].upper() + ranking.what[1:], value="name"),
             *([MODEL] if run.several else []),
-            *scored(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
+            *score_columns(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
         ],
         rows=chosen,
     )

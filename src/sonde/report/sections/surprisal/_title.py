@@ -10,10 +10,19 @@ from typing import Any
 
 import polars as pl
 
-from sonde.languages import CONSTRUCT_LABELS, spelled
+from sonde.languages import CONSTRUCT_LABELS, format_language
 from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import AMOUNT, COLOURINGS, WAYS, Findings, JoinedNumber, Tile, TokenLens, Top
+from sonde.report.section import (
+    AMOUNT,
+    COLOURINGS,
+    WAYS,
+    CrossLensNumber,
+    PageHeader,
+    StatTile,
+    TokenFindings,
+    TokenLens,
+)
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     CONTROLS,
@@ -21,14 +30,14 @@ from sonde.report.sections.surprisal._scores import (
     MIN_COUNT,
     PREFERRED,
     SURPRISES,
-    observed,
-    slices,
+    read_observations,
+    read_slices,
 )
 from sonde.results.extremes import describe_ends
-from sonde.results.schema import SHARED_TOKENS, dimension, dimensions_are, dimensions_named
-from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
+from sonde.results.schema import SHARED_TOKENS, dimension_value, has_dimension_names, has_dimensions
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import count, interval, number, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.verdict import no_verdict_reason
 
 _READ = [
     "item_id", "position", "start", "end", "subword", "nats", "rank", "entropy", "context", "kind", "tag",
@@ -39,15 +48,17 @@ _READ = [
 _COLUMNS = ("bits", "rank", "entropy", "context", "merged", "subword", "tag", "kind", "construct", "top")
 
 
-def _known(run: RunData) -> list[str]:
-    ids = [observed(run, model, ["item_id"]).select(pl.col("item_id").unique()) for model in run.models]
+def _list_item_ids(run: RunData) -> list[str]:
+    ids = [
+        read_observations(run, model, ["item_id"]).select(pl.col("item_id").unique()) for model in run.models
+    ]
     return pl.concat(ids).collect()["item_id"].unique().to_list()
 
 
 def _difficulty(run: RunData) -> pl.DataFrame | None:
     """Bits per byte of every function that all models read, averaged over them."""
     frames = [
-        observed(run, model, ["item_id", "nats", "bytes"])
+        read_observations(run, model, ["item_id", "nats", "bytes"])
         .filter(pl.col("nats").is_finite())
         .group_by("item_id")
         .agg(
@@ -72,7 +83,7 @@ def _difficulty(run: RunData) -> pl.DataFrame | None:
     )
 
 
-def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings | None:
+def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
     read = [model for model in run.models if run.table(LENS, model) is not None]
     if not read:
         return None
@@ -81,7 +92,7 @@ def _findings(run: RunData, items: Sequence[str], characters: int) -> Findings |
         row["item_id"]: len(row["text"][:characters].encode("utf-8", "replace"))
         for row in run.items(items).iter_rows(named=True)
     }
-    return Findings(
+    return TokenFindings(
         lens=LENS,
         label="Surprisal",
         kind=AMOUNT,
@@ -124,7 +135,7 @@ def _pieces(
     run: RunData, model: ModelInfo, items: Sequence[str], characters: int
 ) -> dict[str, list[dict[str, Any]]]:
     rows = (
-        observed(run, model, _READ)
+        read_observations(run, model, _READ)
         .filter(pl.col("item_id").is_in(list(items)) & (pl.col("start") < characters))
         .collect(engine="streaming")
         .sort("item_id", "position")
@@ -161,7 +172,7 @@ def _finite(rows: Sequence[Mapping[str, Any]]) -> Iterator[float]:
     return (row["nats"] for row in rows if row["nats"] is not None and math.isfinite(row["nats"]))
 
 
-tokens = TokenLens(known=_known, findings=_findings, difficulty=_difficulty)
+tokens = TokenLens(known=_list_item_ids, findings=_read_findings, difficulty=_difficulty)
 
 
 _METRICS = {
@@ -176,10 +187,10 @@ _METRICS = {
 }
 
 
-_SHARED = dimensions_are({"text": "shared"})
+_SHARED = has_dimensions({"text": "shared"})
 
 
-OVERALL = pl.when(_SHARED.any().over("language")).then(_SHARED).otherwise(dimensions_are({}))
+OVERALL = pl.when(_SHARED.any().over("language")).then(_SHARED).otherwise(has_dimensions({}))
 """Which rows are over everything: of several models over what all of them cover, of one over all it read."""
 
 
@@ -194,7 +205,7 @@ _BITS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Headline:
+class SurprisalHeadline:
     """The answer for one model and language.
 
     Attributes:
@@ -224,32 +235,32 @@ class Headline:
     measure: str
 
 
-def headlines(run: RunData) -> list[Headline]:
+def list_headlines(run: RunData) -> list[SurprisalHeadline]:
     """One answer a model and language, in the run's order; several are over what all models cover."""
     rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=OVERALL)
-    found: list[Headline] = []
+    found: list[SurprisalHeadline] = []
     for model in run.models:
         for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True):
             bounds = interval(row)
             found.append(
-                Headline(
+                SurprisalHeadline(
                     value=number(row["value"]),
                     interval="" if bounds == "–" else bounds,
                     model=model.label,
-                    language=spelled(row["language"]),
+                    language=format_language(row["language"]),
                     corpus=_corpora(run, row["language"]),
-                    read=_read(run, row),
+                    read=_describe_input(run, row),
                     detail=_extremes(run, model, row["language"]),
-                    whole=_whole(run, row),
-                    behind=_behind(run, row),
-                    caveat=why_no_verdict(row),
+                    whole=_describe_full_text(run, row),
+                    behind=_describe_file_context(run, row),
+                    caveat=no_verdict_reason(row),
                     measure=_BITS.get(row["objective"], "bits per byte"),
                 )
             )
     return found
 
 
-def _behind(run: RunData, row: Mapping[str, Any]) -> str:
+def _describe_file_context(run: RunData, row: Mapping[str, Any]) -> str:
     """What the text of the file before each item changes."""
     rows = run.scores(lens=LENS, metrics=["bits_per_byte"], by="before")
     same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
@@ -260,17 +271,19 @@ def _behind(run: RunData, row: Mapping[str, Any]) -> str:
     return f"behind the text of its file {behind} bits per byte, a change of {change}"
 
 
-def functions_alone(run: RunData) -> bool:
+def lacks_file_context(run: RunData) -> bool:
     """Whether the run's items are functions that were read only without the file around them."""
     selection = (run.summary.get("arguments") or {}).get("selection") or {}
-    behind = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({"before": "file"}))
+    behind = run.scores(lens=LENS, metrics=["bits_per_byte"], where=has_dimensions({"before": "file"}))
     return selection.get("unit") == "function" and behind.is_empty()
 
 
-def _read(run: RunData, row: Mapping[str, Any]) -> str:
+def _describe_input(run: RunData, row: Mapping[str, Any]) -> str:
     model = next(model for model in run.models if model.name == row["model"])
     # Other lenses of the run may have read other items of the same corpus.
-    scored = observed(run, model, ["item_id", "language"]).filter(pl.col("language") == row["language"])
+    scored = read_observations(run, model, ["item_id", "language"]).filter(
+        pl.col("language") == row["language"]
+    )
     items = scored.select(pl.col("item_id").n_unique()).collect(engine="streaming").item()
     # What all models cover is of the items that all of them read.
     units = f"{count(items)} items from " if items and not row["dimensions"] else ""
@@ -278,9 +291,9 @@ def _read(run: RunData, row: Mapping[str, Any]) -> str:
     return f"{units}{count(row['n_clusters'])} clusters, {count(row['n'])} bytes{of_all}"
 
 
-def _whole(run: RunData, row: Mapping[str, Any]) -> str:
+def _describe_full_text(run: RunData, row: Mapping[str, Any]) -> str:
     """What a number over the characters that all models cover is over all that its model read."""
-    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=dimensions_are({}))
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=has_dimensions({}))
     same = (pl.col("model") == row["model"]) & (pl.col("language") == row["language"])
     for one in rows.filter(same & (pl.col("n") > row["n"])).iter_rows(named=True):
         return f"{with_interval(one)} over all {count(one['n'])} bytes that it read itself"
@@ -289,15 +302,15 @@ def _whole(run: RunData, row: Mapping[str, Any]) -> str:
 
 def _corpora(run: RunData, language: str) -> str:
     entries = [entry for entry in run.summary.get("corpus") or () if entry.get("language") == language]
-    return " and ".join(dict.fromkeys(_short(str(entry.get("name"))) for entry in entries))
+    return " and ".join(dict.fromkeys(_shorten_corpus(str(entry.get("name"))) for entry in entries))
 
 
-def _short(corpus: str) -> str:
+def _shorten_corpus(corpus: str) -> str:
     """The name of a corpus, of a long list its first part.
 
-    >>> _short("npm:async@3.2.5,axios@1.6.8,bluebird@3.7.2,commander@12.0.0")
+    >>> _shorten_corpus("npm:async@3.2.5,axios@1.6.8,bluebird@3.7.2,commander@12.0.0")
     'npm:async@3.2.5 and 3 more'
-    >>> _short("debian:golang-src")
+    >>> _shorten_corpus("debian:golang-src")
     'debian:golang-src'
     """
     first, *more = corpus.split(",")
@@ -305,7 +318,7 @@ def _short(corpus: str) -> str:
 
 
 def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
-    held = slices(run, "construct")
+    held = read_slices(run, "construct")
     rows = held.rows.filter(
         (pl.col("model") == model.name)
         & (pl.col("language") == language)
@@ -322,9 +335,11 @@ def _extremes(run: RunData, model: ModelInfo, language: str) -> str:
     )
 
 
-def scoreboard(run: RunData) -> Table | None:
+def build_scoreboard(run: RunData) -> Table | None:
     """Every overall number with interval, n and clusters."""
-    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=dimensions_are({}) | dimensions_named("text"))
+    rows = run.scores(
+        lens=LENS, metrics=list(_METRICS), where=has_dimensions({}) | has_dimension_names("text")
+    )
     if rows.is_empty():
         return None
     order = {metric: place for place, metric in enumerate(_METRICS)}
@@ -335,7 +350,7 @@ def scoreboard(run: RunData) -> Table | None:
         "first": "what begins a text",
         "shared": "what all models cover",
     }
-    rows = rows.with_columns(text=dimension("text").fill_null("all")).sort("text", "model", "language")
+    rows = rows.with_columns(text=dimension_value("text").fill_null("all")).sort("text", "model", "language")
     return Table(
         summary="Every overall number",
         columns=[
@@ -343,7 +358,7 @@ def scoreboard(run: RunData) -> Table | None:
             Column(title="Of", value=lambda row: parts[row["text"]], help="The part of the text."),
             MODEL,
             LANGUAGE,
-            *scored(
+            *score_columns(
                 "Value",
                 digits=lambda row: _METRICS[row["metric"]][2],
                 scale=lambda row: _METRICS[row["metric"]][1],
@@ -353,41 +368,41 @@ def scoreboard(run: RunData) -> Table | None:
     )
 
 
-def _scaled(row: Mapping[str, Any]) -> str:
+def _format_value(row: Mapping[str, Any]) -> str:
     _, scale, digits = _METRICS[row["metric"]]
     return number(row["value"] * scale, digits)
 
 
-def _scaled_interval(row: Mapping[str, Any]) -> str:
+def _format_interval(row: Mapping[str, Any]) -> str:
     _, scale, digits = _METRICS[row["metric"]]
     return interval(row, scale, digits)
 
 
-def tiles(run: RunData) -> list[Tile]:
+def build_tiles(run: RunData) -> list[StatTile]:
     """The few numbers shown large, where the run has one model and one language."""
-    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=dimensions_are({}))
+    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=has_dimensions({}))
     if run.several or rows["language"].n_unique() != 1:
         return []
     shown = rows.filter(pl.col("binning").ne_missing("equal_mass"))
     named = {row["metric"]: row for row in shown.iter_rows(named=True)}
     return [
-        Tile(
+        StatTile(
             label=_METRICS[metric][0],
-            value=_scaled(named[metric]),
-            interval=_scaled_interval(named[metric]),
+            value=_format_value(named[metric]),
+            interval=_format_interval(named[metric]),
         )
         for metric in ("bits_per_byte", "bits", "nats_per_token", "top1", "ece")
         if metric in named
     ]
 
 
-def _methods(run: RunData) -> str:
-    rows = run.scores(lens=LENS, metrics=["bits_per_byte", "bits"], where=dimensions_are({}))
+def _describe_methods(run: RunData) -> str:
+    rows = run.scores(lens=LENS, metrics=["bits_per_byte", "bits"], where=has_dimensions({}))
     methods = {method.partition(",")[0] for method in rows["ci_method"].drop_nulls().to_list() if method}
     return f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else ""
 
 
-def _headline(run: RunData, found: list[Headline]) -> str:
+def _format_headline(run: RunData, found: list[SurprisalHeadline]) -> str:
     """Every answer in one line, or how many there are."""
     first = found[0]
     if len(found) == 1:
@@ -401,22 +416,22 @@ def _headline(run: RunData, found: list[Headline]) -> str:
     return f"{of}, in {first.measure}"
 
 
-def _joined(metric: str, unit: str, units: str, *within: tuple[str, str]) -> JoinedNumber:
+def _build_cross_lens_number(metric: str, unit: str, units: str, *within: tuple[str, str]) -> CrossLensNumber:
     """What surprisal says of constructs, counted by a unit."""
-    return JoinedNumber(
+    return CrossLensNumber(
         title=f"Surprisal, bits a {unit}",
         question=LensQuestion(
             subject="Surprisal",
             measure=f"bits a {unit}",
             metrics=(metric,),
-            where=dimensions_named(*(name for name, _ in within), "construct"),
+            where=has_dimension_names(*(name for name, _ in within), "construct"),
             share=False,
             lower=True,
         ),
-        fact=dimension("construct"),
+        fact=dimension_value("construct"),
         constructs={name: (name,) for name in CONSTRUCT_LABELS},
         against=f"the mean over all {units}",
-        level=pl.col("value").filter(dimensions_are(dict(within))).first(),
+        level=pl.col("value").filter(has_dimensions(dict(within))).first(),
         same=f"of surprisal, the {units} whose innermost construct it is",
         scale=1.0 if metric == "bits" else BITS_PER_NAT,
     )
@@ -442,38 +457,38 @@ class SurprisalTitle:
             controls=CONTROLS,
         ),
     )
-    explained = (
+    method_text = (
         "Every subword is scored once, from what stands before it, or from both sides where the sections of "
         "surprisal begin with a note that says so. Surprisal is the negative logarithm of the probability "
         "that the model gave to what stands there: 0 bits is certainty, each bit halves the probability."
     )
     in_float32 = "ranks and entropies"
     joined = dataclasses.replace(
-        _joined("bits", "subword", "subwords"),
-        of_several=_joined(
+        _build_cross_lens_number("bits", "subword", "subwords"),
+        of_several=_build_cross_lens_number(
             "nats_per_token", "code token", "code tokens that every model of the run has whole", SHARED_TOKENS
         ),
     )
 
     tokens = tokens
 
-    def top(self, run: RunData) -> Top | None:
+    def top(self, run: RunData) -> PageHeader | None:
         """One answer a model and language, with the overall numbers."""
-        found = headlines(run)
+        found = list_headlines(run)
         if not found:
             return None
         alone = (
             "Each function is read alone, without its file: the model does not see what the file imports and "
             "defines before it."
         )
-        return Top(
-            headline=_headline(run, found),
+        return PageHeader(
+            headline=_format_headline(run, found),
             template="sections/surprisal/title.html.j2",
             context={"headlines": found},
-            note=alone if functions_alone(run) else "",
-            tiles=tiles(run),
-            table=scoreboard(run),
-            intervals=_methods(run),
+            note=alone if lacks_file_context(run) else "",
+            tiles=build_tiles(run),
+            table=build_scoreboard(run),
+            intervals=_describe_methods(run),
         )
 
 

@@ -7,20 +7,26 @@ from typing import Any
 
 import polars as pl
 
-from sonde.report.charts import differences
+from sonde.report.charts import plot_differences
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, MIN_COUNT, observed, own_notes
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import CLUSTERS, MODEL, Column, N, Table, estimate
+from sonde.report.sections.surprisal._scores import (
+    BITS_PER_NAT,
+    LENS,
+    MIN_COUNT,
+    list_subword_notes,
+    read_observations,
+)
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import CLUSTERS, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import (
     Number,
     count,
+    describe_null_result,
+    difference_caveat,
+    insufficient_data_reason,
     join_names,
-    nothing_found,
     number,
-    standing_of_difference,
-    too_little,
     with_interval,
 )
 
@@ -59,7 +65,7 @@ _ORDER = ("all", *_DIMENSIONS)
 _ROLES_SHOWN = 10
 
 
-class BehindFile:
+class FileContextChanges:
     """The change by kind of token, role and call, and every number with and without the file."""
 
     title = "Behind its file: what the text above tells the model"
@@ -75,7 +81,7 @@ class BehindFile:
 
     def draw(self, run: RunData) -> Figure | None:
         """The charts of changes; None where texts were read alone."""
-        rows = _rows(run)
+        rows = _read_rows(run)
         if rows.is_empty():
             return None
         charts: list[Chart] = []
@@ -83,18 +89,21 @@ class BehindFile:
             held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
             names = _names(held, most_first=metric == "top1")
             if names:
-                spec = differences(held.filter(pl.col("name").is_in(names)), names, unit)
+                spec = plot_differences(held.filter(pl.col("name").is_in(names)), names, unit)
                 charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
         return Figure(
-            answer="\n".join(_answers(rows, run)), charts=charts, table=_table(rows, run), notes=_notes(run)
+            answer="\n".join(_list_answers(rows, run)),
+            charts=charts,
+            table=_build_table(rows, run),
+            notes=_list_notes(run),
         )
 
 
-def _rows(run: RunData) -> pl.DataFrame:
+def _read_rows(run: RunData) -> pl.DataFrame:
     """Changes with ``alone`` and ``behind`` beside them, in bits and percentage points."""
-    found = _read_as(run, _CHANGE)
+    found = _read_changes(run, _CHANGE)
     for column, before in (("alone", None), ("behind", _BEHIND)):
-        values = _read_as(run, before).select(*_KEYS, pl.col("value").alias(column))
+        values = _read_changes(run, before).select(*_KEYS, pl.col("value").alias(column))
         found = found.join(values, on=_KEYS, how="left", maintain_order="left")
     # The tables of calls are in nats, the others hold both.
     scale = pl.col("metric").replace_strict({"nats": BITS_PER_NAT, "top1": 100.0}, default=1.0)
@@ -112,16 +121,18 @@ def _rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _read_as(run: RunData, before: str | None) -> pl.DataFrame:
+def _read_changes(run: RunData, before: str | None) -> pl.DataFrame:
     """The rows that are shown of one reading, with the ``dimension`` that cuts them and its ``name``."""
     outer = () if before is None else ("before",)
     # The first condition keeps the others from the many rows of the other readings.
-    rows = run.scores(lens=LENS, metrics=[*_MEASURES, "nats"], where=dimension("before").eq_missing(before))
-    cut = [pl.when(dimensions_named(*outer, name)).then(pl.lit(name)) for name in _DIMENSIONS]
-    whole = pl.when(dimensions_named(*outer)).then(pl.lit("all"))
+    rows = run.scores(
+        lens=LENS, metrics=[*_MEASURES, "nats"], where=dimension_value("before").eq_missing(before)
+    )
+    cut = [pl.when(has_dimension_names(*outer, name)).then(pl.lit(name)) for name in _DIMENSIONS]
+    whole = pl.when(has_dimension_names(*outer)).then(pl.lit("all"))
     rows = rows.with_columns(
         dimension=pl.coalesce(*cut, whole),
-        name=pl.coalesce(*(dimension(name) for name in _DIMENSIONS), pl.lit("everything")),
+        name=pl.coalesce(*(dimension_value(name) for name in _DIMENSIONS), pl.lit("everything")),
     )
     of_calls = pl.col("dimension") == "origin"
     name = pl.when(of_calls).then(pl.col("name").replace_strict(_ORIGINS, default="")).otherwise("name")
@@ -147,7 +158,7 @@ def _names(rows: pl.DataFrame, *, most_first: bool) -> list[str]:
     return often.sort("value", "name", descending=[most_first, False])["name"].to_list()
 
 
-def _answers(rows: pl.DataFrame, run: RunData) -> Sequence[str]:
+def _list_answers(rows: pl.DataFrame, run: RunData) -> Sequence[str]:
     sentences: list[str] = []
     for part in rows.partition_by("shown", maintain_order=True):
         subject = part["shown"][0]
@@ -158,18 +169,18 @@ def _answers(rows: pl.DataFrame, run: RunData) -> Sequence[str]:
             sentences.append(
                 f"{who}Behind its file a text costs {number(whole['behind'])} bits per byte instead of "
                 f"{number(whole['alone'])}, a change of {with_interval(whole)}"
-                f"{standing_of_difference(whole, digits=2, unit=' bits')}."
+                f"{difference_caveat(whole, digits=2, unit=' bits')}."
             )
         first = held.get(("all", "everything", "top1"))
         if first is not None:
             sentences.append(
                 f"{who}The first guess is right for {number(first['behind'], 1)} % of the subwords instead "
                 f"of {number(first['alone'], 1)} %, a change of {with_interval(first, digits=1)} points"
-                f"{standing_of_difference(first, unit=' points')}."
+                f"{difference_caveat(first, unit=' points')}."
             )
         if ("origin", "internal call", "bits") in held:
             sentences.append(
-                who + _of_calls({name: row for (of, name, _), row in held.items() if of == "origin"})
+                who + _describe_calls({name: row for (of, name, _), row in held.items() if of == "origin"})
             )
     return sentences
 
@@ -181,10 +192,10 @@ _CALLS = {
 }
 
 
-def _of_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
+def _describe_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
     """The change of each kind of call, and whether own code gains more than outside code."""
     parts = [
-        f"by {with_interval(held[name])} {words}{standing_of_difference(held[name], digits=2)}"
+        f"by {with_interval(held[name])} {words}{difference_caveat(held[name], digits=2)}"
         for name, words in _CALLS.items()
         if name in held
     ]
@@ -193,30 +204,30 @@ def _of_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
     if gap is None:
         return said
     difference = f"a difference of {with_interval(gap)}"
-    if why := too_little(gap):
+    if why := insufficient_data_reason(gap):
         of = "on whether it helps more with calls into the repository than with calls out of it"
         return f"{said} {why[:1].upper()}{why[1:]}; {of}: {difference}."
     if gap["ci_low"] <= 0 <= gap["ci_high"]:
         between = "between calls into the repository and calls out of it"
-        found = nothing_found(gap, digits=2)
+        found = describe_null_result(gap, digits=2)
         return f"{said} {found[:1].upper()}{found[1:]} {between}: {difference}."
     more = "more" if gap["value"] < 0 else "less"
     return f"{said} It helps {more} with calls into the repository than with calls out of it: {difference}."
 
 
-def _notes(run: RunData) -> Sequence[str]:
-    notes = [note for model in run.models if (note := _read(run, model))]
+def _list_notes(run: RunData) -> Sequence[str]:
+    notes = [note for model in run.models if (note := _describe_context(run, model))]
     return [
         *notes,
-        *own_notes(run),
+        *list_subword_notes(run),
         "The change says that the text above helps, not which part of it does: a name that was imported or "
         "defined there, or only the habits of its author. No text of another file was read as a control.",
     ]
 
 
-def _read(run: RunData, model: ModelInfo) -> str:
+def _describe_context(run: RunData, model: ModelInfo) -> str:
     """How many texts have anything above them, and how much of it was read."""
-    rows = observed(run, model, ["item_id", "context", "file_context"])
+    rows = read_observations(run, model, ["item_id", "context", "file_context"])
     above = (pl.col("file_context") - pl.col("context")).max()
     items = rows.group_by("item_id").agg(above=above).collect(engine="streaming").drop_nulls("above")
     if items.is_empty():
@@ -230,7 +241,7 @@ def _read(run: RunData, model: ModelInfo) -> str:
     )
 
 
-def _table(rows: pl.DataFrame, run: RunData) -> Table:
+def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
     whole = ("all", "origin")
     return Table(
         summary="Every number with and without the file",
@@ -250,7 +261,7 @@ def _table(rows: pl.DataFrame, run: RunData) -> Table:
                 format=Number(),
                 help="The same function read after the text that precedes it in its file.",
             ),
-            *estimate("Change", help="Behind the file minus alone, over the same subwords."),
+            *estimate_columns("Change", help="Behind the file minus alone, over the same subwords."),
             N,
             CLUSTERS,
         ],
@@ -258,4 +269,4 @@ def _table(rows: pl.DataFrame, run: RunData) -> Table:
     )
 
 
-plot = BehindFile()
+plot = FileContextChanges()

@@ -7,13 +7,13 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import specification
+from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import LENS
-from sonde.results.schema import dimensions_are
-from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.text_format import Format, Number, counted, standing, with_interval
+from sonde.results.schema import has_dimensions
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
+from sonde.results.text_format import Format, Number, caveat, plural, with_interval
 
 
 class Calibration:
@@ -34,16 +34,16 @@ class Calibration:
         bins = _bins(rows, run)
         if bins.is_empty():
             return None
-        errors = run.scores(lens=LENS, metrics=["ece"], where=dimensions_are({})).with_columns(
+        errors = run.scores(lens=LENS, metrics=["ece"], where=has_dimensions({})).with_columns(
             line=run.subject
         )
         return Figure(
-            answer="\n".join(_sentence(row, run) for row in errors.iter_rows(named=True)),
+            answer="\n".join(_format_sentence(row, run) for row in errors.iter_rows(named=True)),
             charts=[
                 Chart(name="calibration", title="Reliability of the best guess", spec=_curve(bins)),
                 Chart(name="calibration-counts", title="How confident it is, how often", spec=_counts(bins)),
             ],
-            table=_table(bins, run),
+            table=_build_table(bins, run),
             notes=["Calibration is of subwords and of one tokenizer: models are comparable only within one."],
         )
 
@@ -65,12 +65,12 @@ def _bins(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     )
 
 
-def _sentence(row: dict[str, Any], run: RunData) -> str:
+def _format_sentence(row: dict[str, Any], run: RunData) -> str:
     who = f"{row['line']}: " if run.several or len(run.languages) > 1 else ""
     bins = {"equal_width": ", in bins of equal width", "equal_mass": ", in bins of equal size"}
     return (
         f"{who}The expected calibration error is {with_interval(row, 100, 1)} percentage points "
-        f"over {counted(row['n'], 'subword')}{bins.get(row['binning'], '')}{standing(row)}."
+        f"over {plural(row['n'], 'subword')}{bins.get(row['binning'], '')}{caveat(row)}."
     )
 
 
@@ -110,7 +110,7 @@ def _curve(bins: pl.DataFrame) -> dict[str, Any]:
     diagonal = alt.Chart(
         alt.Data(values=[{"confidence": 0, "accuracy": 0}, {"confidence": 1, "accuracy": 1}])
     )
-    return specification(
+    return to_vega_lite(
         alt.layer(
             diagonal.mark_line(style="reference", strokeWidth=1).encode(x=x, y=y),
             base.mark_line(style="trend", strokeWidth=1.6, clip=True).encode(x=x, y=y),
@@ -130,10 +130,10 @@ def _counts(bins: pl.DataFrame) -> dict[str, Any]:
     )
     y = alt.Y("n:Q", title="subwords", stack=None, axis=alt.Axis(format="~s"))
     columns = base.mark_bar(style="columns", binSpacing=1).encode(x=x, x2="high:Q", y=y, y2=alt.datum(0))
-    return specification(columns.properties(height=300))
+    return to_vega_lite(columns.properties(height=300))
 
 
-def _table(bins: pl.DataFrame, run: RunData) -> Table:
+def _build_table(bins: pl.DataFrame, run: RunData) -> Table:
     return Table(
         summary="Every bin",
         columns=[
@@ -146,7 +146,9 @@ def _table(bins: pl.DataFrame, run: RunData) -> Table:
                 format=Number(),
                 help="Mean probability that the model gives its first answer.",
             ),
-            *scored("Accuracy", help="How often that answer is right: as often as its confidence, at best."),
+            *score_columns(
+                "Accuracy", help="How often that answer is right: as often as its confidence, at best."
+            ),
         ],
         rows=bins,
     )

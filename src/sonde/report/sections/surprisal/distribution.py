@@ -7,10 +7,16 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import row_height, specification
+from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, is_first, observed, own_notes
+from sonde.report.sections.surprisal._scores import (
+    BITS_PER_NAT,
+    LENS,
+    is_first_subword,
+    list_subword_notes,
+    read_observations,
+)
 from sonde.results.tables import Column, N, Table
 from sonde.results.text_format import Number, count, number
 
@@ -21,7 +27,7 @@ _FINE = 20
 _QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 
 
-class Distribution:
+class SurprisalDistribution:
     """Quantiles by kind of token, and a histogram of all subwords."""
 
     title = "Distribution: many easy subwords, few hard ones"
@@ -35,27 +41,27 @@ class Distribution:
 
     def draw(self, run: RunData) -> Figure | None:
         """Boxes, histogram and quantiles."""
-        counted = [(model, _counted(run, model)) for model in run.models]
+        counted = [(model, _count_by_bin(run, model)) for model in run.models]
         counted = [(model, frame) for model, frame in counted if not frame.is_empty()]
         if not counted:
             return None
         quantiles = pl.concat([_by_kind(frame, model) for model, frame in counted])
         histogram = pl.concat([_histogram(frame, model) for model, frame in counted])
         return Figure(
-            answer="\n".join(_sentence(frame, model, run.several) for model, frame in counted),
+            answer="\n".join(_format_sentence(frame, model, run.several) for model, frame in counted),
             charts=[
                 Chart(name="distribution-kinds", title="Bits per subword by kind", spec=_boxes(quantiles)),
                 Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
             ],
-            table=_table(quantiles, run.several),
-            notes=own_notes(run),
+            table=_build_table(quantiles, run.several),
+            notes=list_subword_notes(run),
         )
 
 
-def _counted(run: RunData, model: ModelInfo) -> pl.DataFrame:
+def _count_by_bin(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """Counts by kind and fine bin of bits; the first subwords of texts are a kind of their own."""
-    rows = observed(run, model, ["kind", "nats", "context"]).filter(pl.col("nats").is_finite())
-    kind = pl.when(is_first(run, model)).then(pl.lit("begins a text")).otherwise("kind").alias("kind")
+    rows = read_observations(run, model, ["kind", "nats", "context"]).filter(pl.col("nats").is_finite())
+    kind = pl.when(is_first_subword(run, model)).then(pl.lit("begins a text")).otherwise("kind").alias("kind")
     step = (pl.col("nats").cast(pl.Float64) * BITS_PER_NAT * _FINE).round().cast(pl.Int32)
     return (
         rows.group_by(kind, step.alias("step"))
@@ -91,7 +97,7 @@ def _histogram(counted: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
     )
 
 
-def _sentence(counted: pl.DataFrame, model: ModelInfo, several: bool) -> str:
+def _format_sentence(counted: pl.DataFrame, model: ModelInfo, several: bool) -> str:
     cheap, hard = pl.col("step") < _FINE, pl.col("step") >= 4 * _FINE
     n, bits = pl.col("n"), pl.col("n") * pl.col("step")
     sums = counted.select(
@@ -126,7 +132,7 @@ def _boxes(quantiles: pl.DataFrame) -> dict[str, Any]:
         )
     lower = alt.X("p5:Q", title="bits per subword")
     lines = quantiles["model"].n_unique()
-    return specification(
+    return to_vega_lite(
         alt.layer(
             base.mark_rule(style="whisker").encode(x=lower, x2="p95:Q"),
             base.mark_bar(style="box", height=11).encode(x=alt.X("p25:Q"), x2="p75:Q"),
@@ -160,10 +166,10 @@ def _columns(histogram: pl.DataFrame) -> dict[str, Any]:
     if several:
         base = base.encode(color=alt.Color("model:N", title=None, sort=None))
     columns = base.mark_bar(style="columns", binSpacing=1).encode(x2="high:Q", y2=alt.datum(0))
-    return specification(columns.properties(height=260))
+    return to_vega_lite(columns.properties(height=260))
 
 
-def _table(quantiles: pl.DataFrame, several: bool) -> Table:
+def _build_table(quantiles: pl.DataFrame, several: bool) -> Table:
     shown = ("5 %", "25 %", "Median", "75 %", "95 %")
     return Table(
         summary="Quantiles by kind",
@@ -180,4 +186,4 @@ def _table(quantiles: pl.DataFrame, several: bool) -> Table:
     )
 
 
-plot = Distribution()
+plot = SurprisalDistribution()

@@ -10,21 +10,21 @@ import altair as alt
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
-from sonde.report.charts import specification
+from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
-    first_notes,
-    is_first,
-    observed,
-    own_notes,
+    is_first_subword,
+    list_first_subword_notes,
+    list_subword_notes,
+    read_observations,
 )
-from sonde.report.text import no_verdict
-from sonde.results.schema import dimensions_are
-from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table, estimate
-from sonde.results.text_format import count, nothing_found, too_little, with_interval
+from sonde.report.text import lacks_verdict
+from sonde.results.schema import has_dimensions
+from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table, estimate_columns
+from sonde.results.text_format import count, describe_null_result, insufficient_data_reason, with_interval
 
 SHOWN_POINTS = 900
 
@@ -54,24 +54,27 @@ class FrequencyLoss:
 
     def draw(self, run: RunData) -> Figure | None:
         """The cloud of each model, and the rank correlations."""
-        charts = [chart for model in run.models if (chart := _chart(run, model)) is not None]
+        charts = [chart for model in run.models if (chart := _build_chart(run, model)) is not None]
         if not charts:
             return None
-        rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=dimensions_are({})).with_columns(
+        rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=has_dimensions({})).with_columns(
             least="k"
         )
         sampled = f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."
-        notes = [sampled, *own_notes(run), *first_notes(run)]
+        notes = [sampled, *list_subword_notes(run), *list_first_subword_notes(run)]
         return Figure(
-            answer=_answer(rows, run.several), charts=charts, table=_table(rows, run.several), notes=notes
+            answer=_format_answer(rows, run.several),
+            charts=charts,
+            table=_build_table(rows, run.several),
+            notes=notes,
         )
 
 
 def _entries(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """By vocabulary id: surface, count and mean bits."""
-    rows = observed(run, model, ["subword_id", "subword", "nats", "context"])
+    rows = read_observations(run, model, ["subword_id", "subword", "nats", "context"])
     return (
-        rows.filter(pl.col("nats").is_finite() & ~is_first(run, model))
+        rows.filter(pl.col("nats").is_finite() & ~is_first_subword(run, model))
         .group_by("subword_id")
         .agg(
             subword=pl.col("subword").min(),
@@ -83,7 +86,7 @@ def _entries(run: RunData, model: ModelInfo) -> pl.DataFrame:
     )
 
 
-def _chart(run: RunData, model: ModelInfo) -> Chart | None:
+def _build_chart(run: RunData, model: ModelInfo) -> Chart | None:
     entries = _entries(run, model)
     if entries.height < _MIN_SUBWORDS:
         return None
@@ -109,10 +112,10 @@ def _chart(run: RunData, model: ModelInfo) -> Chart | None:
     suffix = f", {model.label}" if run.several else ""
     name = f"frequency-{model.slug}" if run.several else "frequency"
     title = f"Surprisal of {count(entries.height)} vocabulary entries by frequency{suffix}"
-    return Chart(name=name, title=title, spec=_spec(sample, trend.to_dicts()), wide=not run.several)
+    return Chart(name=name, title=title, spec=_build_spec(sample, trend.to_dicts()), wide=not run.several)
 
 
-def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str, Any]:
+def _build_spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str, Any]:
     x = alt.X(
         "count:Q",
         scale=alt.Scale(type="log", base=10, nice=False),
@@ -126,7 +129,7 @@ def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str
     ]
     cloud = alt.Chart(alt.Data(values=sample)).mark_point(style="cloud", filled=True)
     line = alt.Chart(alt.Data(values=trend))
-    return specification(
+    return to_vega_lite(
         alt.layer(
             cloud.encode(x=x, y=y, tooltip=tooltip),
             line.mark_area(style="band").encode(x=x, y=alt.Y("low:Q"), y2="high:Q"),
@@ -135,7 +138,7 @@ def _spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> dict[str
     )
 
 
-def _answer(rows: pl.DataFrame, several: bool) -> str:
+def _format_answer(rows: pl.DataFrame, several: bool) -> str:
     sentences: list[str] = []
     of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & pl.col("unit").ne_missing("tag")
     for part in rows.filter(of_subwords).partition_by("shown", "language", maintain_order=True):
@@ -148,7 +151,7 @@ def _answer(rows: pl.DataFrame, several: bool) -> str:
             f"; over all subwords {with_interval(every.row(0, named=True))}" if among and every.height else ""
         )
         who = f"{said['shown']}: " if several else ""
-        tail = nothing_found(said, digits=2) if _is_level(said) else too_little(said)
+        tail = describe_null_result(said, digits=2) if _is_level(said) else insufficient_data_reason(said)
         sentences.append(
             f"{who}{_verdict(said)}{among} (Spearman {with_interval(said)}{beside}{tail and f'; {tail}'})."
         )
@@ -157,7 +160,7 @@ def _answer(rows: pl.DataFrame, several: bool) -> str:
 
 def _verdict(row: dict[str, Any]) -> str:
     low, high = row["ci_low"], row["ci_high"]
-    if no_verdict(row) or low is None or high is None or not math.isfinite(low + high):
+    if lacks_verdict(row) or low is None or high is None or not math.isfinite(low + high):
         return "Too little data on whether rare subwords surprise more"
     if high < 0:
         return "The rarer a subword, the more it surprises"
@@ -168,10 +171,10 @@ def _verdict(row: dict[str, Any]) -> str:
 
 def _is_level(row: dict[str, Any]) -> bool:
     """Whether a correlation allows a verdict and is not told from 0."""
-    return not no_verdict(row) and row["ci_low"] <= 0 <= row["ci_high"]
+    return not lacks_verdict(row) and row["ci_low"] <= 0 <= row["ci_high"]
 
 
-def _table(rows: pl.DataFrame, several: bool) -> Table | None:
+def _build_table(rows: pl.DataFrame, several: bool) -> Table | None:
     if rows.is_empty():
         return None
     return Table(
@@ -179,16 +182,18 @@ def _table(rows: pl.DataFrame, several: bool) -> Table | None:
         columns=[
             *([MODEL] if several else []),
             LANGUAGE,
-            Column(title="Surprisal of", value=_named),
+            Column(title="Surprisal of", value=_format_unit),
             Column(title="Against", value=lambda row: _CORRELATIONS[row["metric"]]),
-            *estimate("Spearman", help="Rank correlation: 1 where both always rise together, else below."),
+            *estimate_columns(
+                "Spearman", help="Rank correlation: 1 where both always rise together, else below."
+            ),
             N,
         ],
         rows=rows,
     )
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def _format_unit(row: Mapping[str, Any]) -> str:
     what = f"{row['unit'] or 'subword'}s"
     return f"{what}, at least {row['least']} times" if row["least"] else what
 

@@ -8,15 +8,21 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import row_height, specification
+from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.surprisal._scores import LENS, Ranking, first_rows, rank, slices
+from sonde.report.sections.surprisal._scores import (
+    LENS,
+    Ranking,
+    build_ranking,
+    read_first_subwords,
+    read_slices,
+)
 from sonde.results.tables import Table
 from sonde.results.text_format import count, number
 
 
-class Kinds:
+class TokenKinds:
     """Ranks ``kind`` and ``role``, and sets a kind's share of bits beside its share of text."""
 
     title = "Kinds of token: who carries the surprise"
@@ -30,13 +36,13 @@ class Kinds:
 
     def draw(self, run: RunData) -> Figure | None:
         """Mean by kind and by role, and shares."""
-        kinds = rank(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
+        kinds = build_ranking(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
         if kinds is None:
             return None
-        roles = rank(run, Ranking(dimension="role", what="role", shown=10))
-        held = slices(run, "kind")
+        roles = build_ranking(run, Ranking(dimension="role", what="role", shown=10))
+        held = read_slices(run, "kind")
         shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
-        which = "" if held.shared or first_rows(run).is_empty() else " that begin no text"
+        which = "" if held.shared or read_first_subwords(run).is_empty() else " that begin no text"
         return Figure(
             answer="\n".join(filter(None, (_share_answer(shares, f"{counted}{which}"), kinds.answer))),
             charts=[
@@ -44,16 +50,16 @@ class Kinds:
                 Chart(
                     name="kind-shares",
                     title=f"Share of {counted} and of all bits",
-                    spec=_spec(shares, counted),
+                    spec=_build_spec(shares, counted),
                 ),
                 *(roles.charts if roles else ()),
             ],
-            table=_joined(kinds.table, roles.table if roles else None),
+            table=_concatenate_tables(kinds.table, roles.table if roles else None),
             notes=kinds.notes,
         )
 
 
-def _joined(kinds: Table | None, roles: Table | None) -> Table | None:
+def _concatenate_tables(kinds: Table | None, roles: Table | None) -> Table | None:
     if kinds is None or roles is None:
         return kinds
     named = [{**row, "name": f"role: {row['name']}"} for row in roles.records()]
@@ -94,7 +100,7 @@ def _share_answer(shares: pl.DataFrame, counted: str) -> str:
     return "\n".join(sentences)
 
 
-def _spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
+def _build_spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
     several = shares["shown"].n_unique() > 1
     records = [
         {
@@ -128,7 +134,7 @@ def _spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
     shape = alt.Shape("of:N", title=None, scale=alt.Scale(range=["circle", "diamond"]), sort=None)
     point = base.mark_point(style="dot", filled=True).encode(x=x, shape=shape)
     lines = shares["shown"].n_unique()
-    return specification(alt.layer(joint, point).properties(height=row_height(lines)))
+    return to_vega_lite(alt.layer(joint, point).properties(height=row_height(lines)))
 
 
-plot = Kinds()
+plot = TokenKinds()

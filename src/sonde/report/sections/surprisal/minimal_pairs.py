@@ -7,24 +7,24 @@ from typing import Any
 
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import dots
+from sonde.languages import format_language
+from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, pair_rows
-from sonde.report.text import label_of, meaning_of, no_verdict, ordered
+from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, read_pairs
+from sonde.report.text import lacks_verdict, sort_by_family, task_description, task_label
 from sonde.results.extremes import describe_extreme, find_extreme
-from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate, sized
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import (
     TOO_LITTLE,
-    counted,
+    caveat,
+    describe_null_results,
+    difference_caveat,
     join_names,
-    nothing_found_in,
-    standing,
-    standing_of_difference,
+    plural,
     with_interval,
 )
-from sonde.stats.verdict import why_no_verdict
+from sonde.stats.verdict import no_verdict_reason
 
 _SLICED = 3
 """Charts of what pairs have in common, at most; all of it stands in the table."""
@@ -55,16 +55,16 @@ class MinimalPairs:
 
     def draw(self, run: RunData) -> Figure | None:
         """The faults that the run has pairs of."""
-        rows = pair_rows(run)
+        rows = read_pairs(run)
         own = rows.filter((pl.col("who") == "") & (pl.col("at") == "text") & (pl.col("cut") == ""))
         if own.is_empty():
             return None
-        gains = pair_rows(run, "gain")
+        gains = read_pairs(run, "gain")
         return Figure(
-            answer="\n".join(_answers(rows, gains)),
+            answer="\n".join(_list_answers(rows, gains)),
             charts=[_by_task(rows), *_by_part(rows)],
-            table=_table(rows),
-            notes=_notes(own),
+            table=_build_table(rows),
+            notes=_list_notes(own),
         )
 
 
@@ -75,7 +75,7 @@ def _by_task(rows: pl.DataFrame) -> Chart:
     shown = pl.concat([whole.filter(pl.col("who") == ""), once.with_columns(shown=pl.lit(_NGRAMS))])
     several = whole["language"].n_unique() > 1
     labels = [
-        f"{label_of(task)} · {spelled(language)}" if several else label_of(task)
+        f"{task_label(task)} · {format_language(language)}" if several else task_label(task)
         for task, language in shown.select("task", "language").iter_rows()
     ]
     shown = shown.with_columns(name=pl.Series(labels, dtype=pl.String))
@@ -84,7 +84,7 @@ def _by_task(rows: pl.DataFrame) -> Chart:
     return Chart(
         name="minimal-pairs",
         title="Original likelier than its mutant, by fault",
-        spec=_dots(shown, order),
+        spec=_plot_dots(shown, order),
         wide=True,
     )
 
@@ -107,38 +107,43 @@ def _by_part(rows: pl.DataFrame) -> Sequence[Chart]:
         charts.append(
             Chart(
                 name=f"minimal-pairs-{task}-{language}-{cut}",
-                title=f"{label_of(task)}{f' in {spelled(language)}' if several else ''}, by {CUTS[cut]}",
-                spec=_dots(some.with_columns(name=pl.col("part")), order),
+                title=(
+                    f"{task_label(task)}{f' in {format_language(language)}' if several else ''}, "
+                    f"by {CUTS[cut]}"
+                ),
+                spec=_plot_dots(some.with_columns(name=pl.col("part")), order),
             )
         )
     return charts
 
 
-def _dots(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
-    return dots(rows, order, "original likelier, %", reference=50.0, stands_for="guessing", scale=100)
+def _plot_dots(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
+    return plot_dots(rows, order, "original likelier, %", reference=50.0, stands_for="guessing", scale=100)
 
 
-def _answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
+def _list_answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
     """One line a model and language: the fault, or what can be told of several."""
     whole = rows.filter((pl.col("at") == "text") & (pl.col("cut") == ""))
     sentences: list[str] = []
     for (subject,), part in whole.partition_by("subject", as_dict=True, maintain_order=True).items():
         own = part.filter(pl.col("who") == "").sort("value", descending=True).to_dicts()
-        firm = [row for row in own if not no_verdict(row)]
+        firm = [row for row in own if not lacks_verdict(row)]
         if len(own) == 1:
-            sentences.append(f"{subject}: {_alone(own[0], part, gains)}.")
+            sentences.append(f"{subject}: {_describe_fault(own[0], part, gains)}.")
         elif not firm:
             shares = join_names([f"{_label(row)} {_share(row)}" for row in own])
-            sentences.append(f"{subject}: {TOO_LITTLE} on any fault ({why_no_verdict(own[0])}): {shares}.")
+            sentences.append(f"{subject}: {TOO_LITTLE} on any fault ({no_verdict_reason(own[0])}): {shares}.")
         else:
-            sentences.append(f"{subject}: {_of_several(own, firm, part, gains)}.")
+            sentences.append(f"{subject}: {_summarise_faults(own, firm, part, gains)}.")
     return sentences
 
 
-def _of_several(own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gains: pl.DataFrame) -> str:
+def _summarise_faults(
+    own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gains: pl.DataFrame
+) -> str:
     """For how many faults a model is beyond the best control, and what can be told of both ends."""
     leads = [gain for row in own if (gain := _gain(row, _best(row, part), gains)) is not None]
-    judged = [gain for gain in leads if not no_verdict(gain)]
+    judged = [gain for gain in leads if not lacks_verdict(gain)]
     ahead = sum(gain["ci_low"] > 0 for gain in judged)
     behind = sum(gain["ci_high"] < 0 for gain in judged)
     level = [gain for gain in judged if gain["ci_low"] <= 0 <= gain["ci_high"]]
@@ -146,7 +151,7 @@ def _of_several(own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gai
         f"for {ahead} of {len(own)} faults the original is likelier more often than by the best control"
         + f", for {behind} less often" * bool(behind)
     ]
-    said += nothing_found_in(level, 100, 1, " points")
+    said += describe_null_results(level, 100, 1, " points")
     if few := len(leads) - len(judged):
         said.append(f"{TOO_LITTLE} in {few}")
     if ahead and (lead := find_extreme(leads, ends=2)) is not None:
@@ -166,56 +171,56 @@ def _of_several(own: Sequence[Row], firm: Sequence[Row], part: pl.DataFrame, gai
 
 
 def _label(row: Row) -> str:
-    return f"“{label_of(row['task'])}”"
+    return f"“{task_label(row['task'])}”"
 
 
-def _alone(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
+def _describe_fault(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     control = _best(row, part)
     gain = _gain(row, control, gains)
     said = (
-        f"the original of “{label_of(row['task'])}” has less surprisal than its mutant in "
-        f"{_share(row)} of {counted(row['n'], 'pair')}"
+        f"the original of “{task_label(row['task'])}” has less surprisal than its mutant in "
+        f"{_share(row)} of {plural(row['n'], 'pair')}"
     )
     if control is not None:
         said += f", against {_share(control)} by {CONTROLS[control['control']]}"
     if gain is not None:
         said += f" (difference {with_interval(gain, 100, 1)} points)"
     if gain is None:
-        return f"{said}{standing(row)}"
-    return f"{said}{standing_of_difference(gain, 100, 1, ' points')}"
+        return f"{said}{caveat(row)}"
+    return f"{said}{difference_caveat(gain, 100, 1, ' points')}"
 
 
 def _share(row: Row) -> str:
     return f"{with_interval(row, 100, 1)} %"
 
 
-def _same(row: Row) -> pl.Expr:
+def _matches_subject(row: Row) -> pl.Expr:
     return pl.all_horizontal(pl.col(name) == row[name] for name in _SUBJECT)
 
 
 def _best(row: Row, part: pl.DataFrame) -> Row | None:
     """The best control of a fault."""
-    held = part.filter(_same(row) & pl.col("who").is_in(list(CONTROLS)))
+    held = part.filter(_matches_subject(row) & pl.col("who").is_in(list(CONTROLS)))
     return max(held.to_dicts(), key=lambda one: one["value"], default=None)
 
 
 def _gain(row: Row, control: Row | None, gains: pl.DataFrame) -> Row | None:
     if control is None:
         return None
-    held = gains.filter(_same(row) & (pl.col("compared_to") == control["control"]))
+    held = gains.filter(_matches_subject(row) & (pl.col("compared_to") == control["control"]))
     return next(held.iter_rows(named=True), None)
 
 
-def _table(rows: pl.DataFrame) -> Table:
-    places = {task: place for place, task in enumerate(ordered(rows["task"].unique().to_list()))}
+def _build_table(rows: pl.DataFrame) -> Table:
+    places = {task: place for place, task in enumerate(sort_by_family(rows["task"].unique().to_list()))}
     order = ["place", "model", "language", "cut", "part", "at", "who"]
     down = [name == "at" for name in order]
     listed = rows.with_columns(place=pl.col("task").replace_strict(places)).sort(order, descending=down)
     return Table(
         summary="Every fault, part and control",
         columns=[
-            Column(title="Fault", value=lambda row: label_of(row["task"])),
-            Column(title="What it is", value=lambda row: meaning_of(row["task"]) or None),
+            Column(title="Fault", value=lambda row: task_label(row["task"])),
+            Column(title="What it is", value=lambda row: task_description(row["task"]) or None),
             MODEL,
             LANGUAGE,
             Column(
@@ -233,14 +238,14 @@ def _table(rows: pl.DataFrame) -> Table:
                 value=lambda row: CONTROLS.get(row["who"], "model"),
                 help="The model, or what tells the original without a model.",
             ),
-            *estimate("Original likelier, %", 1, 100, help="Ties count half."),
-            *sized(n="Pairs, n"),
+            *estimate_columns("Original likelier, %", 1, 100, help="Ties count half."),
+            *size_columns(n="Pairs, n"),
         ],
         rows=listed,
     )
 
 
-def _notes(own: pl.DataFrame) -> Sequence[str]:
+def _list_notes(own: pl.DataFrame) -> Sequence[str]:
     notes = [
         "A fault that leaves code that does not parse is told by a parser, and by any model of syntax; the "
         "others need names, types or meaning.",

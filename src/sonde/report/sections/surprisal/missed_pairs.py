@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS
-from sonde.report.text import label_of
+from sonde.report.text import task_label
 from sonde.results.schema import scan_files
 from sonde.results.tables import MODEL, Column, Table
 from sonde.results.text_format import Number, count
@@ -40,7 +40,7 @@ class MissedPairs:
 
     def draw(self, run: RunData) -> Figure | None:
         """The pairs of each model; None where none was missed."""
-        rows = [row for model in run.models for row in _missed(run, model)]
+        rows = [row for model in run.models for row in _find_missed_pairs(run, model)]
         if not rows:
             return None
         return Figure(
@@ -48,7 +48,7 @@ class MissedPairs:
                 summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
                 columns=[
                     *([MODEL] if run.several else []),
-                    Column(title="Fault", value=lambda row: label_of(row["task"])),
+                    Column(title="Fault", value=lambda row: task_label(row["task"])),
                     Column(title="File", value="file"),
                     Column(title="As it was written", value="written"),
                     Column(title="Mutant", value="mutant"),
@@ -64,7 +64,7 @@ class MissedPairs:
         )
 
 
-def _missed(run: RunData, model: ModelInfo) -> Iterator[dict[str, Any]]:
+def _find_missed_pairs(run: RunData, model: ModelInfo) -> Iterator[dict[str, Any]]:
     table = run.table(LENS, model)
     if table is None or not set(_COLUMNS) <= set(table.collect_schema().names()):
         return

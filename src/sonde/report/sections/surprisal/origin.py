@@ -7,15 +7,15 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import by_kind, differences, dots, specification
+from sonde.report.charts import colour_by_kind, plot_differences, plot_dots, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, first_notes, slices
-from sonde.report.text import no_verdict
-from sonde.results.schema import dimension
-from sonde.results.tables import LANGUAGE, MODEL, Column, Table, scored
-from sonde.results.text_format import nothing_found, with_interval
-from sonde.stats.verdict import why_no_verdict
+from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, list_first_subword_notes, read_slices
+from sonde.report.text import lacks_verdict
+from sonde.results.schema import dimension_value
+from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
+from sonde.results.text_format import describe_null_result, with_interval
+from sonde.stats.verdict import no_verdict_reason
 
 _WEIGHTINGS = {
     "unweighted": "mean of tag means",
@@ -35,7 +35,7 @@ _GAP = "internal-external"
 _TAGS_SHOWN = 16
 
 
-class Origin:
+class CallOrigin:
     """The weightings of ``origin``, their differences, and pairs within each tag."""
 
     title = "Calls: own code against outside code"
@@ -53,8 +53,8 @@ class Origin:
 
     def draw(self, run: RunData) -> Figure | None:
         """Weightings, differences and paired tags."""
-        held = slices(run, "origin", task="call_origin", metric="nats")
-        every = _rows(held.rows, run)
+        held = read_slices(run, "origin", task="call_origin", metric="nats")
+        every = _sort_rows(held.rows, run)
         rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
         if rows.is_empty():
             return None
@@ -67,31 +67,31 @@ class Origin:
         ]
         if not gaps.is_empty():
             shown = gaps.with_columns(shown=run.subject)
-            spec = differences(shown, _order(shown), f"{held.unit}, internal minus external")
+            spec = plot_differences(shown, _order(shown), f"{held.unit}, internal minus external")
             charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
-        pairs = _pairs(slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
+        pairs = _pairs(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
         if not pairs.is_empty():
             charts.append(
                 Chart(
                     name="origin-tags",
                     title="Within each syntax tag",
-                    spec=_paired(pairs, held.unit),
+                    spec=_plot_pairs(pairs, held.unit),
                     wide=True,
                 )
             )
         return Figure(
-            answer=_answer(gaps, run),
+            answer=_format_answer(gaps, run),
             charts=charts,
-            table=_table(pl.concat([rows, gaps]), held.unit),
+            table=_build_table(pl.concat([rows, gaps]), held.unit),
             notes=[
                 f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
                 *held.notes,
-                *first_notes(run),
+                *list_first_subword_notes(run),
             ],
         )
 
 
-def _rows(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
+def _sort_rows(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
     """Rows of both sides and of their difference in the order that they are shown in."""
     shown = pl.col("label").is_in([*_SIDES, _GAP]) & pl.col("weighting").is_in(list(_WEIGHTINGS))
     rows = rows.filter(shown)
@@ -111,7 +111,7 @@ def _subject(run: RunData) -> pl.Expr:
 
 def _weightings(rows: pl.DataFrame, run: RunData, unit: str) -> dict[str, Any]:
     shown = rows.with_columns(shown=_subject(run))
-    return dots(shown, _order(shown), unit)
+    return plot_dots(shown, _order(shown), unit)
 
 
 def _order(rows: pl.DataFrame) -> list[str]:
@@ -121,7 +121,7 @@ def _order(rows: pl.DataFrame) -> list[str]:
 
 def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
     """By model and tag: internal and external bits with both counts."""
-    rows = rows.with_columns(side=dimension("origin"), tag=dimension("tag")).filter(
+    rows = rows.with_columns(side=dimension_value("origin"), tag=dimension_value("tag")).filter(
         pl.col("side").is_in(list(_SIDES)) & (pl.col("n") >= MIN_COUNT)
     )
     keys = ["shown", "language", "tag"]
@@ -140,7 +140,7 @@ def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
     return best.sort("total", "tag", descending=[True, False])
 
 
-def _paired(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
+def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
     subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item()
     name = (
         pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
@@ -174,9 +174,9 @@ def _paired(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
         ],
     )
     joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
-    colour = by_kind("side")
+    colour = colour_by_kind("side")
     x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=True))
-    return specification(
+    return to_vega_lite(
         alt.layer(
             joint.encode(x=alt.X("internal:Q", title=unit), x2="external:Q"),
             base.mark_point(style="dot", filled=True).encode(x=x, color=colour),
@@ -184,7 +184,7 @@ def _paired(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
     )
 
 
-def _answer(gaps: pl.DataFrame, run: RunData) -> str:
+def _format_answer(gaps: pl.DataFrame, run: RunData) -> str:
     sentences: list[str] = []
     for part in gaps.partition_by("shown", "language", maintain_order=True):
         first = part.row(0, named=True)
@@ -194,11 +194,11 @@ def _answer(gaps: pl.DataFrame, run: RunData) -> str:
         ]
         who = f"{', '.join(named)}: " if named else ""
         firm = [
-            row for row in part.iter_rows(named=True) if not no_verdict(row) and row["ci_low"] is not None
+            row for row in part.iter_rows(named=True) if not lacks_verdict(row) and row["ci_low"] is not None
         ]
         if not firm:
             sentences.append(
-                f"{who}Too little data on internal calls against external ones ({why_no_verdict(first)}): "
+                f"{who}Too little data on internal calls against external ones ({no_verdict_reason(first)}): "
                 f"{first['name']} {with_interval(first)} bits."
             )
             continue
@@ -210,10 +210,10 @@ def _answer(gaps: pl.DataFrame, run: RunData) -> str:
 def _sign(row: dict[str, Any]) -> str:
     if row["ci_low"] > 0:
         return "more surprising"
-    return "less surprising" if row["ci_high"] < 0 else nothing_found(row, digits=2, unit=" bits")
+    return "less surprising" if row["ci_high"] < 0 else describe_null_result(row, digits=2, unit=" bits")
 
 
-def _table(rows: pl.DataFrame, unit: str) -> Table:
+def _build_table(rows: pl.DataFrame, unit: str) -> Table:
     return Table(
         summary="Every weighting",
         columns=[
@@ -229,10 +229,10 @@ def _table(rows: pl.DataFrame, unit: str) -> Table:
                 value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
                 help="What has the same weight in the mean.",
             ),
-            *scored(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
+            *score_columns(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
         ],
         rows=rows,
     )
 
 
-plot = Origin()
+plot = CallOrigin()

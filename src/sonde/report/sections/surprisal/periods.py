@@ -7,15 +7,22 @@ from typing import Any
 
 import polars as pl
 
-from sonde.languages import spelled
-from sonde.report.charts import differences
+from sonde.languages import format_language
+from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.surprisal._scores import LENS
-from sonde.results.group_means import MATCHED
-from sonde.results.headlines import AFTER, BEFORE, CHANGE, LIMIT, PERIOD, describe_memory
-from sonde.results.schema import dimension, dimensions_named
-from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate
+from sonde.results.group_means import MATCHED_SHARE
+from sonde.results.headlines import (
+    AFTER_CUTOFF,
+    BEFORE_CUTOFF,
+    CLAIM_LIMIT,
+    CUTOFF_CHANGE,
+    PERIOD,
+    describe_contamination,
+)
+from sonde.results.schema import dimension_value, has_dimension_names
+from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import count, number, with_interval
 
 _OWN, _RANDOM, _BEYOND = "the model", "random weights", "the model less random weights"
@@ -33,7 +40,7 @@ _NEARLY_ALL = 0.9
 Row = Mapping[str, Any]
 
 
-class Periods:
+class CutoffPeriods:
     """The difference between both times beside that of random weights, and what could not be matched."""
 
     title = "Before and after a date: has the older code been read?"
@@ -44,25 +51,25 @@ class Periods:
         "at the same mix: within each repository (where there is one, each package or file), construct and "
         "length of the context before a subword, both times weigh alike. Dots are differences, newer minus "
         "older, with their 95 % intervals: right of zero, newer code is more surprising. Random weights have "
-        f"read nothing, so what they show is in the texts. The most that this can say is that {LIMIT}."
+        f"read nothing, so what they show is in the texts. The most that this can say is that {CLAIM_LIMIT}."
     )
 
     def draw(self, run: RunData) -> Figure | None:
         """The chart of differences; None in a run without a date."""
-        rows = _rows(run)
+        rows = _read_rows(run)
         if rows.is_empty():
             return None
-        changes = rows.filter(pl.col("period") == CHANGE)
-        spec = differences(
+        changes = rows.filter(pl.col("period") == CUTOFF_CHANGE)
+        spec = plot_differences(
             changes.filter(pl.col("metric") == "bits"),
             [_OWN, _RANDOM, _BEYOND],
             "newer minus older, bits per subword",
         )
         return Figure(
-            answer="\n".join(_answers(rows, _day(run))),
+            answer="\n".join(_list_answers(rows, _day(run))),
             charts=[Chart(name="periods", title=f"Code since {_day(run)} against older code", spec=spec)],
-            table=_table(rows),
-            notes=[*_unmatched(run), *_left_out(run), _DATES],
+            table=_build_table(rows),
+            notes=[*_describe_unmatched_code(run), *_list_omitted_functions(run), _DATES],
         )
 
 
@@ -78,30 +85,31 @@ def _day(run: RunData) -> str:
     return str(selection.get("cut_off") or "the date")
 
 
-def _rows(run: RunData) -> pl.DataFrame:
+def _read_rows(run: RunData) -> pl.DataFrame:
     """Both times and their differences, of the model and of random weights."""
-    rows = run.scores(lens=LENS, metrics=list(_MEASURES), where=dimensions_named(PERIOD), controls=True)
+    rows = run.scores(lens=LENS, metrics=list(_MEASURES), where=has_dimension_names(PERIOD), controls=True)
     places = {model.name: place for place, model in enumerate(run.models)}
     of = pl.when(pl.col("control").is_not_null()).then(pl.lit(_RANDOM))
     return rows.with_columns(
-        period=dimension(PERIOD),
+        period=dimension_value(PERIOD),
         name=of.when(pl.col("compared_to").is_not_null()).then(pl.lit(_BEYOND)).otherwise(pl.lit(_OWN)),
         place=pl.col("model").replace_strict(places, default=len(places)),
     ).sort("place", "language", pl.col("metric") != "bits", "name", "period")
 
 
-def _answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
+def _list_answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
     several = rows.select("shown", "language").n_unique() > 1
     for part in rows.filter(pl.col("metric") == "bits").partition_by("place", "language"):
         held = {(row["name"], row["period"]): row for row in part.iter_rows(named=True)}
-        if (change := held.get((_OWN, CHANGE))) is None:
+        if (change := held.get((_OWN, CUTOFF_CHANGE))) is None:
             continue
-        who = f"{change['shown']} on {spelled(change['language'])}: " if several else ""
+        who = f"{change['shown']} on {format_language(change['language'])}: " if several else ""
         before, after = (
-            number(row["value"] if (row := held.get((_OWN, time))) else None) for time in (BEFORE, AFTER)
+            number(row["value"] if (row := held.get((_OWN, time))) else None)
+            for time in (BEFORE_CUTOFF, AFTER_CUTOFF)
         )
-        beyond = held.get((_BEYOND, CHANGE))
-        untrained = held.get((_RANDOM, CHANGE))
+        beyond = held.get((_BEYOND, CUTOFF_CHANGE))
+        untrained = held.get((_RANDOM, CUTOFF_CHANGE))
         beside = (
             f" With random weights it is {with_interval(untrained)}, so that {with_interval(beyond)} remain."
             if beyond is not None and untrained is not None
@@ -110,28 +118,28 @@ def _answers(rows: pl.DataFrame, day: str) -> Iterator[str]:
         yield (
             f"{who}At the same mix of constructs, code since {day} costs {after} bits a subword and older "
             f"code {before}, a difference of {with_interval(change)}.{beside} "
-            f"{describe_memory(change, beyond)}"
+            f"{describe_contamination(change, beyond)}"
         )
 
 
-def _unmatched(run: RunData) -> Iterator[str]:
+def _describe_unmatched_code(run: RunData) -> Iterator[str]:
     """How much of both times has its like in the other, and the constructs of which least has."""
-    rows = run.scores(lens=LENS, metrics=[MATCHED], where=dimension(PERIOD).is_not_null())
-    rows = rows.with_columns(period=dimension(PERIOD), construct=dimension("construct"))
-    times = {BEFORE: "older", AFTER: "newer"}
+    rows = run.scores(lens=LENS, metrics=[MATCHED_SHARE], where=dimension_value(PERIOD).is_not_null())
+    rows = rows.with_columns(period=dimension_value(PERIOD), construct=dimension_value("construct"))
+    times = {BEFORE_CUTOFF: "older", AFTER_CUTOFF: "newer"}
     found: dict[str, str] = {}
     for part in rows.partition_by("model", "language", maintain_order=True):
         whole = {row["period"]: row for row in part.filter(pl.col("construct").is_null()).to_dicts()}
         if len(whole) < 2:
             continue
-        newer, older = (number(100 * whole[time]["value"], 1) for time in (AFTER, BEFORE))
+        newer, older = (number(100 * whole[time]["value"], 1) for time in (AFTER_CUTOFF, BEFORE_CUTOFF))
         few = part.filter((pl.col("construct") != "") & (pl.col("value") < _NEARLY_ALL))
         listed = [
             f"{row['construct'].replace('_', ' ')} ({100 * row['value']:.0f} % of the {times[row['period']]})"
             for row in few.sort((1 - pl.col("value")) * pl.col("n"), descending=True).head(_NAMED).to_dicts()
         ]
         least = f" Least of all could be matched of {', '.join(listed)}." if listed else ""
-        found[f"{part['shown'][0]} on {spelled(part['language'][0])}"] = (
+        found[f"{part['shown'][0]} on {format_language(part['language'][0])}"] = (
             f"{newer} % of the newer and {older} % of the older code, by bytes, has its like in the "
             f"other time; the rest is in no number of this section.{least}"
         )
@@ -143,7 +151,7 @@ def _unmatched(run: RunData) -> Iterator[str]:
         yield from (f"{who}: {said}" for who, said in found.items())
 
 
-def _left_out(run: RunData) -> Iterator[str]:
+def _list_omitted_functions(run: RunData) -> Iterator[str]:
     """Functions that stand on neither side, counted by reason."""
     for entry in run.summary.get("corpus") or ():
         held = {reason: n for reason, n in (entry.get("left_out") or {}).items() if _is_about_dates(reason)}
@@ -156,19 +164,21 @@ def _is_about_dates(reason: str) -> bool:
     return "cut-off date" in reason or "older one" in reason
 
 
-def _table(rows: pl.DataFrame) -> Table:
-    times = {BEFORE: "older", AFTER: "newer", CHANGE: "newer minus older"}
+def _build_table(rows: pl.DataFrame) -> Table:
+    times = {BEFORE_CUTOFF: "older", AFTER_CUTOFF: "newer", CUTOFF_CHANGE: "newer minus older"}
     columns: Sequence[Column] = [
         MODEL,
         LANGUAGE,
         Column(title="Of", value="name"),
         Column(title="Time", value=lambda row: times[row["period"]]),
         Column(title="What", value=lambda row: _MEASURES[row["metric"]]),
-        *estimate("Value", help="Over the same mix of repositories, constructs and lengths of context."),
+        *estimate_columns(
+            "Value", help="Over the same mix of repositories, constructs and lengths of context."
+        ),
         N,
         CLUSTERS,
     ]
     return Table(summary="Both times and their differences", columns=columns, rows=rows)
 
 
-plot = Periods()
+plot = CutoffPeriods()

@@ -7,7 +7,7 @@ import polars as pl
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
 from sonde.report.sections.surprisal._scores import LENS
-from sonde.results.schema import dimensions_are
+from sonde.results.schema import has_dimensions
 from sonde.results.text_format import count
 
 _SAID = {
@@ -32,7 +32,7 @@ class PseudoLikelihood:
 
     def draw(self, run: RunData) -> Figure | None:
         """A line a model that says how much was read."""
-        rows = run.scores(lens=LENS, metrics=["bits"], where=dimensions_are({}))
+        rows = run.scores(lens=LENS, metrics=["bits"], where=has_dimensions({}))
         hidden = rows.filter(pl.col("objective").is_in(list(_SAID)))
         if hidden.is_empty():
             return None

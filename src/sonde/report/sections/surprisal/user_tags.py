@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.surprisal._scores import LENS, Ranking, rank
+from sonde.report.sections.surprisal._scores import LENS, Ranking, build_ranking
 
 
 class UserTags:
@@ -20,7 +20,7 @@ class UserTags:
 
     def draw(self, run: RunData) -> Figure | None:
         """Every label, or both ends where there are many."""
-        return rank(run, Ranking(dimension="user_tag", what="label"))
+        return build_ranking(run, Ranking(dimension="user_tag", what="label"))
 
 
 plot = UserTags()

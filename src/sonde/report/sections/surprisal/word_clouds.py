@@ -11,9 +11,15 @@ from PIL import ImageFont
 from wordcloud import WordCloud
 
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Drawing, Figure
-from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS, first_notes, is_first, observed
-from sonde.report.theme import HEAT_STEPS, MONO, words
+from sonde.report.section import Figure, SvgImage
+from sonde.report.sections.surprisal._scores import (
+    BITS_PER_NAT,
+    LENS,
+    is_first_subword,
+    list_first_subword_notes,
+    read_observations,
+)
+from sonde.report.theme import HEAT_STEPS, MONO, word_cloud_colours
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, Number, count, number
 
@@ -43,7 +49,7 @@ class WordClouds:
 
     def draw(self, run: RunData) -> Figure | None:
         """Clouds and the names behind them."""
-        drawings: list[Drawing] = []
+        drawings: list[SvgImage] = []
         frames: list[pl.DataFrame] = []
         calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
         for model, own in calls:
@@ -56,21 +62,28 @@ class WordClouds:
                 frames.append(chosen.with_columns(model=pl.lit(model.label)))
                 suffix = f", {model.label}" if run.several else ""
                 stem = f"names-{side}{'-' + model.slug if run.several else ''}"
-                drawings.append(_drawing(chosen, stem, f"{side.capitalize()} calls{suffix}"))
+                drawings.append(_draw_cloud(chosen, stem, f"{side.capitalize()} calls{suffix}"))
         if not drawings:
             return None
-        return Figure(drawings=drawings, table=_table(pl.concat(frames), run.several), notes=first_notes(run))
+        return Figure(
+            drawings=drawings,
+            table=_build_table(pl.concat(frames), run.several),
+            notes=list_first_subword_notes(run),
+        )
 
 
 def _calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
     """The names of calls that a model has in pieces of their own: ``item_id, token, origin, word, bits``."""
     columns = ["item_id", "token", "merged", "origin", "origin_part", "word", "nats", "context"]
-    rows = observed(run, model, columns)
+    rows = read_observations(run, model, columns)
     wanted = pl.col("origin").is_in(_SIDES) & (pl.col("origin_part") == "name") & (pl.col("word") != "")
     names = (
         rows.filter(wanted & pl.col("nats").is_finite())
         .group_by("item_id", "token", "origin", "word")
-        .agg(bits=pl.col("nats").cast(pl.Float64).sum() * BITS_PER_NAT, first=is_first(run, model).any())
+        .agg(
+            bits=pl.col("nats").cast(pl.Float64).sum() * BITS_PER_NAT,
+            first=is_first_subword(run, model).any(),
+        )
         .filter(~pl.col("first"))
     )
     stop = pl.col("token") + pl.col("merged")
@@ -102,7 +115,7 @@ def _with_steps(names: pl.DataFrame) -> pl.DataFrame:
     return shown.with_columns(step=(place * HEAT_STEPS // max(shown.height, 1)).cast(pl.Int64))
 
 
-def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
+def _draw_cloud(names: pl.DataFrame, stem: str, title: str) -> SvgImage:
     bits = dict(zip(names["word"].to_list(), names["bits"].to_list(), strict=True))
     frequencies = dict(zip(names["word"].to_list(), names["calls"].to_list(), strict=True))
     most = ", ".join(names["word"].head(5).to_list())
@@ -117,9 +130,9 @@ def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
         margin=3,
         random_state=0,
         collocations=False,
-        color_func=_uncoloured,
+        color_func=_dummy_colour,
     ).generate_from_frequencies(frequencies)
-    return Drawing(
+    return SvgImage(
         name=stem,
         title=title,
         svg=_svg(cloud, bits, frequencies, dict(zip(names["word"], names["step"], strict=True))),
@@ -127,7 +140,7 @@ def _drawing(names: pl.DataFrame, stem: str, title: str) -> Drawing:
     )
 
 
-def _uncoloured(*_: object, random_state: Random, **__: object) -> str:
+def _dummy_colour(*_: object, random_state: Random, **__: object) -> str:
     """A colour that nobody sees, for the one that wordcloud would ask all of matplotlib for.
 
     It draws what that one draws, so that names lie where they always did.
@@ -149,7 +162,7 @@ def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps:
             "font-family": MONO,
         },
     )
-    colours = words("light")
+    colours = word_cloud_colours("light")
     for (word, _), size, position, _, _ in cloud.layout_:
         step = steps[word]
         width = _text_width(cloud, word, size)
@@ -175,7 +188,7 @@ def _text_width(cloud: WordCloud, word: str, size: int) -> float:
     return float(ImageFont.truetype(cloud.font_path, size).getlength(word))
 
 
-def _table(frame: pl.DataFrame, several: bool) -> Table:
+def _build_table(frame: pl.DataFrame, several: bool) -> Table:
     rows = frame.sort("calls", descending=True).head(_TABLE_NAMES)
     return Table(
         summary=f"The {rows.height} names called most",

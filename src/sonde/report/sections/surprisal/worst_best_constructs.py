@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.surprisal._scores import LENS, Ranking, rank
+from sonde.report.sections.surprisal._scores import LENS, Ranking, build_ranking
 
 
 class WorstBestConstructs:
@@ -21,7 +21,7 @@ class WorstBestConstructs:
 
     def draw(self, run: RunData) -> Figure | None:
         """Worst and best, with every other in the table."""
-        return rank(run, Ranking(dimension="construct", what="construct"))
+        return build_ranking(run, Ranking(dimension="construct", what="construct"))
 
 
 plot = WorstBestConstructs()

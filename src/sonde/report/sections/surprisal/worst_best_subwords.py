@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.surprisal._scores import LENS, Ranking, rank
-from sonde.report.text import readable
+from sonde.report.sections.surprisal._scores import LENS, Ranking, build_ranking
+from sonde.report.text import collapse_blanks
 
 
-def surface(label: str) -> str:
+def extract_surface(label: str) -> str:
     """The readable form in a label ``surface#id``.
 
-    >>> surface("##x#17")
+    >>> extract_surface("##x#17")
     '##x'
     """
-    return readable(label.rpartition("#")[0] or label)
+    return collapse_blanks(label.rpartition("#")[0] or label)
 
 
 class WorstBestSubwords:
@@ -31,7 +31,7 @@ class WorstBestSubwords:
 
     def draw(self, run: RunData) -> Figure | None:
         """Worst and best for each model."""
-        return rank(run, Ranking(dimension="subword", what="subword", surface=surface))
+        return build_ranking(run, Ranking(dimension="subword", what="subword", surface=extract_surface))
 
 
 plot = WorstBestSubwords()

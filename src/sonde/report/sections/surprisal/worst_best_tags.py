@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.surprisal._scores import LENS, Ranking, rank
+from sonde.report.sections.surprisal._scores import LENS, Ranking, build_ranking
 
 
-def arrow(label: str) -> str:
+def format_tag(label: str) -> str:
     """A tag as shown: ``parent → node``."""
     return label.replace(" -> ", " → ")
 
@@ -26,7 +26,7 @@ class WorstBestTags:
 
     def draw(self, run: RunData) -> Figure | None:
         """Worst and best, with every other in the table."""
-        return rank(run, Ranking(dimension="tag", what="syntax tag", surface=arrow))
+        return build_ranking(run, Ranking(dimension="tag", what="syntax tag", surface=format_tag))
 
 
 plot = WorstBestTags()

@@ -23,7 +23,7 @@ MANY = [ROWS, ROWS.head(0), ROWS.reverse(), ROWS.head(1)]
 
 @pytest.mark.parametrize("together", [1, 2, 512])
 def test_they_are_what_polars_makes_of_them(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "_TOGETHER", together)
+    monkeypatch.setattr(frames, "_TABLES_PER_BATCH", together)
     expected = pl.concat(MANY)
     for found in (concatenate_tables(MANY), pl.read_parquet(io.BytesIO(to_parquet(iter(MANY))))):
         assert found.equals(expected) and found.schema == expected.schema
@@ -37,7 +37,7 @@ def test_a_compact_table_takes_what_its_own_rows_take() -> None:
 
 
 def test_few_tables_are_held_while_a_file_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "_TOGETHER", 3)
+    monkeypatch.setattr(frames, "_TABLES_PER_BATCH", 3)
     from pyarrow import parquet
 
     written = parquet.ParquetFile(io.BytesIO(to_parquet(ROWS for _ in range(7))))

@@ -73,7 +73,7 @@ def at_most_by_chance(draws: int, rate: float = ERROR) -> Bound:
     >>> [at_most_by_chance(draws).most for draws in (20, 100, 200)]
     [3.0, 9.0, 15.0]
     """
-    return Bound(most=float(binom.ppf(0.95, draws, rate)))
+    return Bound(maximum=float(binom.ppf(0.95, draws, rate)))
 
 
 def at_least(share: float, draws: int) -> Bound:

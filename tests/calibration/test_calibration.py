@@ -20,7 +20,7 @@ def test_the_short_form_keeps_its_bounds(one: Calibration) -> None:
 def test_a_broken_bound_is_named_and_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [Row("kept", 20, 3, Bound(most=3)), Row("broken", 20, 17, Bound(least=18))]
+    rows = [Row("kept", 20, 3, Bound(maximum=3)), Row("broken", 20, 17, Bound(least=18))]
     seen: list[tuple[int, int]] = []
 
     def run(draws: int, seed: int) -> list[Row]:

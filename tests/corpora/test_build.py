@@ -380,7 +380,7 @@ SCRIPT = textwrap.dedent(
     import os, resource, sys
     from pathlib import Path
     from sonde.base.errors import SondeError
-    from sonde.corpora import Building, build_corpus
+    from sonde.corpora import BuildOptions, build_corpus
 
     corpus, output, stage, limit = sys.argv[1:]
     if int(limit):
@@ -391,7 +391,7 @@ SCRIPT = textwrap.dedent(
             os.kill(os.getpid(), 9)
 
     try:
-        build_corpus(Building(corpora=(corpus,)), Path(output), report=report)
+        build_corpus(BuildOptions(corpora=(corpus,)), Path(output), report=report)
     except SondeError as error:
         print(error, file=sys.stderr)
         sys.exit(error.exit_code)

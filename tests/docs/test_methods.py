@@ -47,7 +47,7 @@ COMPUTED = {
 }
 """Metrics whose names stand in no call that scores."""
 
-MADE = {"Mean", "ratio"}
+MADE = {"Mean", "ratio_of_sums"}
 """What takes the name of a metric first."""
 
 

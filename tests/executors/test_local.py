@@ -111,7 +111,7 @@ def work(dies):
 
 if __name__ == "__main__":
     executor = EXECUTORS.load("local")
-    with executor.kept_processes(KEPT):
+    with executor.keep_processes(KEPT):
         try:
             list(executor.map(work, [True, False, False, False, True], workers=2))
         except SondeError as error:

@@ -122,7 +122,7 @@ import sys
 from sonde.base.memory import measure_peak_memory
 from sonde.corpora import Selection
 from sonde.base.progress import NullProgress
-from sonde.experiments.label_files import Labelling, write_label_files
+from sonde.experiments.label_files import LabelOptions, write_label_files
 from contextlib import contextmanager
 
 class Counted(NullProgress):
@@ -136,7 +136,7 @@ class Counted(NullProgress):
 
 corpus, task, output = sys.argv[1:]
 counted = Counted()
-wanted = Labelling(task=task, corpora=(corpus,), selection=Selection(limit=40), progress=counted)
+wanted = LabelOptions(task=task, corpora=(corpus,), selection=Selection(limit=40), progress=counted)
 write_label_files(wanted, [task], output)
 print(counted.rows, measure_peak_memory())
 """

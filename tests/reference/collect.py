@@ -50,7 +50,7 @@ class Tree:
 
     source: Path
     python: Path
-    outer_names: Path
+    declared: Path
 
     def environment(self) -> dict[str, str]:
         """Return the variables of its processes: what leads to this tree, and to no other."""
@@ -59,7 +59,7 @@ class Tree:
             for name, value in os.environ.items()
             if name != "PYTHONPATH" and not name.startswith("SONDE_") and not name.lower().endswith("_proxy")
         }
-        paths = f"{self.outer_names}{os.pathsep}{self.source / 'src'}"
+        paths = f"{self.declared}{os.pathsep}{self.source / 'src'}"
         return {**kept, **_SETTINGS, "PYTHONPATH": paths}
 
     def call(self, *arguments: str) -> list[str]:
@@ -77,7 +77,7 @@ class Tree:
             for group, points in groups.items()
             for line in (f"[{group}]", *(f"{name} = {point}" for name, point in points.items()))
         ]
-        folder = self.outer_names / "sonde-0.dist-info"
+        folder = self.declared / "sonde-0.dist-info"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: sonde\nVersion: 0\n")
         (folder / "entry_points.txt").write_text("\n".join(lines) + "\n")

@@ -24,7 +24,7 @@ from tests.report.generated_scores import (
 from tests.report.sentence_rules import Figures, find_false_outcomes, find_slips, find_strange_figures
 from tests.report.synthetic import Source
 
-from sonde.api.compare import Comparison
+from sonde.api.compare import ModelComparison
 from sonde.cli.progress import print_comparison
 from sonde.comparison.differences import DIFFERENCES_COLUMNS
 from sonde.report import write_comparison_page
@@ -224,7 +224,7 @@ def test_a_comparison_says_of_each_number_what_its_row_does(
     frame = write_comparison(tmp_path, ends, models=models, lenses=lenses)
     print_comparison(tmp_path, tmp_path / "comparison.html")
     printed = capsys.readouterr().out.splitlines()
-    compared = Comparison(tmp_path)
+    compared = ModelComparison(tmp_path)
     shown = compared._repr_html_().partition("<pre>")[2].splitlines()
     lines = [line.strip() for line in (*printed, *shown) if "; of " in line]
     texts = [*lines, *(text for text in _answers(tmp_path) if text)]

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 import sonde
-from sonde.api.compare import Comparison
+from sonde.api.compare import ModelComparison
 from sonde.base.errors import StoreError
 from sonde.cli.commands import app
 from sonde.comparison.compare import compare, write_comparison
@@ -63,7 +63,7 @@ def compared(run: Path, _: Made) -> pl.DataFrame:
 
 
 def comparison(run: Path, _: Made) -> pl.DataFrame:
-    return Comparison(run / "comparison").differences
+    return ModelComparison(run / "comparison").differences
 
 
 def figure(run: Path, _: Made) -> list[bytes]:

@@ -24,7 +24,7 @@ from sonde.store.remote import fetch_folder, sync_folder
 from sonde.store.run_folder import CARD_FILES, COMPARISON_FILES
 
 
-class Comparison:
+class ModelComparison:
     """A finished comparison. In a notebook it shows what changed.
 
     Args:
@@ -79,7 +79,7 @@ def compare(
     series: str = "",
     least: Mapping[str, float] = MappingProxyType({}),
     lenses: Sequence[Place] = (),
-) -> Comparison:
+) -> ModelComparison:
     r"""Hold models against each other on the same items: what got better, worse, or shows no difference.
 
     Of one run its first model is held against by the others; of several runs the models of the first are held
@@ -110,7 +110,7 @@ def compare(
         LENSES.hand_in(str(lens))
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
     folder, _ = compare_and_write(folders, None if output is None else Path(output), series, least)
-    return Comparison(folder)
+    return ModelComparison(folder)
 
 
 def compare_and_write(

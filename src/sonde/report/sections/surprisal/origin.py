@@ -35,7 +35,7 @@ _GAP = "internal-external"
 _TAGS_SHOWN = 16
 
 
-class CallOrigin:
+class CallOriginSection:
     """The weightings of ``origin``, their differences, and pairs within each tag."""
 
     title = "Calls: own code against outside code"
@@ -235,4 +235,4 @@ def _build_table(rows: pl.DataFrame, unit: str) -> Table:
     )
 
 
-plot = CallOrigin()
+plot = CallOriginSection()

@@ -209,7 +209,7 @@ def _compare_function(
         result.tally(label).note(place, ours, float(told["labels"][label]))
     tags = {tag.start: tag.label for tag in _tags("idn", item)}
     at = EncodedText.of(file.text).to_character if offsets == "bytes" else int
-    names = sorted((function.inside(at(start)), kind) for start, kind in told["names"])
+    names = sorted((function.to_function_position(at(start)), kind) for start, kind in told["names"])
     other = [(start, tags.get(start, ""), kind) for start, kind in names if tags.get(start, "") != kind]
     ours, theirs = ([(text[one[0] : one[0] + 20], one[side]) for one in other] for side in (1, 2))
     result.tally(NAMES).note(place, ours, theirs)

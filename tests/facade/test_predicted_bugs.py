@@ -209,7 +209,7 @@ def test_edits_undo_what_the_task_does(task: str, text: str) -> None:
 def test_places_in_a_method_are_those_of_its_file() -> None:
     (first, second) = LANGUAGES.load("python").functions(OWN)
     for one in (first, second):
-        alone = one.extract(OWN)
+        alone = one.slice_from(OWN)
         for place, character in enumerate(alone):
             assert OWN[one.to_file_position(place)] == character
             assert one.to_function_position(one.to_file_position(place)) == place

@@ -81,7 +81,7 @@ def reads_whole(language: str, text: str, check: Check) -> None:
     assert not of.parse(text).has_error
     check(of, text)
     for function in of.functions(text):
-        own = function.extract(text)
+        own = function.slice_from(text)
         assert get_facet(language, "metrics", Metrics).complexity(own) >= 1
         assert not get_facet(language, "relations", Relations).relate(own).problem
 

@@ -101,7 +101,7 @@ def test_the_way_back_is_exact_for_functions_of_the_library() -> None:
     for name in ("textwrap.py", "json/decoder.py", "string.py", "calendar.py"):
         text = (Path(sysconfig.get_paths()["stdlib"]) / name).read_text()
         for function in language.functions(text):
-            tree, tokens = read("python", function.extract(text))
+            tree, tokens = read("python", function.slice_from(text))
             assert back(binarise(tree, tokens)) == by_spans(tree, tokens)
             read_functions += 1
     assert read_functions > 80

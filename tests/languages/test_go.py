@@ -83,7 +83,7 @@ type Sizer interface{ Size() int }
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in GO.functions(CODE) if one.name == "Total")
-    return Item("i", function.extract(CODE), "go", "function", "a.go", "Total", 0, "c", "r")
+    return Item("i", function.slice_from(CODE), "go", "function", "a.go", "Total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them() -> None:
@@ -155,7 +155,7 @@ def test_complexity_and_length_against_lizard() -> None:
         }
         assert not GO.parse(text).has_error
         for function in GO.functions(text):
-            own = function.extract(text)
+            own = function.slice_from(text)
             # lizard counts function literals apart, and loses its way behind these.
             if "func(" in own or "struct{}" in own or "\\\\`" in own or "\nfunc " in own:
                 continue

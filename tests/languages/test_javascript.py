@@ -83,7 +83,7 @@ items[0] = function () {};
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in JAVASCRIPT.functions(CODE) if one.name == "total")
-    return Item("i", function.extract(CODE), "javascript", "function", "a.js", "total", 0, "c", "r")
+    return Item("i", function.slice_from(CODE), "javascript", "function", "a.js", "total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them() -> None:
@@ -96,7 +96,7 @@ def test_functions_and_what_documents_them() -> None:
         *(("A.prototype.late", ""), ("run", ""), ("stop-it", ""), ("Deep.down.under", "")),
         *(("hidden", ""), ("$.fn.plugin", "")),
     ]
-    texts = {one.name: one.extract(CODE) for one in JAVASCRIPT.functions(CODE)}
+    texts = {one.name: one.slice_from(CODE) for one in JAVASCRIPT.functions(CODE)}
     assert texts["arrow"].startswith("const arrow = (n) => n") and texts["arrow"].endswith(": 1")
     assert texts["other"] == "other = function () {}"
     assert texts["total"].startswith("async function total(") and texts["secret"].startswith("get secret()")
@@ -118,7 +118,7 @@ def test_brackets_around_a_function_change_nothing(text: str, value: str) -> Non
     )
     found, other = JAVASCRIPT.functions(plain), JAVASCRIPT.functions(bracketed)
     assert [one.qualified_name for one in found] == [one.qualified_name for one in other]
-    assert len(found) == 1 and other[0].extract(bracketed).rstrip(" })").count("(") > 0
+    assert len(found) == 1 and other[0].slice_from(bracketed).rstrip(" })").count("(") > 0
     assert metrics.complexity(plain) == metrics.complexity(bracketed) == 1
 
 
@@ -138,7 +138,7 @@ def test_a_method_alone_is_read_as_what_it_is(text: str, check: Callable[[Langua
     assert not tree.has_error and tree.kind_name(0) in ("method_definition", "field_definition")
     check(JAVASCRIPT, text)
     (function,) = JAVASCRIPT.functions(text)
-    assert function.extract(text) == text.strip()
+    assert function.slice_from(text) == text.strip()
     assert not any(call.name == function.name for call in JAVASCRIPT.calls(text))
     assert get_facet("javascript", "bugs", BugSites).parses(text) and get_facet(
         "javascript", "edits", Edits

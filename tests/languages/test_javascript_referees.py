@@ -81,7 +81,8 @@ def test_tokens_functions_and_calls_against_acorn() -> None:
         compared += 1
         assert [[leaf.start, leaf.end] for leaf in JAVASCRIPT.leaves(text)] == answer["tokens"]
         functions = [
-            [one.name, one.end, metrics.complexity(one.extract(text))] for one in JAVASCRIPT.functions(text)
+            [one.name, one.end, metrics.complexity(one.slice_from(text))]
+            for one in JAVASCRIPT.functions(text)
         ]
         assert sorted(functions) == sorted(answer["functions"])
         calls = [[one.name, one.start] for one in JAVASCRIPT.calls(text)]
@@ -101,7 +102,7 @@ def test_complexity_and_length_against_lizard() -> None:
             continue
         theirs = {one.start_line: one for one in found}
         for function in JAVASCRIPT.functions(text):
-            own = function.extract(text)
+            own = function.slice_from(text)
             # lizard loses its way in functions inside functions and in regular expressions.
             plain = own.startswith(("function ", "async function ")) and own.count("function") == 1
             if not plain or "=>" in own or re.search(r"[(]/|[?'`]", own):
@@ -138,7 +139,7 @@ def test_code_with_a_fault_is_valid_to_acorn() -> None:
 
 
 def functions_of(texts: Sequence[str]) -> list[str]:
-    found = {one.extract(text) for text in texts for one in JAVASCRIPT.functions(text)}
+    found = {one.slice_from(text) for text in texts for one in JAVASCRIPT.functions(text)}
     return sorted(one for one in found if len(one) < 3000)
 
 

@@ -98,7 +98,7 @@ enum Suit: string { case A = 'a'; public function label() { return Str::title($t
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in PHP.functions(CODE) if one.name == "total")
-    return Item("i", function.extract(CODE), "php", "function", "a.php", "total", 0, "c", "r")
+    return Item("i", function.slice_from(CODE), "php", "function", "a.php", "total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them(item: Item) -> None:
@@ -331,7 +331,7 @@ def functions() -> Iterator[tuple[Path, int, str]]:
     for path, text in sources():
         if not PHP.parse(text).has_error:
             for function in PHP.functions(text):
-                yield path, function.start, function.extract(text)
+                yield path, function.start, function.slice_from(text)
 
 
 # What lizard counts otherwise: closures apart, arms with arrays in them, `?int` as a decision; words as none.

@@ -85,7 +85,7 @@ end
 @pytest.fixture
 def item() -> Item:
     function = next(one for one in RUBY.functions(CODE) if one.name == "total")
-    return Item("i", function.extract(CODE), "ruby", "function", "a.rb", "total", 0, "c", "r")
+    return Item("i", function.slice_from(CODE), "ruby", "function", "a.rb", "total", 0, "c", "r")
 
 
 def test_functions_and_what_documents_them() -> None:

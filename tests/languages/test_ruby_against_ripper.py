@@ -208,7 +208,7 @@ def test_what_bugs_are_put_into_is_still_ruby(name: str) -> None:
     changed: list[str] = []
     for text, _ in corpus():
         for function in RUBY.functions(text):
-            own = function.extract(text)
+            own = function.slice_from(text)
             item = Item(f"i{len(changed)}", own, "ruby", "function", "a.rb", "f", 0, "c", "r")
             changed += [one.text for one in task.variants(own, bugs, make_choice(0, item))[1:]]
     assert len(changed) > 100
@@ -235,7 +235,7 @@ def test_complexity_and_length_against_lizard() -> None:
             one.start_line: one for one in lizard.analyze_file.analyze_source_code("a.rb", text).function_list
         }
         for function in RUBY.functions(text):
-            own = function.extract(text)
+            own = function.slice_from(text)
             if lost.search(own):
                 continue
             line = text.count("\n", 0, function.start) + 1

@@ -59,7 +59,7 @@ def item() -> Item:
     LANGUAGES.hand_in(str(FOLDER))
     (function,) = LANGUAGES.load("rust").functions(CODE)
     assert (function.name, function.docstring) == ("total", "Adds what is large.")
-    return Item("i", function.extract(CODE), "rust", "function", "a.rs", "total", 0, "c", "r")
+    return Item("i", function.slice_from(CODE), "rust", "function", "a.rs", "total", 0, "c", "r")
 
 
 def able(language: str) -> set[str]:

@@ -33,7 +33,7 @@ def functions() -> tuple[str, ...]:
     for path in (*sorted(root.glob("*.py")), *sorted((root / "asyncio").glob("*.py"))):
         text = path.read_text(encoding="utf-8", errors="ignore")
         for one in LANGUAGES.load("python").functions(text):
-            taken = one.extract(text)
+            taken = one.slice_from(text)
             try:
                 ast.parse(taken)
             except SyntaxError:

@@ -185,7 +185,7 @@ def _compare_function(
     place: tuple[str, int, str],
     result: Comparison,
 ) -> None:
-    text = function.extract(file.text)
+    text = function.slice_from(file.text)
     item = Item(
         item_id(text, file.language, "function"),
         text,

@@ -95,7 +95,7 @@ def texts(language: str) -> Iterator[str]:
     for name, text in sorted(_files(language), key=lambda file: unit_hash(file[0])):
         found = known.functions(text)
         for function in Random(name).sample(found, min(_A_FILE, len(found))):
-            yield function.extract(text)
+            yield function.slice_from(text)
 
 
 def _files(language: str) -> Iterator[tuple[str, str]]:

@@ -121,7 +121,7 @@ def test_a_comparison_says_better_and_worse_only_of_what_matters() -> None:
     expected: list[Outcome] = ["better", "worse", "slight", "alike", "undecided"]
     found = compute_differences(pairs)
     assert [one.outcome for one in found] == expected
-    assert {one.minimum_bits for one in found} == {0.02}
+    assert {one.minimum_effect for one in found} == {0.02}
     (row,) = count_outcomes(differences_to_frame(found))
     assert {name: row[name] for name in OUTCOMES} == {
         **dict.fromkeys(OUTCOMES, 0),

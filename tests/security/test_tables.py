@@ -49,9 +49,9 @@ def test_a_long_value_of_many_rows(tmp_path: Path) -> None:
     code = f"""
 from sonde.base.errors import SondeError
 from sonde.base.memory import measure_peak_memory
-from sonde.corpora import Intake, read_files
+from sonde.corpora import SkipCounter, read_files
 try:
-    print(len(list(read_files("labelled:{path}", (), Intake()))))
+    print(len(list(read_files("labelled:{path}", (), SkipCounter()))))
 except SondeError as error:
     print(error)
 print(measure_peak_memory())

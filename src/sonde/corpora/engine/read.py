@@ -213,7 +213,7 @@ def extract_items(
 
 def _item(file: SourceFile, unit: str, span: Function, line: int = 1) -> Item:
     start, end = span.start, span.end
-    text = span.extract(file.text)
+    text = span.slice_from(file.text)
     # The identity stays that of the file's own characters, by which models say what they were trained on.
     own_id = item_id(file.text[start:end], file.language, unit)
     oldest, newest = find_day_range(file.dates, start, end) if file.dates else ("", "")

@@ -97,7 +97,7 @@ class Function:
     docstring: str = ""
     margins: tuple[tuple[int, int], ...] = ()
 
-    def extract(self, text: str) -> str:
+    def slice_from(self, text: str) -> str:
         """Extract the definition from the text of its file."""
         parts: list[str] = []
         position = self.start

@@ -81,7 +81,7 @@ def _copy(language: str, folder: Path) -> None:
             with zipfile.ZipFile(archive) as library:
                 for name in library.namelist():
                     if Path(name).match(_CLASSES):
-                        library.slice_from(name, folder)
+                        library.extract(name, folder)
     else:
         for base, path in _chosen(language):
             target = folder / path.relative_to(base)

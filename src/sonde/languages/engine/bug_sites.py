@@ -38,8 +38,11 @@ _OCCURRENCE_KINDS = _DEFINITION_KINDS | {"deleted"}
 """Kinds of definitions that are occurrences of a variable; all other occurrences are references."""
 
 
-class CodeSpan(NamedTuple):
-    """A span of a text, in characters, with its surface."""
+class Spot(NamedTuple):
+    """A span of a text, in characters, with its surface.
+
+    Random choices hash its ``repr``, so that its name and those of its fields decide which bugs are drawn.
+    """
 
     start: int
     end: int
@@ -57,17 +60,17 @@ class FunctionVariables:
     """
 
     names: tuple[str, ...]
-    uses: tuple[CodeSpan, ...]
-    places: tuple[CodeSpan, ...]
+    uses: tuple[Spot, ...]
+    places: tuple[Spot, ...]
 
 
 class Operation(NamedTuple):
     """A binary operator with its operands; ``operator.surface`` has a single space between words."""
 
-    operator: CodeSpan
-    left: CodeSpan
-    right: CodeSpan
-    in_chain: bool
+    operator: Spot
+    left: Spot
+    right: Spot
+    chained: bool
 
     @property
     def start(self) -> int:
@@ -108,7 +111,7 @@ class BugSites(Protocol):
         """Return the variables that a function defines."""
         ...
 
-    def replacements(self, text: str, use: CodeSpan) -> tuple[str, ...]:
+    def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
         """Return the function's other variables that may be read at a use, sorted."""
         ...
 
@@ -116,7 +119,7 @@ class BugSites(Protocol):
         """List the binary operators of `rows` with their operands, in text order."""
         ...
 
-    def caught_exceptions(self, text: str) -> tuple[CodeSpan, ...]:
+    def caught_exceptions(self, text: str) -> tuple[Spot, ...]:
         """List the names of `exceptions` in handlers, in text order."""
         ...
 
@@ -171,7 +174,7 @@ class QueryBugSites:
         """Return the variables that a function defines."""
         return self._variables(text)
 
-    def replacements(self, text: str, use: CodeSpan) -> tuple[str, ...]:
+    def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
         """Return the function's other variables that may be read at a use."""
         visible_names = get_facet(self._language.name, "flow", Flow).visible_names(text, use.start)
         return tuple(
@@ -182,7 +185,7 @@ class QueryBugSites:
         """List the binary operators of `rows` with their operands."""
         return self._operations(text)
 
-    def caught_exceptions(self, text: str) -> tuple[CodeSpan, ...]:
+    def caught_exceptions(self, text: str) -> tuple[Spot, ...]:
         """List the names of `exceptions` in handlers."""
         source = self._language.syntax(text)[0]
         spans = sorted(_build_span(node, source) for node in self._captured(text).get("caught", ()))
@@ -211,7 +214,7 @@ class QueryBugSites:
         root = self._language.syntax(text)[1].root_node
         return dict(self._language.grammar.captures("bugs", root))
 
-    def _literals(self, text: str) -> list[CodeSpan]:
+    def _literals(self, text: str) -> list[Spot]:
         """List the literals that may contain code, in text order."""
         source = self._language.syntax(text)[0]
         return sorted(_build_span(node, source) for node in self._captured(text).get("string", ()))
@@ -241,28 +244,26 @@ def _split_operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[O
         left, operator, right = children[index - 1 : index + 2]
         symbol = _build_span(operator, source)
         yield Operation(
-            CodeSpan(symbol.start, symbol.end, " ".join(symbol.surface.split())),
+            Spot(symbol.start, symbol.end, " ".join(symbol.surface.split())),
             _build_span(left, source),
             _build_span(right, source),
-            in_chain=len(children) > 3,
+            chained=len(children) > 3,
         )
 
 
-def _build_span(node: tree_sitter.Node, source: EncodedText) -> CodeSpan:
+def _build_span(node: tree_sitter.Node, source: EncodedText) -> Spot:
     start, end = source.to_character(node.start_byte), source.to_character(node.end_byte)
-    return CodeSpan(start, end, source.text[start:end])
+    return Spot(start, end, source.text[start:end])
 
 
-def _collect_variables(
-    parsed_text: ParsedText, bindings: Locals, literals: list[CodeSpan]
-) -> FunctionVariables:
+def _collect_variables(parsed_text: ParsedText, bindings: Locals, literals: list[Spot]) -> FunctionVariables:
     """Collect the variables that the text defines, with all their occurrences, visible or not."""
     outer_names = {name for scope in bindings.scopes for name in scope.outer_names}
     kinds = {node.start_byte: kind for node, kind in bindings.definitions}
     names = {
         parsed_text.text(node) for node, kind in bindings.definitions if kind in _DEFINITION_KINDS
     } - outer_names
-    occurrences: list[tuple[int, CodeSpan]] = []
+    occurrences: list[tuple[int, Spot]] = []
     for node, reference_kind in bindings.references:
         byte = node.start_byte
         if (
@@ -270,7 +271,7 @@ def _collect_variables(
             and kinds.get(byte, "deleted") in _OCCURRENCE_KINDS
             and (name := parsed_text.text(node)) in names
         ):
-            span = CodeSpan(*parsed_text.span(node), name)
+            span = Spot(*parsed_text.span(node), name)
             if not _is_in_literal(span, literals):
                 occurrences.append((byte, span))
     return FunctionVariables(
@@ -280,7 +281,7 @@ def _collect_variables(
     )
 
 
-def _is_in_literal(span: CodeSpan, literals: list[CodeSpan]) -> bool:
+def _is_in_literal(span: Spot, literals: list[Spot]) -> bool:
     return any(literal.start < span.start < literal.end for literal in literals)
 
 

@@ -8,7 +8,7 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ParallelMap
 from sonde.languages import get_facet
-from sonde.languages.engine.bug_sites import BugSites, CodeSpan
+from sonde.languages.engine.bug_sites import BugSites, Spot
 from sonde.tasks.engine.bugs import BugExample, BugTask, RandomChoice, make_choice
 from sonde.tasks.engine.sampling import DatasetRequest, Pool
 
@@ -62,7 +62,7 @@ class ExceptionType(BugTask):
         return place if place else (0, len(item.text), None)
 
 
-def _find_handler_type(text: str, bugs: BugSites, choice: RandomChoice) -> CodeSpan | None:
+def _find_handler_type(text: str, bugs: BugSites, choice: RandomChoice) -> Spot | None:
     caught = bugs.caught_exceptions(text) if bugs.parses(text) else ()
     return choice.pick(caught, about="exception") if caught else None
 

@@ -43,7 +43,7 @@ class SwappedOperand(BugTask):
 def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
     return (
         operation.operator.surface in bugs.swappable
-        and not operation.in_chain
+        and not operation.chained
         and "\n" not in text[operation.start : operation.end]
         and operation.left.surface != operation.right.surface
     )

@@ -22,7 +22,7 @@ from sonde.base.fingerprint import derive_seed, fingerprint
 from sonde.corpora import Given, Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet, has_facet
-from sonde.languages.engine.bug_sites import BugSites, CodeSpan
+from sonde.languages.engine.bug_sites import BugSites, Spot
 from sonde.tasks.engine.balance import (
     SMALLEST,
     assign_splits,
@@ -338,7 +338,7 @@ def make_misuse(text: str, bugs: BugSites, choice: RandomChoice) -> Misuse | Non
     uses = [use for use in variables.uses if others[use]]
     if not uses:
         return None
-    use: CodeSpan = choice.pick(uses, about="use")
+    use: Spot = choice.pick(uses, about="use")
     wrong = choice.pick(others[use], about="variable")
     changed = text[: use.start] + wrong + text[use.end :]
     return Misuse(changed, use.start, use.start + len(wrong), use.surface, wrong)

@@ -27,7 +27,7 @@ from sonde.corpora import Item
 from sonde.corpora.engine.ngram import MAX_ORDER, NGram
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet, has_facet
-from sonde.languages.engine.bug_sites import BugSites, CodeSpan
+from sonde.languages.engine.bug_sites import BugSites, Spot
 from sonde.languages.engine.data_flow import Flow, Variable
 from sonde.languages.engine.edits import Edits, TextSpan
 from sonde.results.schema import Columns, to_schema
@@ -510,7 +510,7 @@ def _words(text: str, name: str) -> list[str]:
     return re.findall(rf"(?<!\w){re.escape(name)}(?!\w)", text)
 
 
-def _exchange_variables(text: str, use: CodeSpan, right: Variable, other: Variable) -> VariableExchange:
+def _exchange_variables(text: str, use: Spot, right: Variable, other: Variable) -> VariableExchange:
     definition, *further = [TextSpan(*one, right.name) for one in right.places if one.start != use.start]
     rival = [TextSpan(*one, other.name) for one in other.places]
     renamed = [*((one, other.name) for one in (definition, *further)), *((one, right.name) for one in rival)]

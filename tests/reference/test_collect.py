@@ -64,6 +64,12 @@ def test_what_a_chosen_command_needs_runs_and_is_not_compared(every: list[Comman
     assert named == ["compare-transform", "list-tasks"]
 
 
+def test_no_command_changes_what_another_one_wrote(every: list[Command]) -> None:
+    changing = [command for command in every if command.arguments[0] in ("card", "figures", "report")]
+    known = [command for command in changing if not command.name.startswith("refused-")]
+    assert known and all(command.copied in command.needs and "run" in command.arguments for command in known)
+
+
 def test_no_argument_names_a_tree(every: list[Command]) -> None:
     root = str(Path(__file__).parents[2])
     assert not [command for command in every if any(root in argument for argument in command.arguments)]
@@ -104,6 +110,11 @@ def test_how_commands_end_and_what_is_kept(tmp_path: Path) -> None:
     assert collect(each, [second, first], output, 2) == []
     assert (output / "first" / "written").read_text() == "kept"
     (output / "second" / "written").write_text("gone")
+    (output / "first" / "run").mkdir()
+    (output / "first" / "run" / "scores").write_text("1")
+    copying = Command("copying", ("0",), ("first",), copied="first")
+    assert collect(each, [first, copying], output, 2) == []
+    assert (output / "copying" / "run" / "scores").read_text() == "1"
     changed = Command("first", ("3",), files={"code.py": "x = 1\n"})
     assert collect(each, [second, changed], output, 2) == ["first ended with 3, and was meant to with 0"]
     assert {(output / name / "written").read_text() for name in ("first", "second")} == {"now"}

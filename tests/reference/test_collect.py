@@ -13,6 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from tests.reference import __main__
 from tests.reference.collect import Tree, collect
 from tests.reference.commands import QUICK, Command, chosen, commands
 from tests.reference.corpora import LANGUAGES, MODULES, freeze_labels, freeze_languages, freeze_repository
@@ -197,3 +198,17 @@ def post(proxy: str, path: str, body: dict[str, Any]) -> Any:
     request = Request(f"{ADDRESS}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
     with build_opener(ProxyHandler({"http": proxy})).open(request, timeout=30) as answer:
         return json.load(answer)
+
+
+def test_what_other_sources_gave_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, kept = tmp_path / "root", tmp_path / "own" / "now" / "run"
+    for name in ("src/sonde/a.py", *__main__._DECIDING):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x = 1\n")
+    monkeypatch.setattr(__main__, "ROOT", root)
+    for name in ("src/sonde/a.py", "src/sonde/b.py", "pyproject.toml", ""):
+        kept.mkdir(parents=True, exist_ok=True)
+        if name:
+            (root / name).write_text(f"{name} = 2\n")
+        __main__._forget_other_sources(kept.parent)
+        assert kept.exists() == (not name)

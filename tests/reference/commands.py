@@ -81,7 +81,10 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "surprisal-before": ("-l", "surprisal", *_DECODER, "--option", "surprisal.before=both"),
     "surprisal-served": ("-l", "surprisal", *_SERVED, "--option", f"surprisal.base_url={ADDRESS}"),
     "prompting": ("-l", "prompting", *_DECODER, "--option", "prompting.tokens=16"),
-    "prompting-served": ("-l", "prompting", *_SERVED, "--option", f"prompting.base_url={ADDRESS}"),
+    "prompting-served": (
+        *("-l", "prompting", *_SERVED, "--option", f"prompting.base_url={ADDRESS}"),
+        *("--option", "prompting.concurrency=1"),
+    ),
     "cloze-candidates": (
         *(
             "-l",
@@ -262,11 +265,12 @@ def _of_runs() -> Iterator[Command]:
     """Commands that read finished runs, and those that change one, each with a copy of its own."""
     surprisal = "run-surprisal-corrected"
     compared = {
-        "models": (surprisal, "run-united-python"),
+        "models": ("run-rounded",),
         "transform": (surprisal, "run-transform-rename"),
         "tokenizers": (surprisal, "run-surprisal-encoder-corrected"),
         "one": ("run-two-models",),
     }
+    # Runs of which nothing differs are left out: the earlier tree prints ties in any order.
     for name, runs in compared.items():
         arguments = ("compare", *map(_place, runs), "-o", "compared")
         yield Command(f"compare-{name}", arguments, runs)
@@ -330,6 +334,9 @@ def _without_runs(
         "stats-built", ("corpus", "stats", "-c", "built:../build/corpus", "--workers", "1"), ("build",)
     )
     yield Command("convert", ("convert", "sonde/mini-encoder", "rounded", "--weights", "int8"))
+    models = (*_ENCODER, "-m", "../convert/rounded")
+    rounded = ("run", *_SMALL, "-l", "attention", *models, "-c", f"local:{python}", "-o", "run")
+    yield Command("run-rounded", rounded, ("convert",))
     for name in ("", "run", "label", "compare", "card", "show", "predict", "list", "corpus", "align"):
         yield Command(f"help-{name or 'sonde'}", (*([name] if name else []), "--help"))
 

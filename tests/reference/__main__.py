@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import filecmp
+import hashlib
 import io
 import os
 import resource
@@ -36,6 +37,9 @@ OWN = ROOT / ".reference"
 PLACE = Path(os.environ.get("SONDE_REFERENCE_PLACE") or OWN).absolute()
 INTENDED: dict[tuple[str, str], Intended] = {}
 """Files that differ by intention, each with the reason; `compare.Intentions` says by which names."""
+
+_DECIDING = ("pyproject.toml", "constraints.txt", "tests/reference/server.py")
+"""Files besides the sources that decide what a command gives."""
 
 _WORKERS = 2
 
@@ -67,7 +71,7 @@ def main(arguments: list[str]) -> int:
     with _alone(before):
         wrong = _timed(earlier, wanted, before)
     if not given.before:
-        shutil.rmtree(after, ignore_errors=True)
+        _forget_other_sources(after)
         wrong += _timed(Tree(ROOT, Path(sys.executable), OWN / "declared"), wanted, after)
     print(*dict.fromkeys(f"reference: {line}" for line in wrong), sep="\n", end="\n" if wrong else "")
     if given.before:
@@ -78,6 +82,19 @@ def main(arguments: list[str]) -> int:
     rest = f"{len(found) - differing} additions and intended differences"
     print(f"reference: {differing or 'no'} differences to {TAG} in {len(named)} commands; {rest}")
     return 1 if differing or wrong else 0
+
+
+def _forget_other_sources(folder: Path) -> None:
+    """Remove what other sources gave; what those at hand gave before an interruption is kept."""
+    hashed = hashlib.sha256()
+    for path in sorted([*(ROOT / "src").rglob("*"), *(ROOT / name for name in _DECIDING)]):
+        if path.is_file() and path.suffix != ".pyc":
+            hashed.update(f"{path.relative_to(ROOT)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    stamp = folder.with_suffix(".sources")
+    if not stamp.exists() or stamp.read_text() != hashed.hexdigest():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(hashed.hexdigest())
 
 
 @contextmanager

@@ -129,6 +129,8 @@ def _carry_out(tree: Tree, output: Path, environment: dict[str, str], command: C
     place.mkdir(parents=True)
     for name, text in command.files.items():
         (place / name).write_text(text, encoding="utf-8")
+    if command.copied:
+        shutil.copytree(output / command.copied / "run", place / "run")
     # A cache of its own: what another command left there would change what is computed and what is said.
     with TemporaryDirectory() as cache:
         done = subprocess.run(

@@ -81,7 +81,10 @@ _FUNCTIONS: dict[str, tuple[str, ...]] = {
     "surprisal-before": ("-l", "surprisal", *_DECODER, "--option", "surprisal.before=both"),
     "surprisal-served": ("-l", "surprisal", *_SERVED, "--option", f"surprisal.base_url={ADDRESS}"),
     "prompting": ("-l", "prompting", *_DECODER, "--option", "prompting.tokens=16"),
-    "prompting-served": ("-l", "prompting", *_SERVED, "--option", f"prompting.base_url={ADDRESS}"),
+    "prompting-served": (
+        *("-l", "prompting", *_SERVED, "--option", f"prompting.base_url={ADDRESS}"),
+        *("--option", "prompting.concurrency=1"),
+    ),
     "cloze-candidates": (
         *(
             "-l",
@@ -154,6 +157,7 @@ class Command:
         needs: Names of the commands whose folders it reads.
         code: What it is meant to end with.
         files: Texts that are in its folder, by name.
+        copied: The command whose run is copied into its folder.
     """
 
     name: str
@@ -161,6 +165,7 @@ class Command:
     needs: tuple[str, ...] = ()
     code: int = 0
     files: Mapping[str, str] = field(default_factory=dict)
+    copied: str = ""
 
 
 def commands(
@@ -257,40 +262,30 @@ _COUNTED = ("csc", "nml")
 
 
 def _of_runs() -> Iterator[Command]:
-    """Commands that read finished runs."""
-    surprisal, probe = "run-surprisal-corrected", "run-united-python"
-    run, other = f"../{surprisal}/run", f"../{probe}/run"
-
-    def reading(name: str, needs: tuple[str, ...], *arguments: str, code: int = 0, **files: str) -> Command:
-        return Command(name, arguments, needs, code, {f"{stem}.toml": text for stem, text in files.items()})
-
-    rename = "run-transform-rename"
-    masked = "run-surprisal-encoder-corrected"
-    yield reading("compare-models", (surprisal, probe), "compare", run, other, "-o", "compared")
-    yield reading(
-        "compare-transform", (surprisal, rename), "compare", run, f"../{rename}/run", "-o", "compared"
-    )
-    yield reading(
-        "compare-tokenizers", (surprisal, masked), "compare", run, f"../{masked}/run", "-o", "compared"
-    )
-    yield reading("compare-one", ("run-two-models",), "compare", "../run-two-models/run", "-o", "compared")
-    yield reading("compare-json", (surprisal, probe), "compare", run, other, "-o", "compared", "--json")
+    """Commands that read finished runs, and those that change one, each with a copy of its own."""
+    surprisal = "run-surprisal-corrected"
+    compared = {
+        "models": ("run-rounded",),
+        "transform": (surprisal, "run-transform-rename"),
+        "tokenizers": (surprisal, "run-surprisal-encoder-corrected"),
+        "one": ("run-two-models",),
+    }
+    # Runs of which nothing differs are left out: the earlier tree prints ties in any order.
+    for name, runs in compared.items():
+        arguments = ("compare", *map(_place, runs), "-o", "compared")
+        yield Command(f"compare-{name}", arguments, runs)
+        if name == "models":
+            yield Command("compare-json", (*arguments, "--json"), runs)
     for name, most, code in (("card", 9, 0), ("card-unmet", 0.1, 1)):
-        needs = (surprisal,)
-        kept = ("--require", "require.toml", "--junit", "junit.xml", "--json")
-        yield reading(name, needs, "card", run, *kept, code=code, require=_REQUIREMENTS.format(most))
-    yield reading("figures", (surprisal,), "figures", run)
-    yield reading("report", (surprisal,), "report", run)
-    yield reading("verify", (surprisal,), "verify", run)
-    yield reading(
-        "merge",
-        ("run-shard-1", "run-shard-2"),
-        "merge",
-        "../run-shard-1/run",
-        "../run-shard-2/run",
-        "-o",
-        "run",
-    )
+        arguments = ("card", "run", "--require", "require.toml", "--junit", "junit.xml", "--json")
+        require = {"require.toml": _REQUIREMENTS.format(most)}
+        yield Command(name, arguments, (surprisal,), code, require, copied=surprisal)
+    for name in ("figures", "report"):
+        yield Command(name, (name, "run"), (surprisal,), copied=surprisal)
+    run = _place(surprisal)
+    yield Command("verify", ("verify", run), (surprisal,))
+    shards = ("run-shard-1", "run-shard-2")
+    yield Command("merge", ("merge", *map(_place, shards), "-o", "run"), shards)
     code = {"code.py": _FUNCTION}
     for name, source, task in (
         ("probe", "run-labelled-classes", "labelled"),
@@ -298,9 +293,13 @@ def _of_runs() -> Iterator[Command]:
         ("repair", "run-finetune-corrected", "misuse_repair"),
     ):
         for form in ("text", "json", "sarif"):
-            arguments = ("predict", f"../{source}/run", "code.py", "-t", task, "--format", form)
+            arguments = ("predict", _place(source), "code.py", "-t", task, "--format", form)
             yield Command(f"predict-{name}-{form}", arguments, (source,), files=code)
     yield Command("refused-predict", ("predict", run, "code.py"), (surprisal,), 2, code)
+
+
+def _place(name: str) -> str:
+    return f"../{name}/run"
 
 
 def _without_runs(
@@ -335,6 +334,9 @@ def _without_runs(
         "stats-built", ("corpus", "stats", "-c", "built:../build/corpus", "--workers", "1"), ("build",)
     )
     yield Command("convert", ("convert", "sonde/mini-encoder", "rounded", "--weights", "int8"))
+    models = (*_ENCODER, "-m", "../convert/rounded")
+    rounded = ("run", *_SMALL, "-l", "attention", *models, "-c", f"local:{python}", "-o", "run")
+    yield Command("run-rounded", rounded, ("convert",))
     for name in ("", "run", "label", "compare", "card", "show", "predict", "list", "corpus", "align"):
         yield Command(f"help-{name or 'sonde'}", (*([name] if name else []), "--help"))
 

@@ -204,7 +204,7 @@ def _named(path: Path) -> str:
 def _without_hashes(name: str) -> str:
     stem, dot, rest = name.partition(".")
     kept = [part for part in stem.split("-") if len(part) not in (8, 16, 32) or not _HASH.issuperset(part)]
-    return "-".join(kept) + dot + rest
+    return ("-".join(kept) or "_") + dot + rest
 
 
 def _of_files(before: list[Path], after: list[Path]) -> Iterator[tuple[str, str, int]]:

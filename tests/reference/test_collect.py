@@ -13,6 +13,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from tests.reference import __main__
 from tests.reference.collect import Tree, collect
 from tests.reference.commands import QUICK, Command, chosen, commands
 from tests.reference.corpora import LANGUAGES, MODULES, freeze_labels, freeze_languages, freeze_repository
@@ -64,6 +65,13 @@ def test_what_a_chosen_command_needs_runs_and_is_not_compared(every: list[Comman
     assert named == ["compare-transform", "list-tasks"]
 
 
+def test_no_command_changes_what_another_one_wrote(every: list[Command]) -> None:
+    verbs = ("card", "figures", "report")
+    changing = [command for command in every if command.needs and command.arguments[0] in verbs]
+    assert {command.arguments[0] for command in changing} == set(verbs)
+    assert all(command.copied in command.needs and command.arguments[1] == "run" for command in changing)
+
+
 def test_no_argument_names_a_tree(every: list[Command]) -> None:
     root = str(Path(__file__).parents[2])
     assert not [command for command in every if any(root in argument for argument in command.arguments)]
@@ -104,6 +112,11 @@ def test_how_commands_end_and_what_is_kept(tmp_path: Path) -> None:
     assert collect(each, [second, first], output, 2) == []
     assert (output / "first" / "written").read_text() == "kept"
     (output / "second" / "written").write_text("gone")
+    (output / "first" / "run").mkdir()
+    (output / "first" / "run" / "scores").write_text("1")
+    copying = Command("copying", ("0",), ("first",), copied="first")
+    assert collect(each, [first, copying], output, 2) == []
+    assert (output / "copying" / "run" / "scores").read_text() == "1"
     changed = Command("first", ("3",), files={"code.py": "x = 1\n"})
     assert collect(each, [second, changed], output, 2) == ["first ended with 3, and was meant to with 0"]
     assert {(output / name / "written").read_text() for name in ("first", "second")} == {"now"}
@@ -185,3 +198,17 @@ def post(proxy: str, path: str, body: dict[str, Any]) -> Any:
     request = Request(f"{ADDRESS}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
     with build_opener(ProxyHandler({"http": proxy})).open(request, timeout=30) as answer:
         return json.load(answer)
+
+
+def test_what_other_sources_gave_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, kept = tmp_path / "root", tmp_path / "own" / "now" / "run"
+    for name in ("src/sonde/a.py", *__main__._DECIDING):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x = 1\n")
+    monkeypatch.setattr(__main__, "ROOT", root)
+    for name in ("src/sonde/a.py", "src/sonde/b.py", "pyproject.toml", ""):
+        kept.mkdir(parents=True, exist_ok=True)
+        if name:
+            (root / name).write_text(f"{name} = 2\n")
+        __main__._forget_other_sources(kept.parent)
+        assert kept.exists() == (not name)

@@ -87,7 +87,7 @@ def test_each_tree_runs_its_own_sources(tmp_path: Path, monkeypatch: pytest.Monk
         assert told == "['sonde', 'word', '0'] sonde\n"
         assert str(each.source / "src") in each.environment()["PYTHONPATH"].split(os.pathsep)
     with pytest.raises(RuntimeError, match="would be run with"):
-        Tree(tmp_path / "without", now.python, now.outer_names).check()
+        Tree(tmp_path / "without", now.python, now.declared).check()
 
 
 def test_a_tree_has_the_entry_points_that_it_declares_itself(tmp_path: Path) -> None:

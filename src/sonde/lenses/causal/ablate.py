@@ -357,16 +357,11 @@ def _dependents(
     return found
 
 
-def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of every relation; see `sonde.lenses.causal.ablate`."""
-    return score_ablations(fits, scoring)
-
-
 FEWEST_DEPENDENTS = 30
 """Subwords of dependents below which nothing is said of a relation."""
 
 
-def score_ablations(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of every relation, on test alone: validation took part in choosing heads."""
     template = dataclasses.replace(scoring.template, task=TASK, split="test", method=NAME)
     if TASK not in scoring.labels:

@@ -116,11 +116,6 @@ def describe_plan(labels: Mapping[str, pl.DataFrame], settings: LensSettings) ->
     )
 
 
-def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number of every property by layer; see `sonde.lenses.causal.erase`."""
-    return score_erasures(fits, scoring)
-
-
 def fit_requests(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
 ) -> list[Pass]:
@@ -484,7 +479,7 @@ def cross_fit_probes(rows: pl.DataFrame, examples: PropertyExamples, seed: int) 
     return labels, clusters, predicted
 
 
-def score_erasures(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of every property by layer; what is tested at one layer is handed on."""
     effects, answers = (compute_effects(scoring, NAME, fits.splits, of) for of in (SURPRISAL, ANSWERS))
     tried = {one.subject for one in fits.for_method(NAME)}

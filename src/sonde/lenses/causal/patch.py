@@ -171,11 +171,6 @@ def add_effect_rows(
     add_fit_rows(observed, labels, settings, rows)
 
 
-def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
-    """Every number; see `sonde.lenses.causal.patch`."""
-    return score_patches(scoring)
-
-
 RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED = (
     "recovered",
     "margin",
@@ -199,7 +194,7 @@ DIRECTION, CELL_NAME, TEXT = "direction", "cell", "text"
 _BY = {DIRECTION: pl.col("kind"), CELL_NAME: pl.col("subject")}
 
 
-def score_patches(scoring: ScoringContext) -> Iterator[Score]:
+def score(fits: FittedInterventions, scoring: ScoringContext) -> Iterator[Score]:
     """Every number of the pairs of measured functions."""
     template = dataclasses.replace(scoring.template, method=NAME)
     rows = scoring.observations.filter(pl.col("what").is_in([PAIR, CELL])).collect()

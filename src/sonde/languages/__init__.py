@@ -5,8 +5,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sonde.base.registry import Registry
-from sonde.languages.engine.components import get_facet, has_facet
+from sonde.languages.engine.components import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.grammar import Language, has_table, read_table
 from sonde.languages.engine.tree import (
     CONSTRUCT_LABELS,
@@ -19,8 +18,6 @@ from sonde.languages.engine.tree import (
     Function,
     Tree,
 )
-
-LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language", protocols=(Language,))
 
 
 def list_corpora(language: str) -> tuple[str, ...]:

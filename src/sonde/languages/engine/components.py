@@ -15,13 +15,12 @@ from typing import Any, TypeVar
 from sonde.base.errors import UsageError
 from sonde.base.plugins import find_entry_points
 from sonde.base.registry import Registry
-from sonde.languages.engine.grammar import has_grammar
+from sonde.languages.engine.grammar import Language, has_grammar
 
 F = TypeVar("F")
 
 
-LANGUAGE_PACKAGE = "sonde.languages"
-
+LANGUAGES: Registry[Language] = Registry("sonde.languages", "language", "language", protocols=(Language,))
 
 QUERY_FACETS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tokens": ("sonde.languages.engine.metrics", ()),
@@ -89,7 +88,7 @@ def has_facet(language: str, name: str) -> bool:
 
 def _find_module(language: str, name: str) -> str:
     """Find the module that defines a facet: the language's own, a plugin's or the shared one; "" if none."""
-    package = _get_registry().module_name(language)
+    package = LANGUAGES.module_name(language)
     if importlib.util.find_spec(f"{package}.{name}") is not None:
         return f"{package}.{name}"
     entry_point = find_entry_points(ENTRY_POINT_GROUP).get(f"{language}.{name}")
@@ -104,15 +103,10 @@ def _find_module(language: str, name: str) -> str:
 
 @functools.cache
 def _load_facet(language: str, name: str) -> Any:
-    languages = _get_registry()
-    implementation = languages.load(language)
+    implementation = LANGUAGES.load(language)
     if not has_facet(language, name):
         alternatives = (
-            ", ".join(candidate for candidate in languages.names() if has_facet(candidate, name)) or "none"
+            ", ".join(candidate for candidate in LANGUAGES.names() if has_facet(candidate, name)) or "none"
         )
         raise UsageError(f"language {language!r} has no {name}; languages that have: {alternatives}")
     return importlib.import_module(_find_module(language, name)).facet(implementation)
-
-
-def _get_registry() -> Registry[Any]:
-    return Registry(LANGUAGE_PACKAGE, "language", "language")

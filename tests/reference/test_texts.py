@@ -16,9 +16,9 @@ from tests.reference.texts import Page, flatten_json, mask_lines, mask_text
         ("nine minutes; 9 minutes and 1 hour", "nine minutes; <duration> and <duration>"),
         ("at 5 inputs a second; 10.5 per second", "at <rate>; <rate>"),
         ("436 MB in all, 12 bytes, 1.5GiB", "<size> in all, <size>, <size>"),
-        ("report: /work/a b/c.html", "report: /work/a b/c.html".replace("/work", "<folder>", 1)),
-        ("report: /work/a/c.html", "report: <folder>/c.html"),
-        ("local:/work/x/python/copy.py", "local:<folder>/copy.py"),
+        ("report: /home/a b/c.html", "report: /home/a b/c.html".replace("/home", "<folder>", 1)),
+        ("report: /home/a/c.html", "report: <folder>/c.html"),
+        ("local:/home/x/python/copy.py", "local:<folder>/copy.py"),
         ("`/usr`, http://a.b/c/d and x/y/z", "`/usr`, http://a.b/c/d and x/y/z"),
         ("python-1e3f44c5.parquet of 0123456789abcdef0123456789abcdef", "python-<hash>.parquet of <hash>"),
         ("deadbeef and 12345678, a1b2c3", "deadbeef and 12345678, a1b2c3"),
@@ -31,7 +31,7 @@ def test_what_differs_from_call_to_call_is_masked(text: str, masked: str) -> Non
 
 
 def test_masked_twice_is_masked_once() -> None:
-    text = "2026-11-28 72 s 5 inputs a second 436 MB /work/a/c.html 1e3f44c5"
+    text = "2026-11-28 72 s 5 inputs a second 436 MB /home/a/c.html 1e3f44c5"
     assert mask_text(mask_text(text)) == mask_text(text)
 
 

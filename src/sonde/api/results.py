@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from sonde.api.hidden_states import read_probe_states
+from sonde.api.hidden_states import check_model_families, read_probe_states, write_features
 from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import Place
@@ -304,8 +304,6 @@ class Run:
             StoreError: The file cannot be written.
             SondeError: See `states`.
         """
-        from sonde.api.hidden_states import write_features
-
         return write_features(
             self._data, self._select_model(model), task, Path(file), layers=layers, pooling=pooling
         )
@@ -336,7 +334,6 @@ class Run:
             UnknownNameError: The run has no such task or model.
             InputError: There is no probe, the model has changed, or no file holds anything to predict.
         """
-        from sonde.api.hidden_states import check_model_families
         from sonde.api.predict import predict
 
         check_model_families(self._data, model)

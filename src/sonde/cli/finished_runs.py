@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.terminal import print_lines, print_note
 from sonde.cli.output import CommandOutput, with_addresses, with_json_option
 
@@ -26,7 +26,6 @@ def card(
     ] = None,
 ) -> CommandOutput:
     """Write the card of a finished run: card.json, and card.md for a model card."""
-    from sonde.base.errors import UsageError
     from sonde.base.files import write_atomic
     from sonde.report import format_entry, format_outcome, write_card
     from sonde.report import to_junit_xml as junit_xml
@@ -112,7 +111,6 @@ def predict(
     from sonde.api.predict import is_finetuned_model, predict_with_model
     from sonde.api.predictions import FORMS
     from sonde.api.results import Run
-    from sonde.base.errors import UnknownNameError, UsageError
 
     if form not in FORMS:
         raise UnknownNameError("format", form, FORMS)

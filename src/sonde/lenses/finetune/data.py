@@ -23,7 +23,7 @@ from sonde.results.schema import Columns, to_schema
 from sonde.tasks import Dataset
 from sonde.tasks.engine.bugs import find_pointers
 from sonde.tasks.engine.surface import surface_predictions
-from sonde.training.finetune.data import Sample, Span, TaskData
+from sonde.training.finetune.data import Sample, Span, TaskData, find_candidate
 
 if TYPE_CHECKING:
     from sonde.training.finetune.predict import ExamplePredictions
@@ -303,8 +303,6 @@ def _answers(
         for row, example in zip(rows, examples.iter_rows(named=True), strict=True):
             row["buggy"] = example["start"] < example["end"]
     if answers.pointed is not None:
-        from sonde.training.finetune.data import find_candidate
-
         for row, sample, spans in zip(rows, samples, answers.pointed.tolist(), strict=True):
             for name, (start, end) in zip(_POINTERS, spans, strict=False):
                 if row["predicted"] != "nothing" and start >= 0:

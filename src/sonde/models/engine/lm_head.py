@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sonde.base.errors import InputError
 from sonde.models.engine.device_map import copy_to_device, spans_devices
-from sonde.models.engine.family import LoadedModel, check_head_available
+from sonde.models.engine.family import FAMILIES, LoadedModel, check_head_available
 from sonde.models.engine.trial_batches import forward_rows, make_rows
 
 Head = Callable[[Float[Tensor, "*axes d_model"]], Float[Tensor, "*axes vocab"]]
@@ -268,8 +268,6 @@ def body_and_head(loaded: LoadedModel) -> tuple[Any, Any]:
     Every number over the vocabulary comes from this head: weights that a checkpoint does not contain are
     random, and say something else at each loading.
     """
-    from sonde.models.engine.family import FAMILIES
-
     body, head = FAMILIES.load(loaded.family).body_and_head(loaded.model)
     return body, head if loaded.capabilities.head else _AbsentHead(loaded)
 

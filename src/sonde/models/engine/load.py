@@ -18,6 +18,7 @@ from sonde.models.engine.configuration import load_config
 from sonde.models.engine.device_map import count_modules_by_device
 from sonde.models.engine.external import VECTORS, encoder_revision, is_encoder, load_encoder
 from sonde.models.engine.family import (
+    FAMILIES,
     Capabilities,
     Contents,
     Family,
@@ -147,7 +148,6 @@ def describe_checkpoint(checkpoint: Checkpoint) -> Capabilities:
     """
     if checkpoint.bundled:
         return describe_model(ModelSpec(name=checkpoint.name))
-    from sonde.models.engine.family import FAMILIES
 
     family = FAMILIES.load(checkpoint.family)
     if isinstance(family, DecoderFamily):
@@ -221,8 +221,6 @@ def resolve_revision(spec: ModelSpec) -> str:
         return encoder_revision(spec)
     revision = files_revision(spec)
     if file := split_family(spec.name)[0]:
-        from sonde.models.engine.family import FAMILIES
-
         revision += f"+{FAMILIES.source_hash(file)[:8]}"
     if spec.adapter:
         revision += f"+adapter-{adapter_hash(spec)}"
@@ -249,8 +247,6 @@ def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:
 
 
 def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
-    from sonde.models.engine.family import FAMILIES
-
     if file := split_family(spec.name)[0]:
         family = FAMILIES.load(file)
         if not family.matches(config):

@@ -11,7 +11,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sonde.base.errors import InputError
-from sonde.models.engine.family import LoadedModel
+from sonde.models.engine.family import FAMILIES, LoadedModel
 
 _LENGTHS = (13, 8)
 
@@ -83,8 +83,6 @@ def make_rows(loaded: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
 
 def forward_rows(loaded: LoadedModel, rows: Sequence[list[int]], **more: bool) -> list[Any]:
     """What a model returns for some rows, padded as everywhere else; of an encoder-decoder for both sides."""
-    from sonde.models.engine.family import FAMILIES
-
     kind, device = loaded.capabilities.kind, loaded.device
     ids = _pad_rows(rows, loaded.special.pad, device)
     body, _ = FAMILIES.load(loaded.family).body_and_head(loaded.model)

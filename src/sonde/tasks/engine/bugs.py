@@ -34,7 +34,7 @@ from sonde.tasks.engine.balance import (
 from sonde.tasks.engine.examples import Example, SplitExamples
 from sonde.tasks.engine.faults import make_faulty_item
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_tier, round_robin
-from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, Repository
+from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, ItemLabels, Repository
 
 CORRECT = "Correct"
 
@@ -184,8 +184,6 @@ def make_choice(seed: int, item: Item) -> RandomChoice:
 
 def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
     """The examples of some functions; runs in any process."""
-    from sonde.tasks.engine.task import TASKS
-
     name, language, seed = part.rule
     task = TASKS.load(name)
     assert isinstance(task, BugTask)

@@ -38,7 +38,7 @@ from sonde.tasks.engine.balance import (
 from sonde.tasks.engine.examples import Example, SplitExamples
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_class
 from sonde.tasks.engine.surface import faultiness
-from sonde.tasks.engine.task import ItemLabels, LabelRow, Repository, resolve_task
+from sonde.tasks.engine.task import TASKS, ItemLabels, LabelRow, Repository, resolve_task
 
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
 """Labels as published: faults of the jumbling tasks are called replaced."""
@@ -290,8 +290,6 @@ def _candidates(
 
 def _examples(part: ItemChunk[_FaultRule, Item]) -> list[tuple[Hashable, Example] | None]:
     """The examples of some items; runs in any process."""
-    from sonde.tasks.engine.task import TASKS
-
     rule = part.rule
     task = resolve_task(cast(Mutation, TASKS.load(rule.task)), rule.mode, rule.quirks)
     edits = get_facet(rule.language, "edits", Edits)

@@ -21,7 +21,7 @@ from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages.engine.edits import TextSpan
 from sonde.languages.engine.text import common_string_prefix_length
-from sonde.tasks.engine.task import LABEL_SCHEMA, ItemLabels, Repository, Task
+from sonde.tasks.engine.task import LABEL_SCHEMA, TASKS, ItemLabels, Repository, Task
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
@@ -130,8 +130,6 @@ def select_all_spans(
 
 def _pick(part: ItemChunk[tuple[LabelRequest, ...], Item]) -> list[tuple[tuple[LabelledSpan, ...], ...]]:
     """The places of some items; runs in any process."""
-    from sonde.tasks.engine.task import TASKS
-
     tasks = [TASKS.load(question.task) for question in part.rule]
     return [
         tuple(
@@ -261,8 +259,6 @@ def _in_repositories(
 
 def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
     """The tables of some items; runs in any process."""
-    from sonde.tasks.engine.task import TASKS
-
     asked, items = part.rule, part.items
     task = TASKS.load(asked.task)
 

@@ -1,4 +1,8 @@
-"""Quirks that papers declare: the text of each, from its ``modes.toml``, and its rule for a lens."""
+"""Quirks that papers declare: the text of each, from its ``modes.toml``, and its rule for a lens.
+
+``modes.toml`` is the only place where the text of a paper's quirks is written. The page on paper modes and
+the presets that lenses receive (`build_paper_preset`) are both made from it.
+"""
 
 from __future__ import annotations
 

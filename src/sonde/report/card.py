@@ -1,6 +1,9 @@
-"""What a card holds: for each lens and task the number that speaks for it, and where it comes from.
+"""The card of a run: its headline results as data that outlives the run, and as part of a model card.
 
-The fields are the contract of ``card.json``; ``docs/card.schema.json`` is made of them.
+For each lens and task a card holds the headline metric and its provenance. The fields are the contract of
+``card.json``; ``docs/card.schema.json`` is generated from them. The same wording of numbers and outcomes of
+requirements is used wherever they are read. `render_markdown` writes a section of a model card in Markdown;
+every text of the run is escaped.
 """
 
 from __future__ import annotations

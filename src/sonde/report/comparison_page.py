@@ -1,4 +1,10 @@
-"""``comparison.html``: a comparison as one file that needs no network, from its finished files."""
+"""The report of a comparison: improvements, losses, and differences that were not found.
+
+The sections are an overview, the changes by lens, and what could not be compared. A series of checkpoints
+adds sections on how numbers grow, layer by layer and construct by construct. ``comparison.html`` is one file
+that needs no network, made from the finished files of the comparison. The report of a run with several models
+contains the run's own comparison, read back by `build_run_comparison`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The section over lenses: a row a construct, a column a lens, and what each says of the others."""
+"""Sections that cross lenses: one row per construct, one column per lens; and lenses across models.
+
+The first section puts what each lens says of a construct beside what the others say (`ConstructsOverLenses`).
+The second asks across models whether what a lens measures goes with what models learn in fine-tuning
+(`ModelsOverLenses`).
+"""
 
 from __future__ import annotations
 

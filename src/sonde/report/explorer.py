@@ -1,4 +1,8 @@
-"""Explorer of tokens: one function at a time, with what every lens of the run says of each token."""
+"""Token explorer: one function at a time, with what every lens of the run found for each token.
+
+It selects the functions that are shown, with their text, code tokens and tree. `render_function_page` makes
+the page of ``sonde show``: one function as models read it, from the JSON that the command prints.
+"""
 
 from __future__ import annotations
 

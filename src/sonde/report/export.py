@@ -1,4 +1,8 @@
-"""Charts as files: SVG and PNG through vl-convert, without network or browser."""
+"""Export of charts and tables to files: SVG, PDF and PNG; CSV and LaTeX.
+
+Charts are rendered by vl-convert, without network or browser. Tables are exported for papers (LaTeX) and
+spreadsheets (CSV). `save_sections` writes both beside the report.
+"""
 
 from __future__ import annotations
 

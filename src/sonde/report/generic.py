@@ -1,4 +1,9 @@
-"""The number that speaks for a lens, with its intervals, along the dimension that tells most."""
+"""The section of a lens that has none of its own: a headline, a chart and a table of all its numbers.
+
+It is made only from the lens's rows of ``scores.parquet``. The chart shows the headline metric, with its
+intervals, along the dimension that tells most. The table holds all numbers of the lens, with dimensions as
+columns and the controls of each number beside it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the page says of every run: what was measured and how, and how to repeat it."""
+"""Facts at the top of the report: what was measured and how, how to repeat it, and what is missing.
+
+The missing part lists what was not scored, or allows no verdict, with a remedy for each (`MissingResult`).
+"""
 
 from __future__ import annotations
 

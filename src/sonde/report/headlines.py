@@ -1,6 +1,7 @@
-"""What each lens answers in one row: its number, the best of its controls, and what may be concluded.
+"""Headline rows of the lenses and of their tasks: the number, its best control, and the conclusion.
 
-The page's first screen, the terminal and a notebook say the same rows.
+The report's first screen, the terminal and a notebook show the same rows. The first screen also summarises
+all tasks of a lens in one row, by the same declarations and the same rule that apply to each task.
 """
 
 from __future__ import annotations

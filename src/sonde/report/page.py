@@ -1,4 +1,8 @@
-"""The page: every plot that has something to show, in one file that needs no network."""
+"""The HTML report of a run: every section with something to show, in one file that needs no network.
+
+The module groups sections by lens and builds the contents, the top and the foot of the report; it also saves
+the tables that come with it.
+"""
 
 from __future__ import annotations
 

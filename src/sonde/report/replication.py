@@ -1,4 +1,7 @@
-"""The section of a replication: every published figure beside what the run found, with known causes."""
+"""Replication of a paper: each published figure compared with the run's, with known causes.
+
+The published figures come from the copy of the paper's tables in ``run.json``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Numbers of a run held to requirements: the bound of the interval counts, never the number itself."""
+"""Requirements on a run: each is compared with a bound of an interval, never with the number itself.
+
+A file of requirements has an entry for each:
+
+    [[require]]
+    lens = "LENS"
+    task = "TASK"
+    metric = "accuracy"
+    at_least = 0.6
+
+The lower end of the interval has to be at least that, so that chance alone seldom passes.
+
+`write_card` writes the files of a card: ``card.json`` for programs and ``card.md`` for a model card.
+`to_junit_xml` gives JUnit XML for servers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""What a plot answers, and what it hands to the page: charts, drawings, a table, notes."""
+"""Types of report sections, and what lenses declare for the header, explorer and constructs.
+
+A `Plot` answers a question and hands a `Figure` to the report: charts, drawings, a table, notes. The folder
+of a lens's sections declares its header (`LensTitle`) and its results at the places of single functions
+(`TokenLens`).
+
+Constructs of a language are put side by side from what several lenses say of them (`build_cross_lens_rows`).
+Each lens declares which of its numbers is about constructs and which of its facts belongs to which; here they
+are only put together. Numbers of one row are about one construct, not about the same tokens.
+"""
 
 from __future__ import annotations
 

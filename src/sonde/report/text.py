@@ -1,4 +1,14 @@
-"""Numbers as a reader sees them: a value, its interval, and whether a verdict may be drawn."""
+"""Texts of the report: numbers with intervals, task names, references, reasons, safe figures.
+
+Numbers come with their interval and whether a verdict may be drawn. Tasks have a name in the report and a
+description. Reasons why something was left out are stated once if several tasks share one. The papers that
+the lenses' methods are from are in one file of BibTeX entries, which lenses cite by key.
+
+Names in a figure are pieces of the code under study, so they can be anything. Two things break a drawing:
+characters that XML does not allow abort the process that draws, and Vega-Lite turns a list of names to sort
+by into an expression, in which Vega takes the text ``if`` for its function. So `sanitise_figure` makes every
+text of a figure safe and puts none of it in an expression.
+"""
 
 from __future__ import annotations
 

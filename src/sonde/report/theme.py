@@ -1,4 +1,9 @@
-"""Colours and type of the page and its figures, in light and in dark, stated once."""
+"""Colours and type of the report in light and dark, its templates, and the marking of glossary terms.
+
+The colours and type of the report and its figures are stated only here. Templates hold of a run only escaped
+text, and JSON that is safe. Terms of the glossary are marked in a text, so that a reader who points at one is
+shown its meaning.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,16 @@
 A lens declares the values (`Mean`), the rows and the columns that form groups. Observations are summed by
 group and cluster in place, so a lazy table may be larger than memory; the kind of number decides the
 interval.
+
+Two sets of observations can be compared over the same mix of strata (`match_cells`). In each cell, a
+cluster's observations of one stratum, the means of both sides are weighted alike: by w = a b / (a + b), where
+a and b are the amounts on the two sides. A cell that one side lacks weighs nothing. This is the difference
+that least squares finds with a separate effect for every cell (Cochran 1954; the overlap weights of Li,
+Morgan and Zaslavsky 2018). Every cluster is compared with itself.
+
+`Accumulator` and `iterate_item_batches` sum tables larger than memory for lenses whose rows only have meaning
+beside the other rows of an item: batches of whole items are added one by one, and only the sums of a batch
+are kept. If rows mean something independently, `sonde.results.means` of a lazy table does as much.
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 For lenses without a report of their own, such as a user's: page, terminal and notebook print the same
 sentence.
+
+Two kinds of result have wording of their own. A probe is compared with the local cues that a word and its
+neighbours give: report, terminal and card use the same words. Local cues belong to the language; they appear
+beside a number and are no control that takes its verdict away. The scores of code from before and after a
+cut-off date, over the same mix of constructs, have the dimension ``period``; they show whether a model
+remembers the older code.
 """
 
 from __future__ import annotations

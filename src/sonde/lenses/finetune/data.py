@@ -1,6 +1,8 @@
-"""From the examples of a task to what a model is trained on, chosen on and tested on.
+"""Training data of a task (training, validation and test examples), and the item table of its results.
 
-The label of an example rests on the characters in which a function and its changed copy differ.
+The label of an example rests on the characters in which a function and its changed copy differ
+(`find_difference`). The item table holds the answer of every method to every example, and the course of each
+training.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""What a user may choose about fine-tuning."""
+"""Options of the fine-tuning lens: its own, those of CuBERT's baselines, and sweeps over them.
+
+`BaselineOptions` are the options of CuBERT's baselines, and `further_texts` selects the functions that
+Word2Vec is trained on. In a sweep several options take several values each; every combination
+(`SweepVariant`) is trained and evaluated separately.
+"""
 
 from __future__ import annotations
 

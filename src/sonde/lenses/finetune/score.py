@@ -1,4 +1,7 @@
-"""From answers to scores: how much is right, method against method on the same examples."""
+"""Scores of fine-tuning: accuracy per method, methods compared on the same examples, headlines.
+
+`headline_lines` builds what a run prints about fine-tuning: one line per task and model.
+"""
 
 from __future__ import annotations
 

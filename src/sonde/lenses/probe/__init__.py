@@ -4,6 +4,8 @@ One plain pass pools the states of every layer; linear probes of all layers and 
 together. Clusters are dealt to folds: each fold is tested by probes of the others, with layer and penalty
 chosen on yet another fold, so that every example is tested once and all clusters count. Beside every accuracy
 stand what its surface gives away, the same architecture with random weights, and control tasks for tokens.
+
+`headline_lines` builds what a run prints about the probes: one line per task and model.
 """
 
 from __future__ import annotations

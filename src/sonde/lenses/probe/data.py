@@ -1,4 +1,9 @@
-"""The examples of one task beside their states, read from the item table."""
+"""Data of the probe lens: requests for states, the item table, and examples with their states.
+
+The first part turns examples into requests and captured states into rows. The second reads the examples of
+one task with their states from the item table. The third (`LayerStates`, `ProbedExamples`) gives the states
+of one task's examples at one layer to callers that need the vectors rather than their scores.
+"""
 
 from __future__ import annotations
 

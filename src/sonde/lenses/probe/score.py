@@ -1,4 +1,9 @@
-"""The scores of one task: every layer, the layer chosen on validation, and what qualifies them."""
+"""Scores of probing tasks: every layer, the layer chosen on validation, controls, and regressions.
+
+Beside the scores of a task there are learning curves (accuracy by number of examples), the online codelength
+of the labels, and regressions on the number that classes were made from, with and without the part that
+length predicts.
+"""
 
 from __future__ import annotations
 

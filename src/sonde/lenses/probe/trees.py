@@ -1,4 +1,10 @@
-"""The functions whose syntax trees structural probes look for, with the states of their code tokens."""
+"""Structural probes: distances, depths and whole syntax trees decoded from states (AST-Probe).
+
+The module reads the functions that structural probes are applied to, with the states of their code tokens.
+Distances and depths in the syntax trees of whole functions are compared with a chain in which every token is
+linked to its neighbours. Whole trees that are reconstructed from states (AST-Probe) are compared with trees
+that are predicted without states.
+"""
 
 from __future__ import annotations
 

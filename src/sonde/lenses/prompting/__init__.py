@@ -1,8 +1,10 @@
 """Which names of APIs a model lists when it is asked in words (INK, the generative variant).
 
-Any decoder that transformers runs is asked, in a conversation where its tokenizer has a template for one;
-so is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). Replies are
-read as published and, beside that, leniently.
+Any decoder that transformers runs is asked, in a conversation where its tokenizer has a template for one; so
+is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). Replies are read
+as published and, beside that, leniently.
+
+The scores are P@k and MRR of the listed answers, and the shares of replies that were refusals or short.
 """
 
 from __future__ import annotations

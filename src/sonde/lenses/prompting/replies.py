@@ -1,4 +1,9 @@
-"""Queries to replies to rows; replies are kept as they come, so that a killed run goes on behind the last."""
+"""Prompts and replies of the prompting lens: instruction, parser, rows of the item table, options.
+
+The instruction is that of INK's generative variant. Each reply is parsed in two ways: as published, and
+leniently, so that lists in the style of chat models count. Replies are stored as they arrive, so that a
+killed run resumes after the last one.
+"""
 
 from __future__ import annotations
 

@@ -3,9 +3,11 @@
 One plain pass gives the surprisal of every subword; the tables say where it is high: by subword, syntax tag,
 construct, token kind, ancestor and user's label, and for calls into the repository against calls out of it.
 Masked models are asked subword by subword instead: their pseudo-log-likelihood is a number of its own kind,
-and so is what models that fill in give the code tokens left out.
-With the option ``pairs`` minimal pairs are read in place of the items
-(`sonde.lenses.surprisal.minimal_pairs`).
+and so is what models that fill in give the code tokens left out. With the option ``pairs`` minimal pairs are
+read in place of the items (`sonde.lenses.surprisal.minimal_pairs`).
+
+`headline` builds what a run prints about surprisal: constructs by surprisal, code from before and after a
+date, and minimal pairs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
 """Minimal pairs: is a function as it was written likelier than the same with a fault?
 
-BLiMP's question (Warstadt et al. 2020) put to models of code, by the fault and bug tasks. A decoder gives
-each text the sum of its log-probabilities from the changed place on: what stands before is the same and
-cancels, what follows counts. A masked model gives the pseudo-log-likelihood of the subwords around the place,
-word by word from left to right (Kauf and Ivanova 2023). A model that fills in gives the place alone, which is
-left out whole and written from both of its sides, as the rest of both texts is the same.
+BLiMP's question (Warstadt et al. 2020) is asked of models of code, with the fault and bug tasks. A decoder
+scores each text by the sum of its log-probabilities from the changed place on: what precedes the place is the
+same in both texts and cancels, what follows counts. A masked model gives the pseudo-log-likelihood of the
+subwords around the place, word by word from left to right (Kauf and Ivanova 2023). A model that fills in
+scores only the place, which is left out whole and written from both of its sides, as the rest of both texts
+is the same.
+
+The scores (`score_pairs`) are how often a model finds the original likelier, compared with controls that need
+no model.
 """
 
 from __future__ import annotations

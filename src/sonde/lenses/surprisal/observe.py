@@ -1,6 +1,14 @@
-"""The item table of the surprisal lens: one row a scored subword, with all that is known of it.
+"""The item table of the surprisal lens: one row per scored subword, with its labels and context.
 
-Items are laid end to end, a character apart, and every column is made for all of them at once.
+Items are laid end to end, a character apart, and every column is computed for all of them at once. The
+columns give, for each piece, the kinds of the syntax nodes above it (`ancestors`), the target of the call
+that it belongs to (`call_columns`: the labels of the task ``call_origin`` on subwords), and the span of
+characters that contains or touches it. Columns of repeating strings (`InternedStrings`) hold each string once
+and an index per row.
+
+`QuirkHook` constants such as `TAGS` mark where published rules replace those of the lens; docs/paper-modes.md
+lists these rules. A server that scores a text returns its log-probabilities and only part of the rest;
+`unknown_metrics` lists the metrics that this leaves without a value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""What a user may choose about surprisal."""
+"""Options of the surprisal lens, and the objective by which a model is scored.
+
+Decoders predict the next subword (``causal``), masked models predict a hidden subword (``pll``), other models
+fill a gap (``infill``). These are different quantities: a pseudo-log-likelihood knows both sides of a word,
+and so does an infilled gap. Their numbers are therefore named differently wherever they are written, and one
+run holds only one of them.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""Calls into the repository against calls out of it, in several weightings of the tags (PERPLEXED, Table 1).
+"""Calls into the repository compared with calls out of it, under several weightings of the tags.
+
+The comparison is Table 1 of PERPLEXED.
 
 Internal and external calls are not made of the same tags, so one mean over all their subwords mixes two
 questions. ``count`` is that mean. The others are about tags that both sides hold often enough:
 ``count_common`` is the mean over their subwords, ``unweighted`` gives each of them the same weight, as the
 paper does, ``standardised_external`` and ``standardised_internal`` give both sides one side's mix of them.
+
+`pad_rows` adds pads as PERPLEXED counts them: scored like subwords, under the pad's own string.
 """
 
 from __future__ import annotations

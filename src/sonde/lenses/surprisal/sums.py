@@ -1,12 +1,13 @@
-"""From observations to sums by slice and cluster, in one pass whose memory the corpus does not set.
+"""Sums of observations by slice and cluster, and the scores of every slice computed from them.
 
-Observations come in batches of whole items; of a batch is kept, for each dimension, one row a language,
-slice and cluster.
+One pass over the observations suffices, and the size of the corpus does not set its memory. Observations come
+in batches of whole items; each batch leaves, for each dimension, one row per language, slice and cluster. The
+scores are bits, ranks and entropies of the subwords of every slice, with clustered intervals.
 
-A decoder has nothing of a text before its first subword, so what that costs says what texts begin with, and
-not what is hard: it counts in the numbers over all of the text, has a part of its own (``first``), and is in
-no slice. Of a token that it begins, no slice counts the cost of the whole token. The same subwords are apart
-where the text is read behind its file, so that a change is one of the same subwords.
+A decoder has no context before the first subword of a text, so the cost of that subword says how texts begin
+and not what is hard. It counts in the numbers over all of the text, has a part of its own (``first``), and is
+in no slice. If it begins a token, no slice counts the cost of the whole token. The same subwords are kept
+apart if the text is read after its file context, so that a change is one of the same subwords.
 """
 
 from __future__ import annotations

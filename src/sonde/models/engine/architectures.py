@@ -1,4 +1,12 @@
-"""The three kinds of language model; a family file fills in what sets its architecture apart."""
+"""The three kinds of language model, where their parts are in a loaded model, and infilling tokens.
+
+`DecoderFamily`, `EncoderFamily` and `EncoderDecoderFamily` cover what kinds of models share; the file of a
+family states how its architecture differs. `Sites` name the places where a model can be changed during a
+forward pass: its layers, the heads in them, and the module that produces its last states.
+`find_infill_tokens` finds the tokens by which a decoder fills in what is left out of a text, by the names
+that tokenizers give them. A tokenizer that has such tokens does not show that its model was trained with
+them: the model's card does.
+"""
 
 from __future__ import annotations
 

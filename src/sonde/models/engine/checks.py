@@ -1,7 +1,10 @@
-"""What is held against a checkpoint before anything is measured with it; each fault is one true line.
+"""Checks of a checkpoint before anything is measured with it; each fault is reported in one line.
 
-Files and headers are looked at before a weight is read (`_files`, `_headers`); here are the configuration,
-the vocabulary, and the weights as they arrived.
+The headers of weight files are compared with the configuration before a weight is read. Transformers itself
+says what would be missing: it is given weights without numbers. So a checkpoint without a head, or with other
+layers than its configuration has, is recognised before any model is run. Files and their headers are read in
+`sonde.models.engine.files`; here are the configuration, the vocabulary, and the weights after loading.
+Weights that no part of the model takes are either needless or a sign of another model (`unused_weights`).
 """
 
 from __future__ import annotations

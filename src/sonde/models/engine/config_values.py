@@ -1,4 +1,8 @@
-"""Reading transformers configurations: numbers that every family has under some name."""
+"""Numbers of transformers configurations, which families name differently, and limits on sizes.
+
+Sizes that a configuration asks for are bounded by what any model has (`check_sizes`), so that a wrong one
+gives a one-line error instead of exhausting the memory.
+"""
 
 from __future__ import annotations
 

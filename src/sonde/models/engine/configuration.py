@@ -1,4 +1,7 @@
-"""A model's configuration, read once for each state of its files; no weight is."""
+"""A model's configuration, read from transformers by the model's name, with one-line errors.
+
+It is read once for each state of the model's files, and no weight is read.
+"""
 
 from __future__ import annotations
 

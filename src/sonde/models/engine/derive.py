@@ -1,4 +1,7 @@
-"""Checkpoints derived from another, to be held against it: weights rounded to 8 bits, or drawn anew."""
+"""Checkpoints derived from another to compare with it: 8-bit or random weights.
+
+`save_model` saves as transformers does, but omits a head that the model's files never held.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,21 @@
-"""A model behind a server that speaks OpenAI's protocol, asked with the official client.
+"""Models that sonde does not load itself: outside encoders, and servers that speak OpenAI's protocol.
 
-The client asks again where a server is busy or stumbles, after as long as ``Retry-After`` says. What is kept
-apart here is what a run needs beside it: several requests at a time, the tokens that they cost, and one line
-for each way to fail.
+An outside encoder is any object that gives one vector per text, defined in a file or offered by a package:
+
+    class Mine:
+        weights = "all-MiniLM-L6-v2@c9745ed1"
+
+        def encode(self, texts):
+            return ...  # one row per text
+
+    encoder = Mine()
+
+``-m ./my_encoder.py`` reads it, and ``-m mine`` does if a package offers it by the entry point `GROUP`. It
+has no subwords, layers or heads: probes on whole functions read its vectors as those of one layer.
+
+Servers are queried with the official client, which retries if a server is busy or fails, after the time that
+``Retry-After`` states. This module keeps what a run needs beyond the client: several requests at a time, the
+number of tokens that they cost, and a one-line error for each kind of failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a model is to sonde once it is loaded, and what a family file has to answer."""
+"""Types that describe a model: specification, capabilities, loaded model, family, contents.
+
+`LoadedModel` is what a model is to sonde after loading, `Family` what a family file has to provide.
+`Contents` records what a checkpoint holds: only the body, or also the head of the class that reads it.
+"""
 
 from __future__ import annotations
 

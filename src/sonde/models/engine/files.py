@@ -1,4 +1,10 @@
-"""The files of a checkpoint: found in its folder or on the hub, and each read within bounds."""
+"""Checkpoint files: where a model is, which files it has, and their safetensors headers.
+
+A model's name leads to a bundled folder, a local folder, the hub, or a server. A model behind a server is
+known only by name and is only asked in words. Files are found in their folder or on the hub, and each is read
+within size limits. The header of a safetensors file says what the file holds and whether it is complete,
+before a weight is read.
+"""
 
 from __future__ import annotations
 

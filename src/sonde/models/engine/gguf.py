@@ -1,4 +1,9 @@
-"""GGUF files: what llama.cpp reads becomes a checkpoint in sonde's cache, once."""
+"""GGUF files: llama.cpp's format, converted once to a checkpoint in sonde's cache, and its tokenizer.
+
+The tokenizer that transformers builds is compared with what the file says. A file names how its tokenizer
+splits a text into words before it merges, by a name that llama.cpp gave; for a name that transformers does
+not know it silently uses GPT-2's split.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,14 @@
-"""What stands between the last hidden state and the logits, taken from the model's own code.
+"""Final norm and head: the steps from a model's last layer to its logits, taken from its own code.
 
 A head is more than one matrix: a transform and a bias (BERT), a scale (T5, Granite, Cohere), soft-capping
-(Gemma). Instead of a formula for each, the head is the model itself with its body replaced by one that hands
-the given states over, so that whatever the model does after its body happens exactly as in a plain forward.
-`separates` holds a model to that on a few tokens before anything is scored.
+(Gemma). Instead of a formula for each, the head is the model itself with its body replaced by one that
+returns the given states, so that whatever the model does after its body happens exactly as in a plain forward
+pass. `is_separable` checks this on a few tokens before anything is scored.
+
+Most models normalise the states of their last layer once more before the head (Llama, GPT-2), those that
+normalise at the end of each layer do not (BERT), and some also project the states (OPT). Which modules these
+are is found by watching a forward pass of a few subwords: they are the modules outside all layers that lead
+from a layer's output to the last states (`last_steps`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Which files a model has: a run plans with them, and reads no others."""
+"""Files of a model as a run sees them: it plans with these files and reads no others.
+
+`point_to_folder` and its helpers describe a model as every machine that shares a folder finds it: by its
+content, not by its path on this machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A model as a user names it: ``[FAMILY.py:]NAME[@REVISION][?gguf=FILE&adapter=PATH&quantise=8bit]``."""
+"""Model names as users write them, the bundled models, and what a model says it was trained on.
+
+A name has the form ``[FAMILY.py:]NAME[@REVISION][?gguf=FILE&adapter=PATH&quantise=8bit]``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""A model's tokenizer, read once for each state of its files; no weight is."""
+"""A model's tokenizer, compared with its tokenizer.json; a fast tokenizer for PLBART.
+
+A tokenizer is read once for each state of the model's files, and no weight is read.
+
+Transformers builds some tokenizers from their class instead of from tokenizer.json. A class brings its own
+split into words and its own normalisation, so a model whose file says otherwise would silently be given
+subwords that it was never trained on; `match_tokenizer_file` prevents this.
+
+PLBART was published with only a SentencePiece model. Transformers reads that file with the package
+sentencepiece and gives no character offsets. The file is a protocol buffer of pieces with scores; a byte-pair
+model with the same merges, best score first, cuts texts in the same way and knows where each piece is (Kudo
+and Richardson 2018). The order of ids is fairseq's, as in transformers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Small batches that a model is tried on before its numbers are trusted."""
+"""Small trial batches that check a model's rounding, padding and number of usable positions.
+
+The number of positions that a model has is read off the tables that it looks its positions up in
+(`table_positions`). A configuration says how many rows such a table has, and not how many of them a text can
+use: RoBERTa and similar models, MPNet, data2vec or Nystromformer begin after a padding id or an offset. So a
+few subwords are read at several lengths: each table of the model's own whose used part grows with the text is
+a table of positions.
+"""
 
 from __future__ import annotations
 

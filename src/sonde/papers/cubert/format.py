@@ -1,4 +1,8 @@
-"""CuBERT's JSON lines: a function, its label and how it was made; subtokens with masks for repair."""
+"""CuBERT's JSON lines: a function, its label and how it was made; subtokens with masks for repair.
+
+`sonde.papers.cubert.subtokens` explains the escapes in which subtokens are written. A line is written with
+whole subtokens, each of which is a complete program token.
+"""
 
 from __future__ import annotations
 

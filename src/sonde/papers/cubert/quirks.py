@@ -1,4 +1,8 @@
-"""What CuBERT's released code does otherwise than the lens `finetune`, each from the corrected recipe."""
+"""CuBERT's published code where it differs from the lens `finetune` and its tasks, each as a quirk.
+
+Each quirk starts from the corrected recipe (`FinetuneRecipe`). `GlobalPermutation` makes functions with wrong
+docstrings as CuBERT's released data have them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Subtokens as CuBERT's files hold them: program tokens in the escapes of Tensor2Tensor."""
+r"""Subtokens as CuBERT's files hold them: program tokens in the escapes of Tensor2Tensor.
+
+In a program token, ``_`` is written ``\u``, ``\`` is doubled, a character outside the vocabulary's alphabet
+is written by its number (``\10;``), and a ``_`` ends the token. A vocabulary may split a token into several
+subtokens, of which only the last ends in ``_``; without a vocabulary, as `escape_piece` writes them, each
+subtoken is whole.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,15 @@
-"""Labels of whole functions as INSPECT's released files have them, where the paper's text says otherwise.
+"""Labels of INSPECT's tasks as its released files have them, where the paper's text says otherwise.
 
-The definitions were found by search: each reproduces most of the released labels of its task.
+The definitions of labels of whole functions were found by search: each reproduces most of the released labels
+of its task.
+
+- Paths: NPath as the released labels have it follows only Nejmeh. A try is (body + catches) times finally,
+  only conditions of if and loops count their ``&&`` and ``||``, and what stands inside lambdas and classes
+  multiplies.
+- Tables: `PublishedTables` describes a language that INSPECT published data of; it is empty for any other.
+- Classes of tokens are those of the released files.
+- Faults of the mutation tasks: most of them show without reading the code. No side is matched with the other,
+  and the code that a fault leaves need not parse.
 """
 
 from __future__ import annotations

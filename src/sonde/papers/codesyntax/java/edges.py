@@ -1,4 +1,12 @@
-"""The edges of a Java syntax tree: which node is related to which, in characters."""
+"""Relations of a Java syntax tree, as spans of characters and as words of CodeSyntax.
+
+`iterate_spans` finds the edges of the tree, `find_spans` gives Java's relations in characters, and
+`WordFinder` finds the words that an edge joins. `lex_text` gives the tokens that CodeSyntax counts in.
+
+The authors find a word by lexing the text again up to a position, and a span by lexing it alone, and count
+how many words agree with those of the whole text. This result is looked up here; the authors' method is only
+repeated for a position in the middle of a word.
+"""
 
 from __future__ import annotations
 

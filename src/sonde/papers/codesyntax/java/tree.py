@@ -1,4 +1,18 @@
-"""Nodes in the shape of Eclipse's tree, and what a walk over the grammar's tree knows on its way there."""
+"""A Java syntax tree in the shape of Eclipse's (org.eclipse.jdt.core.dom), built from tree-sitter's.
+
+CodeSyntax reads Eclipse's tree at its level JLS3, with the parser left at its default, Java 1.3. What a node
+is, where it begins and ends and what is directly under it follow that tree; a node that would begin where its
+only child begins is left out, because no relation can tell the two apart.
+
+Most nodes only change their name (see `eclipse.toml`). The functions here join, split, move or drop nodes:
+the brackets of conditions, qualified names, array types, the operands of equal operators, and everything that
+Eclipse's level JLS3 did not know yet.
+
+Newer constructs are read like older ones, unless the tree is to be that of an older Java (`OlderJava`,
+`JAVA_1_3`). In Java 1.3 as CodeSyntax has it, a lambda, method reference, switch expression or text block is
+a leaf, the resources of a ``try`` are missing, and a method that holds what cannot be parsed (``assert x >
+0;``, a local enum or record, ``yield``) has an empty body.
+"""
 
 from __future__ import annotations
 

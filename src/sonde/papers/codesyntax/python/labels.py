@@ -1,9 +1,13 @@
-"""Relations on the nodes of `ast`, as CodeSyntax's labeller finds them, one quirk at a time.
+"""Relations between nodes of `ast`, as CodeSyntax's labeller finds them, one quirk at a time.
 
-`ast` is the running interpreter's: a text in syntax that it does not know does not parse. What it makes of a
-text that parses is the same on every Python that sonde runs on; the inside of f-strings, where it is not, is
-not looked at. On Python 3.9, which the README of the published code names, the names of an import had no
-position and so were nobody's children; here they are.
+The rules are CodeSyntax's table of Python relations. Whatever is not listed there has no relation: annotated
+assignments, ``async for`` and ``async with``, the ``else`` of a loop, ``except*``. Parameters, defaults,
+decorators and annotations of functions are never looked at.
+
+`ast` is the running interpreter's: a text in syntax that it does not know does not parse. Its reading of a
+text that parses is the same on every Python that sonde runs on; the inside of f-strings, for which it
+differs, is not looked at. On Python 3.9, which the README of the published code names, the names of an import
+had no position and so were nobody's children; here they are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
-"""From nodes of `ast` to words: the exact way, and the published way with its quirks.
+"""Words of the nodes of `ast` in CodeSyntax's Python labeller: exact, and as published with quirks.
 
 CodeSyntax finds a node's words by counting: it tokenizes the text up to the node, and then the node's own
 text, and takes as many words as agree with the whole text's. That mostly finds the words at the node's
-characters; where it does not, a quirk says so. The counting itself is done only where the outcome cannot be
-told without it, so that labelling is linear.
+characters; if it does not, a quirk says so. The counting itself is done only where the outcome cannot be told
+without it, so that labelling is linear.
+
+Here are also the brackets around a node's words (`BracketTrimmer`), words that are no code (`is_layout`) and
+the place where a text begins (`find_code_start`).
 """
 
 from __future__ import annotations

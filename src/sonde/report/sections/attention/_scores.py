@@ -1,4 +1,7 @@
-"""The scores of the attention lens as its sections read them: who predicts, of which relation, at which k."""
+"""Scores of the attention lens for its sections: predictors, relations, k, and best heads.
+
+The token explorer shows where the best head of each relation leads in single functions.
+"""
 
 from __future__ import annotations
 

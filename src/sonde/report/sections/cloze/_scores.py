@@ -1,4 +1,9 @@
-"""The scores of the cloze lens as its sections read them: who answers, which statements, at which k."""
+"""Scores and answers of the cloze lens for its sections: answerers, statements, k, differences.
+
+The queries that are shown have the answers of each model, from masks and from whole statements alike.
+Sentences describe paired differences of shares of cloze queries. The token explorer shows the answers to the
+queries about the names that single functions call.
+"""
 
 from __future__ import annotations
 

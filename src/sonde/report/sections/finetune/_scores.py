@@ -1,4 +1,7 @@
-"""What the sections on fine-tuning share: whom a row is about, and how methods and metrics are called."""
+"""Scores of fine-tuning for its sections: subjects of rows, methods, metrics, and truncation.
+
+Truncation is what of a test set lies beyond the length limit, and how much could be right at most.
+"""
 
 from __future__ import annotations
 

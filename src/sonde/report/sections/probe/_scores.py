@@ -1,4 +1,7 @@
-"""The scores of the probe lens as its sections read them: headline rows, layers."""
+"""Scores of the probe lens for its sections: headline rows, layers, and results in single functions.
+
+The token explorer shows what probes say of single functions and their tokens.
+"""
 
 from __future__ import annotations
 

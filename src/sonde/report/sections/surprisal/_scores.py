@@ -1,4 +1,8 @@
-"""The scores and observations of surprisal as its sections read them."""
+"""Scores and observations of surprisal for its sections, minimal pairs and rankings among them.
+
+A ranking shows the worst and best values of one dimension: dots with intervals, with the whole table behind
+them.
+"""
 
 from __future__ import annotations
 

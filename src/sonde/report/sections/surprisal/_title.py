@@ -1,4 +1,7 @@
-"""The title of a page with surprisal: bits per byte of each model and language, and all overall numbers."""
+"""The title of a report with surprisal: bits per byte of each model and language, and overall numbers.
+
+It also gives the token explorer the surprisal at the places of single functions.
+"""
 
 from __future__ import annotations
 

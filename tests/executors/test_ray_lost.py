@@ -23,7 +23,7 @@ import sys, time
 from pathlib import Path
 from sonde.cli.errors import run_command
 from sonde.base.error_log import set_log_folder
-from sonde.executors import _heartbeat
+from sonde.executors import ray as ray_executor
 from sonde.executors.ray import RayExecutor
 
 def squared(number):
@@ -39,7 +39,7 @@ def command():
     for number, square in executor.map(squared, range(int(sys.argv[3])), workers=2):
         print(number, square, flush=True)
 
-_heartbeat.SILENCE_SECONDS = 8.0
+ray_executor.SILENCE_SECONDS = 8.0
 sys.exit(run_command(command, ["run"]))
 """
 

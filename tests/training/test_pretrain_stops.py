@@ -167,7 +167,7 @@ assert exit_code() == 2
 
 KEPT = """
 import sys, pathlib, torch
-from sonde.training.pretrain import pretrain
+from sonde.training.pretrain.pretrain import pretrain
 
 torch.distributed.init_process_group("gloo")
 for name in ("one", "two"):

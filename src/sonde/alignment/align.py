@@ -1,9 +1,11 @@
-"""Alignment of subwords with code tokens and syntax nodes by their visible characters.
+"""Alignment of subwords with code tokens and syntax nodes, and the token table of a text.
 
 Visible characters are those that are not whitespace. A piece (subword) belongs to the tokens that contain its
 visible characters: `` [`` belongs to ``[``, not to the token before the space, and ``):`` belongs to both of
-its tokens. All steps are vectorised binary searches over token boundaries. The invariants are checked for
-every alignment, so that no result rests on misplaced spans.
+its tokens, never only to the first. All steps are vectorised binary searches over token boundaries; no loop
+runs over nodes. The invariants are checked for every alignment, so that no result rests on misplaced spans.
+
+The token table has a row per subword, or a row per syntax leaf.
 """
 
 from __future__ import annotations

@@ -1,9 +1,14 @@
-"""Tokenisation of a text into subwords with their characters and bytes.
+"""Tokenisation of a text into subwords with their characters and bytes, also with given cuts.
 
 Byte-level vocabularies spell the bytes of every piece, so spans follow from the pieces. The tokenizer's
 offsets are not used then: they differ between versions inside multi-byte characters and around leading
 spaces. Otherwise (WordPiece, SentencePiece, a normaliser that changed the text) spans are the tokenizer's
 offsets into the original text, made monotonic.
+
+Pieces can be made to end at given cuts; elsewhere they stay the tokenizer's own. The text is encoded as a
+whole. Only a word with a piece that crosses a cut is split there, and each part is passed to the tokenizer's
+model as the pre-tokenizer would pass it: a continuation keeps its mark (``##``), and no space is added before
+it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Vocabularies as text: the spelling of each id, and the ids that spell an answer.
+"""Vocabularies as text and bytes: the spelling of each id, and the ids that spell an answer.
 
 Byte-level and SentencePiece vocabularies include a leading space in the piece: after a space both forms are
 correct, inside a word only the form without. WordPiece instead marks continuations (``##x``): a piece that
 starts a word has no mark, any other piece has one.
+
+A `Codec` holds the exact bytes of every id; it is built once per tokenizer.
 """
 
 from __future__ import annotations

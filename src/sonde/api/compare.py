@@ -1,4 +1,4 @@
-"""``sonde.compare``: what ``sonde compare`` does, from Python."""
+"""``sonde.compare`` and ``sonde.card``: the commands ``sonde compare`` and ``sonde card`` from Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""``sonde run --plan`` and ``--budget``: what a run costs and can show, before it begins."""
+"""Cost and power of a run before it begins: ``sonde run --plan`` and ``--budget``.
+
+Cost is measured by trial runs on a few items. Each trial is a process of its own, so that its time and memory
+are those of a whole command. The memory of model trainings is estimated before any weight is read.
+"""
 
 from __future__ import annotations
 

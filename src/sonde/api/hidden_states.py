@@ -1,4 +1,8 @@
-"""Where a run keeps the states of a task: the probe lens's observations beside its data sets."""
+"""Hidden states of a run: where they are stored, and their export to safetensors.
+
+The states of a task are the probe lens's observations, stored next to its data sets. The exported files can
+be read by other programs: safetensors with the states, next to a table of the examples.
+"""
 
 from __future__ import annotations
 

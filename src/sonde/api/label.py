@@ -1,4 +1,7 @@
-"""What can be had without a run: labels, the token table of a text, a loaded model."""
+"""Labels, token tables and loaded models without a run.
+
+The token table of a file is that of ``sonde align``.
+"""
 
 from __future__ import annotations
 

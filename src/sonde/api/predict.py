@@ -1,4 +1,8 @@
-"""What the probe of a run says of new files: the probes that were tested, applied to other functions."""
+"""Predictions for new files by a run's probes or by a fine-tuned model.
+
+The probes are those that the run tested, applied to other functions. A fine-tuned model predicts the class of
+a function and, for a bug task, the location of the bug and the edit that repairs it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What probes say of new functions, and how it is written: for people, for programs, for code scanning."""
+"""Predictions for the functions of new files, and their output as text, JSON and SARIF.
+
+Text is for people, JSON for programs and SARIF for code scanning. No run has read these files.
+"""
 
 from __future__ import annotations
 

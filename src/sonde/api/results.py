@@ -1,4 +1,8 @@
-"""A finished run, opened: its scores, tables, states, charts and page."""
+"""Finished runs: scores, tables, hidden states, charts and report.
+
+In a notebook a `Run` shows the headlines of each lens as the terminal prints them, and one chart. A
+`SectionFigure` is one section of the report, with its finding, charts and table, for a notebook or a script.
+"""
 
 from __future__ import annotations
 

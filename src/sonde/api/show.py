@@ -1,7 +1,9 @@
-"""``sonde.show``: one function as a model reads it, without a run: surprisal, attention and tree.
+"""``sonde.show``: surprisal, attention and tree of one function without a run, and its HTML page.
 
-What is said here is said of one text alone. A head is the best one because it is so in this very text, so
-nothing of it is a finding; a run chooses heads on other functions and has intervals and controls.
+Everything shown is about one text only. A head is called the best because it is the best in this very text,
+so nothing of it is a finding; a run selects heads on other functions and has intervals and controls.
+
+The HTML page fills the report's token explorer with the models' scores of the function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exceptions of sonde and their exit codes.
+"""Exceptions of sonde with their exit codes, and the masking of secrets in messages and files.
 
     SondeError                     exit code 1
     ├── UsageError                 2   a wrong argument, option or name
@@ -9,6 +9,8 @@
 
 Every message is one line with the subject, the value, the nearest match (if any) and the fix. The command
 line prints it without a traceback.
+
+`redact_secrets` keeps keys and logins out of what a person or a file gets to read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Types and bounds of options in annotations: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`, `TextForm`.
+"""Types and bounds of options in annotations, and durations as a user writes them.
 
-Types are ``bool``, ``int``, ``float``, ``str``, literals, and tuples of them. Validation, help texts and JSON
-schemas all read them here.
+Examples are ``Annotated[float, Ge(0), Le(1)]``, `OneOf` and `TextForm`. Types are ``bool``, ``int``,
+``float``, ``str``, literals, and tuples of them. Validation, help texts and JSON schemas all read them here.
 """
 
 from __future__ import annotations

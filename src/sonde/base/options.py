@@ -8,6 +8,10 @@
     ProbeOptions.read({"seeds": 5}).seeds
 
 Annotations give the allowed values (`sonde.base.option_types`); lists are separated by commas.
+
+Help tables have a row per option. Fields of plain data (`sonde.base.validation`) have their help line in the
+annotation, fields of typed options in `option`; both kinds are described in the same way.
+The JSON schema of experiment files is built from the same descriptions.
 """
 
 from __future__ import annotations

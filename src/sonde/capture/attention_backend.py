@@ -1,4 +1,8 @@
-"""Which way a model's attention can be read, found by trying each on a small batch beside eager attention."""
+"""Selection of a method to read a model's attention, and float32 arithmetic for half-precision models.
+
+Each method is tried on a small batch and compared with eager attention. A model in half precision can be
+computed in float32 for a while.
+"""
 
 from __future__ import annotations
 

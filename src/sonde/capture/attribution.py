@@ -1,9 +1,12 @@
-"""Attribution patching: what putting one state in the place of another would do, from its gradient.
+"""Attribution patching: the effect of replacing states, estimated by gradients over aligned pairs.
 
-Two inputs that are cut alike, one in which an id is right and one in which another is, are read side by side,
-and the gradient of what the two ids differ by is taken at every state of both: one forward and one backward
-of a pair give all layers and positions (Nanda 2023; Kramar et al. 2024). It is a linear guess; what really
-happens is seen with `sonde.capture.interventions.Put`.
+Two inputs with the same subword boundaries are read together; one id is correct in the first input and
+another id in the second. The gradient of the difference between the two ids is taken at every state of both:
+one forward and one backward pass per pair give all layers and positions (Nanda 2023; Kramar et al. 2024). It
+is a linear approximation; the actual effect is measured with `sonde.capture.interventions.Put`.
+
+Pairs of texts are aligned here too: which pairs a model splits into subwords alike, and the role of each
+subword with respect to the queried place.
 """
 
 from __future__ import annotations

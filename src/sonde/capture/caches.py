@@ -1,4 +1,12 @@
-"""Prefixes that several texts begin with, read once by a decoder: its cache is then expanded to the texts."""
+"""Reuse of computed states: prefixes that texts share, and layers below an intervention.
+
+A decoder reads a prefix that several texts share once; its cache is then expanded to the texts.
+
+The layers below the first change are the same for every change of an item, so they are computed once. The
+skipped layers return the stored states, and everything above runs by the model's own code, with its own masks
+and positions. This works only if layers return nothing but states and pass nothing else from one to the next;
+a trial on a few tokens decides that for each model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One forward for many lenses: items and passes in, captures out, in bounded memory."""
+"""One forward pass for many lenses: items and requests in, captures out, in bounded memory.
+
+It also answers `sonde.capture.interventions.Patches`: pairs are split into subwords and attributed
+(`sonde.capture.attribution`), and some of their cells are patched.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,11 @@
-"""What may be changed while a model reads an item: plain data, no torch here.
+"""Interventions on a model and patching of text pairs, as plain data without torch.
 
-A `Change` says where (side, layer, site, heads, positions) and what: a state is mapped (`Affine`) or another
-one is put in its place (`Put`). Positions are subwords of the item; special tokens and pads stay as they are.
+A `Change` says where (side, layer, site, heads, positions) and what: a state is mapped (`Affine`) or replaced
+by another one (`Put`). Positions are subwords of the item; special tokens and pads stay as they are.
+
+`Patches` ask for a pair of texts that differ in little: a clean text and a corrupt one, in which another
+answer is correct at the same place. States of one text replace those of the other, and the score measures how
+far the answer follows (Zhang and Nanda 2024).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a lens may ask of a forward pass, and what comes back for one item. Plain data: no torch here.
+"""Requests of lenses to a forward pass, and the captures of one item. Plain data without torch.
 
 A lens states requests; the plan unions the requests of all lenses over the same input, so that each
-distinct input is forwarded once per pass. Whatever is asked for is reduced on the device.
+distinct input is forwarded once per pass. Every answer is reduced on the device. Single layers can be
+requested too: `LayerScores` are read off each layer through the head.
 """
 
 from __future__ import annotations

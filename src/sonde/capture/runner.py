@@ -1,4 +1,11 @@
-"""The one place where a model reads: a batch of rows in, reduced results out (`generate` lets it write)."""
+"""The model runner: a batch of rows in, reduced results out.
+
+All forward passes of `sonde.capture.forward` are run here, except those with gradients
+(`sonde.capture.attribution`); `sonde.capture.generate` lets models write. Attention is read as selected rows
+and as ranks of words, on each side of the model. The batch size that fits into memory is learnt from batches
+that did not fit, and is kept as long as the model is loaded. Errors that the model's own code raises on an
+input are told apart from all others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Scores at the positions of a batch that are asked for: how likely the model finds what is right there."""
+"""Scores at requested positions of a batch: log-probabilities and ranks of subwords and answers.
+
+The functions that reduce hidden states at selected positions to a few numbers are pure and run on the device.
+The logits of a large batch never exist as a whole: positions are gathered first, and the vocabulary
+projection is applied to them in chunks, in float32 whatever the precision of the model. On a CPU a chunk is
+reduced a few rows at a time, which stay in its cache.
+
+Answers are ranked as texts: ids that spell the same text are one answer, with the score of the likeliest.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
-"""Scores of texts from a server that gives log-probabilities of its prompt; no weight is on this machine.
+"""Scores and vectors of texts from outside sonde: prompt log-probabilities, and external encoders.
 
-Two ways are known: ``echo`` with ``logprobs`` (OpenAI's completions, llama.cpp, vLLM), and
-``prompt_logprobs`` (vLLM), which gives vocabulary ids and ranks too. The first that a server answers is kept
-to. What a server does not give is not there: entropy in neither way, and in the first no rank beyond the
-alternatives that it lists.
+A server gives log-probabilities of its prompt; no weights are on this machine. Two protocols are supported:
+``echo`` with ``logprobs`` (OpenAI's completions, llama.cpp, vLLM), and ``prompt_logprobs`` (vLLM), which
+gives vocabulary ids and ranks too. The first one that a server answers is used from then on. What a server
+does not give is missing: entropy in both protocols, and in the first one any rank beyond the alternatives
+that it lists.
+
+An external encoder gives vectors of whole texts, which are treated as the states of one layer; the texts are
+not split into subwords.
 """
 
 from __future__ import annotations

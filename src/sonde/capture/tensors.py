@@ -1,4 +1,9 @@
-"""From rows to what a model is called with, and from what it gives to the positions that are scored."""
+"""Tensors of a batch: model inputs, gathered positions and transfers between host and device.
+
+Each batch has one copy to the device and one back, since at each copy the CPU waits for the device or the
+device for the CPU. Arrays for the device are added to an `Upload` before the forward pass, results to a
+`Download` after it. On a CPU nothing is copied.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""From inputs to rows of token ids: special tokens, masks, gaps and windows."""
+"""Rows of token ids for a model: special tokens, masks, gaps, windows and batches.
+
+Windows split long sequences: every position is read from exactly one window, with known context. A model that
+fills gaps reads both sides of a gap and then the text that it writes. A row holds the ids that a model gets
+and the positions that are read from them. Batches depend on the plan only, never on workers or the order of
+arrival.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
-"""Word-level attention of a batch, reduced on the device to the ranks that were asked for.
+"""Word-level attention of a batch, reduced on the device to the ranks that were requested.
 
-A plan states once a batch which rows, words and ranks are wanted; each layer's rows then go through two
-products with 0/1 matrices (subwords to words) and one count a rank. No attention leaves the device.
+A plan states once per batch which rows, words and ranks are needed; each layer's rows then go through two
+products with 0/1 matrices (subwords to words) and one count per rank. No attention leaves the device. The
+functions that rank words are pure.
+
+Sums over many ranges of one axis are products with matrices of zeros and weights. Most of such a matrix is
+zero, since the ranges follow each other. On a CPU it is therefore split into bands of a few ranges and the
+columns that these span; on an accelerator one product of the batch is cheaper.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""``sonde card``: what a run found in few numbers, and whether it meets what is required."""
+"""Commands ``sonde card``, ``compare`` and ``predict`` for finished runs, and ``sonde list``.
+
+- ``sonde card``: the main results of a run in a few numbers, and whether it meets given requirements.
+- ``sonde compare``: differences for the better or worse, and where no difference was found.
+- ``sonde predict``: predictions of a run's probes or fine-tuned models for other files.
+- ``sonde list``: everything there is of a kind, by name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""``sonde cache``: what is kept from one run to the next, and its removal."""
+"""Commands on stored files: ``sonde cache``, ``sonde merge`` and ``sonde verify``.
+
+- ``sonde cache``: the files that are kept from one run to the next, and their removal.
+- ``sonde merge``: merges the shards of a run, each made with ``sonde run --shard``, into one run.
+- ``sonde verify``: checks that the files of a run are still as they were written.
+"""
 
 from __future__ import annotations
 

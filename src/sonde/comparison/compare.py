@@ -1,7 +1,10 @@
-"""Comparison of finished runs: both models are scored together, on the items that both read.
+"""Comparison of finished runs: paired scores of two models, and the items that changed most.
 
-No model is run: the lenses score the stored observations again, on the items and examples that both runs
-have, so that a difference is never one of the items.
+No model is run: the lenses score the stored observations again, each model next to the other, on the items
+and examples that both runs have, so that a difference is never one of the items.
+
+The items and positions with the largest changes in likelihood are found for every lens whose item tables have
+a negative log-probability per position (a subword, an answer).
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Pure arithmetic over scores that know what each cluster contributes (`sonde.stat
 scores answer the same question is decided in `sonde.results.pairing`. Formulas: paired differences by
 leaving out one cluster of both sides at once, on Fisher's scale where the numbers are bounded; false
 discovery rate by Benjamini and Hochberg over everything that is compared.
+
+The table ``comparison.parquet`` has a row per difference, with everything that qualifies it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Comparison tables: an overview, what got better and worse, and the rest; and series of checkpoints."""
+"""Comparison tables (an overview, what got better and worse, the rest) and series of checkpoints.
+
+A series follows the checkpoints of one training: the growth of every number, and the step at which it crosses
+its control.
+"""
 
 from __future__ import annotations
 

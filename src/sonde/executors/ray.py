@@ -1,9 +1,13 @@
 """A Ray cluster: a pool of actors that keep what they load, on this machine or on many.
 
-Each actor runs one job at a time. If an actor dies, alone or with its node, another actor repeats its job.
-Before an actor gets a job, it reports its versions and reads a token from the folder of the run. Actors hold
-an accelerator if the jobs run models, and none otherwise. The map ends if the cluster is lost: its head or
-the node of this process.
+Each actor runs one job at a time, so that no more jobs are in flight than the pool can hold. If an actor
+dies, alone or with its node, another actor repeats its job. Before an actor gets a job, it reports its
+versions and reads a token from the folder of the run. Actors hold an accelerator, or a share of one, if the
+jobs run models, and none otherwise.
+
+The cluster is one that this process starts and that ends with it, or a running one that it joins. The map
+ends if the cluster is lost: its head or the node of this process. A thread checks that they still answer,
+since Ray may wait for ever for a cluster that is gone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a caller names, on the command line or from Python, to an experiment and how it is carried out."""
+"""Arguments of a caller (command line or Python) as an experiment and its execution.
+
+Options that a caller gives override those of an experiment.
+"""
 
 from __future__ import annotations
 

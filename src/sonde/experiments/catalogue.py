@@ -1,4 +1,12 @@
-"""What there is, by name, read from headers without importing the things themselves."""
+"""Catalogue of extensions, options, experiment files and published tables, by name.
+
+Names and summaries of extensions are read from headers, without importing the extensions. Options of a run
+and of each lens are read from the models that validate them.
+
+Experiments that replicate a paper are files that the paper ships, with the published tables that they
+reproduce. A paper offers its folder by an entry point of the group `GROUP`: below it, ``experiments/`` holds
+experiment files and ``published/`` the tables, a file each (`sonde.results.published`).
+"""
 
 from __future__ import annotations
 

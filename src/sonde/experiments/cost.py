@@ -1,8 +1,12 @@
-"""What a run will cost, from the same run on a few items: pure arithmetic over what was measured.
+"""Cost of a run predicted from trial runs on a few items, and the sample that a time budget allows.
 
-A run on more items is taken to cost, stage by stage, what does not depend on their number and so much more
-for each: the line through two warm-ups. What reads texts grows with their characters, the page with each
-doubling of their number, later stages with as many inputs as they read, all else with their number.
+All of the prediction is pure arithmetic over measurements. A run on more items is assumed to cost, in each
+stage, a fixed amount plus an amount per item: the line through two trials (warm-ups). Stages that read texts
+grow with their characters, the report with each doubling of their number, later stages with the number of
+inputs that they read, all others with the number of items; starting and selecting take the same for any
+number.
+
+The sample that fits a budget is written to the folder of the run, where a later call finds it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Data sets of the lenses that draw their examples, made once and kept beside the labels."""
+"""Data sets of the lenses that draw their examples, made once and stored with the labels.
+
+A data set may have an external test set: labels that a published file brings, scored next to those of the
+corpus itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""An experiment: which models, lenses and corpora, chosen how; plain data, from a file or from options."""
+"""An experiment: models, lenses and corpora with their selection; plain data, from a file or options.
+
+A `LensChoice` is a lens of a run with the settings that its observations and their keys depend on.
+"""
 
 from __future__ import annotations
 

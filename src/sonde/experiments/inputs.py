@@ -1,4 +1,8 @@
-"""What each lens reads: the items of a group with their labels, made once before any model is loaded."""
+"""Inputs of the lenses and the first steps of a run: experiment, inputs and jobs resolved.
+
+The inputs of a lens are the items of a group with their labels, made once before any model is loaded. A plan
+of a run takes the same first steps as the run itself.
+"""
 
 from __future__ import annotations
 

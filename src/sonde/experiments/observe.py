@@ -1,4 +1,13 @@
-"""The observation job: keys in, tables out. Runs in this process or in any other with the run's folder."""
+"""Observation of inputs with models: the stage of a run and the job that it hands to executors.
+
+A job has keys as input and tables as output. It runs in this process or in any other that has the folder of
+the run; other machines find a model only in that folder. The stage tries a few inputs of each kind, reports
+how long all will take, and then reads them all.
+
+Inputs are parsed, split into subwords and aligned in this process, or by processes ahead of the device that
+reads them. An accelerator reads an input in less time than it takes to prepare it, so next to one, processes
+prepare the next inputs; models that share a tokenizer share the prepared inputs.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,13 @@
-"""From an experiment to jobs: pure, so that a plan can be printed, compared and tested without a model.
+"""Jobs of an experiment, their batches, and the device of each process.
 
-Items are cut into jobs in their hash order, so a run with a larger limit begins with the very jobs of a
-smaller one, and a batch never depends on how many processes there are.
+Planning is pure, so that a plan can be printed, compared and tested without a model. Items are split into
+jobs in their hash order, so a run with a larger limit begins with the very jobs of a smaller one, and a batch
+never depends on how many processes there are.
+
+On an accelerator several jobs are forwarded together. The 64 inputs of a job are of all lengths, and a batch
+that keeps an accelerator busy holds more than that: padded to its longest row, it would be mostly padding. So
+each batch takes inputs of about one length from several jobs. The jobs that belong together follow from the
+plan and the size of the model.
 """
 
 from __future__ import annotations

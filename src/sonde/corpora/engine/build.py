@@ -1,4 +1,10 @@
-"""Building a corpus: filters, near-duplicates, splits by cluster, and a manifest to build it again from."""
+"""Building a corpus: filters, near-duplicates, splits by cluster, and a manifest to rebuild it from.
+
+Options are checked before anything is read. The corpora are read once: each file that may stay becomes a line
+on disk, and the others are counted. The costly checks of a file (whether it parses, its tokens) are made in
+batches, in any process. The files that stay are those that parse, and of near-duplicates the first by hash.
+A rebuild from the manifest gives the same bytes, or names each file that has changed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
-"""Items that may be chosen: in memory what the choice asks of all of them, on disk what they say.
+"""Candidate items: attributes for the selection in memory, texts on disk; and the first items by hash.
 
-Of some million functions a few thousand are chosen, and of the others most are never looked into.
+A few thousand of some million functions are selected, and most of the others are never looked into.
+
+Only the first items of a table by hash are read if labels are sampled by hash and a few of many rows are
+enough. The content hash of every file is kept, also for corpora of millions of files; those of a small corpus
+stay in a list, so that it needs no table library.
 """
 
 from __future__ import annotations

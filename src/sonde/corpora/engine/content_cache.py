@@ -1,11 +1,12 @@
-"""What was found out about the files of a corpus, kept in the cache: reading is fast, parsing is not.
+"""Cache of facts about the files of a corpus: functions, definitions and imports.
 
-One file a corpus. What it says of a source file goes by that file's content and language, so a changed file
-is parsed again and a corpus that has moved is not; as a whole it goes by the code that parses. If anything is
-odd about such a file, it is as if it were not there.
+Facts are cached because reading is fast and parsing is not: where functions are, and what files define and
+import, is kept between runs. Each corpus has one file. An entry is keyed by the content and language of a
+source file, so a changed file is parsed again and a corpus that has moved is not; the file as a whole is
+keyed by the code that parses. If anything is odd about such a file, it is treated as missing.
 
-It is a line an answer, the key before a tab and JSON behind it. In memory answers stay as these lines until
-they are asked for: those of some hundred thousand functions are many times as large when they are objects.
+It has a line per answer: the key, a tab and JSON. In memory answers stay lines until they are asked for:
+those of some hundred thousand functions are many times as large as objects.
 """
 
 from __future__ import annotations

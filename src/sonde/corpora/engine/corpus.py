@@ -1,4 +1,8 @@
-"""Files and items: what a corpus source yields and what every lens joins on."""
+"""Files, items, sources and packages of corpora: what a source yields and every lens joins on.
+
+Days on which code was written are texts such as ``2024-12-31``: they sort as the days do. The layout of a
+folder of code decides its units: its projects, and the packages of each project.
+"""
 
 from __future__ import annotations
 

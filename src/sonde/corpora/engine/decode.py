@@ -1,8 +1,13 @@
-"""Bytes to text: what is read of a corpus, what is skipped, and under which reason it is counted.
+"""Reading of corpus files: bytes to text within size limits, and the code of notebooks.
 
-Python files are decoded as PEP 263 says (byte order mark, then the declared encoding, then UTF-8), all
-others as UTF-8. Newlines stay as they are, so that offsets are those of the file. Of a notebook the text
-is its code, see `sonde.corpora.engine.decode`.
+Every skipped file is counted under a reason. Python files are decoded as PEP 263 says (byte order mark, then
+the declared encoding, then UTF-8), all others as UTF-8. Newlines stay as they are, so that offsets are those
+of the file. The text of a Jupyter notebook is its code: its Python cells in order, as one text.
+
+No more bytes, members or seconds are read than code can need. A few kilobytes may unpack to gigabytes, a
+header may lie about its size, a line or a download may never end. Every read of an archive, a file of rows or
+an answer from the web goes through here, so that each of these is a one-line error instead of a machine
+without memory.
 """
 
 from __future__ import annotations

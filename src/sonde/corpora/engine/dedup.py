@@ -1,11 +1,15 @@
-"""Near-duplicates of code, found exactly.
+"""Near-duplicates of code, found exactly, and the clusters that they form.
 
-Two items are near-duplicates where their identifiers and literals have a Jaccard similarity above 0.8 as
+Two items are near-duplicates if their identifiers and literals have a Jaccard similarity above 0.8 as
 sets and above 0.7 as multisets (Allamanis, "The adverse effects of code duplication in machine learning
 models of code", Onward! 2019, section 3).
 
 No pair is missed: an inverted index over prefixes (Chaudhuri, Ganti and Kaushik, "A primitive operator
 for similarity joins in data cleaning", ICDE 2006) proposes candidates, and each is then compared in full.
+
+Clusters link two texts by that rule, or if a third of their words and nearly all of their shape are the same:
+the shape is the code with every name replaced by a name and every string by a string. The copy of a short
+function with two other names shares too few words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Licences by name: what metadata says in many words, as identifiers that an allow-list can name.
+"""Licences by name: the wording of metadata, as identifiers that an allow-list can name.
 
-An expression (SPDX 2.3, annex D) is allowed where all that ``AND`` joins is, and of what ``OR`` joins one is.
-An exception (``WITH``) only permits more, so it never forbids.
+An expression (SPDX 2.3, annex D) is allowed if all operands of an ``AND`` are, and one operand of an ``OR``
+is. An exception (``WITH``) only permits more, so it never forbids. Debian's machine-readable copyright files
+(DEP 5) are read for the licence of a package.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""Finding what nearly repeats an item kept before: exactly, or by MinHash for larger corpora.
+"""Near-duplicates of items kept earlier: exactly, or by MinHash for larger corpora.
 
-Both look for pairs by the same rule (`sonde.corpora.engine.dedup`): MinHash proposes pairs by the likeness of
-their signatures and each is then compared in full, so it never removes what the rule keeps. What it can do is
-miss a pair: one right at the threshold once in five thousand, one at a Jaccard of 0.85 once in a million.
+Both search for pairs by the same rule (`sonde.corpora.engine.dedup`): MinHash proposes pairs by the
+similarity of their signatures and each is then compared in full, so it never removes what the rule keeps. It
+can miss a pair: one right at the threshold once in five thousand, one at a Jaccard similarity of 0.85 once in
+a million.
+
+The tokens of many files are held as numbers: a list of words, and arrays of integers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Corpora by name: ``scheme:argument`` to files."""
+"""Corpora by name: ``scheme:argument`` to files, and files to items (one per function or per file)."""
 
 from __future__ import annotations
 

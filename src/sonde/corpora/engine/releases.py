@@ -1,7 +1,11 @@
-"""What the sources of released packages share: which releases are asked for, their archives, their days.
+"""Released packages: requested releases, downloads, archives, metadata and upload days.
 
 An archive is fetched once, kept in the cache (`sonde cache info`) and read in place: nothing of it is
-unpacked, built, installed or run.
+unpacked, built, installed or run, so no member name can escape a folder.
+
+Metadata gives the normalised name, licence and files of a distribution. Java libraries are read from archives
+as development kits ship them. From an index of packages only its answers are read, and archives that are what
+they claim to be.
 """
 
 from __future__ import annotations

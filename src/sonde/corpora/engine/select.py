@@ -1,4 +1,13 @@
-"""Choosing items from a corpus: copies and near-copies out, filters, caps, clusters in turn by hash."""
+"""Selection of items from a corpus: copies, near-copies, filters, caps, periods, transforms, splits.
+
+Clusters take turns by hash. Splits keep each cluster on one side and give every side its share. Transformed
+items are other wordings of the same program (`sonde.languages.engine.transforms`).
+
+A cut-off day separates older from newer items, so that the two can be compared. A model that was trained
+before the day may have read the older ones and cannot have read the newer ones. An item with lines of both
+times belongs to neither, and a newer item that nearly duplicates an older one is left out: a model that has
+read the older one knows it too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Files that a corpus may be built of: on disk as they will be written, in memory what is asked of all."""
+"""Files of a corpus under construction: lines of JSON on disk, its manifest, and the build folder.
+
+The files that may stay lie on disk as they will be written; memory holds only what every check needs.
+
+A source file is one line of JSON. These lines are what ``jsonl:FILE`` reads, so that anything that reads JSON
+lines can use a built corpus.
+
+The manifest says what a corpus was built from and how, and has the hash of every file. It is JSON lines: the
+first holds the options, what the corpora held, and what was left out and why; each further line is a file. It
+holds no code, so it can be published where the code cannot, and the corpus can be rebuilt from it.
+
+The build folder is a hidden folder next to the output. It becomes the corpus in one step, or is removed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows of a table that somebody wrote: CSV, JSON lines or Parquet, row by row and within bounds."""
+"""Rows of user tables (CSV, JSON lines, Parquet) and entries of single-file corpora.
+
+Tables are read row by row and within size limits. All entries of a corpus are checked before it is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From the rows of a table to texts with their labels; what is wrong with rows is counted."""
+"""Texts with labels from the rows of a user's table; faulty rows are counted.
+
+Labels are classes as they are, or numbers that become classes by quartile.
+"""
 
 from __future__ import annotations
 

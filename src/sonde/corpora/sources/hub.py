@@ -1,4 +1,7 @@
-"""A data set of the Hugging Face hub, or a folder that holds one."""
+"""A data set of the Hugging Face hub, or a folder that holds one.
+
+Column maps say which columns of the published data sets hold the text, the language and so on.
+"""
 
 from __future__ import annotations
 

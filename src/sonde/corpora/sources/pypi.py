@@ -1,4 +1,10 @@
-"""A release of a distribution, read from its wheel or source archive without installing it."""
+"""A release of a distribution, read from its wheel or source archive without installing it.
+
+The package index says where a source distribution is and when a release was uploaded. `pip download` cannot
+be used for a source distribution: to learn its metadata it runs the build of the distribution, and code under
+study is never executed. So the file's address is looked up in the index (PEP 503) that pip would ask, and the
+file is fetched as it is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File formats of ``sonde label``: ours and those of the published data sets."""
+"""File formats of ``sonde label``: sonde's own and those of published data sets, and their interface."""
 
 from __future__ import annotations
 

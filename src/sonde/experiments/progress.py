@@ -1,4 +1,8 @@
-"""A run under way, as every stage of it is handed on, and what it did, for those who called it."""
+"""State and outcome of a run, shared by its stages, and the headline lines printed when it is done.
+
+Every stage gets the `Session` and adds to its `Outcome`, which the caller of the run receives.
+`headline_lines` returns the few lines per lens that a person wants to see first.
+"""
 
 from __future__ import annotations
 

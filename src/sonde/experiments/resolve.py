@@ -1,4 +1,8 @@
-"""Names to things: the models and lenses of an experiment, checked before anything costs time."""
+"""Resolution of model, lens and task names, with every check that needs no corpus and no model.
+
+Whatever can be refused is refused before anything costs time: before a corpus is read or a model is opened.
+`check_compatibility` decides from configurations only which lens reads which model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Carrying an experiment out: settle, read, plan, observe, train, score; what is there already is skipped."""
+"""Run an experiment: resolve, read, plan, observe, train and score; and write ``run.json``.
+
+Stages that are finished already are skipped. ``run.json`` records what was asked for, what it resolved to,
+what was skipped, and on what it ran.
+"""
 
 from __future__ import annotations
 

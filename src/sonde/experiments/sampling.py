@@ -1,4 +1,8 @@
-"""From corpora to groups: items that are chosen, or files that a task reads as a whole."""
+"""Selection of items from corpora, their groups, and reports on items with parse errors.
+
+A group has either chosen items or none, for tasks that read whole files themselves. An item that the grammar
+cannot parse as a whole has labels of fragments only; such items are counted and named.
+"""
 
 from __future__ import annotations
 

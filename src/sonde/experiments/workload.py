@@ -1,4 +1,10 @@
-"""What a run reads, before a model is loaded: jobs, inputs, subwords, and clusters of its items."""
+"""Workload and statistical power of a run, computed before a model is loaded.
+
+`Workload` gives the jobs, inputs, subwords and clusters of a run. `compute_detectable_effects` is its power
+analysis: the smallest difference that each headline metric can detect. No score of the sample is needed: its
+clusters are known, and the spread of single items comes from a warm-up. Without a warm-up the spread is not
+known, and differences are given in units of it.
+"""
 
 from __future__ import annotations
 

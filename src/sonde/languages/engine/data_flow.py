@@ -1,8 +1,8 @@
-"""Data flow: variables of a function, where they occur, and which is computed from which.
+"""Data flow: variables of a function, their declarations and occurrences, and which depends on which.
 
 Names are resolved by a language's `locals.scm` (see `sonde.languages.engine.names`). Each match of its
 `flow.scm` captures ``target`` with ``source``: the value of the source goes into the target; or ``parallel``
-with ``source``, where each of several targets gets the value at its own position.
+with ``source``, where each of several targets (``x, y = a, b``) gets the value at its own position.
 
 Left out on purpose: fields reached through an object, values that calls change, the order of statements,
 and control dependence.

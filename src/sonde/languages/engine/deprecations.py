@@ -1,4 +1,7 @@
-"""Deprecated and removed names by `deprecations.scm` and `.toml`, the same code for every language.
+"""Deprecated and removed names with their replacements, by `deprecations.scm` and `.toml`.
+
+The code is the same for every language. It reads what a file says about its own names: that one is
+deprecated or removed, and which name replaces it. Files are read, never run.
 
 A message is a string literal in a position that the query captures, or the part of a documentation string
 after "deprecated". Messages that are built at run time are not read. Captures of one match:
@@ -9,6 +12,12 @@ after "deprecated". Messages that are built at run time are not read. Captures o
 - ``documentation`` of a ``definition``;
 - ``variable`` and ``value`` of an assignment of a string, which a message may refer to;
 - ``branch``: a message inside one is not given by every call.
+
+The query finds the messages, `parse_notice` interprets them: the replacement is what a message says to use,
+written as a name. Messages about parameters, about ways to call something, or with words in place of a name
+give no pair. `DefinedNames` makes the names of a message fully qualified, by what its file defines and
+imports. `Exports` finds the names under which users import a definition that other modules of the package
+re-export.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Editable spans of code: tokens that may replace one another, statements, and what a compiler rejects.
+"""Editable spans of code (exchangeable tokens, statements), and what a compiler rejects.
 
-A language's ``edits.scm`` captures, in one run:
+Builders of data sets query these spans. A language's ``edits.scm`` captures, in one run:
 
 - ``@name`` names that may replace one another;
 - ``@type`` primitive types (or, if a language has none, the names of its builtin types);
@@ -9,11 +9,21 @@ A language's ``edits.scm`` captures, in one run:
 - ``@bound`` names that a statement assigns;
 - ``@accessor`` functions that only return or set one field;
 - ``@refused`` code that the language rejects though its grammar does not, such as a reserved word as a name;
-- ``@jump``, ``@loose.KIND``, ``@around.KIND`` and ``@barrier``, see `find_objections`;
+- ``@jump`` statements after which the rest of their block is unreachable;
+- ``@loose.KIND`` statements that must lie inside one captured as ``@around.KIND``, with no ``@barrier``
+  between the two: a ``break`` in a loop;
 - ``@no.type`` (or another of these names) exceptions from a capture.
 
 Without the query only tokens and names are available. ``edits.toml`` sorts the keywords into categories and
 lists in ``[confused]`` which operator is mistaken for which.
+
+`find_objections` yields what a compiler says against a text that its grammar accepts, as far as this can be
+told from the function alone. For it, ``edits.toml`` sets
+
+- ``bound_once``: the kinds of definitions that a scope may hold only once per name;
+- ``shadows``: whether an inner scope may hold another definition of the name;
+- ``defined_first``: whether names are visible only after their definition, in a language whose other names
+  are visible before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Tree-sitter grammars, their queries and the settings of a language's `language.toml`, loaded lazily."""
+"""Tree-sitter grammars, queries and trees, `language.toml`, and the `Language` protocol.
+
+Grammars and queries are loaded when first used. One walk of the cursor turns a tree-sitter tree into rows
+(`NodeRows`), and these become the columns of a `Tree`. `LanguageSettings` holds the `language.toml` of a
+language's folder. `Language` is the only protocol between a grammar and the rest of sonde.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of one function: the protocol, and the counts that every language shares.
+"""Metrics of one function: counts that every language shares, recursive calls, and NPath.
 
 A language's `metrics.scm` captures the nodes to count and its `metrics.toml` names the leaves. Captures:
 
@@ -10,8 +10,23 @@ A language's `metrics.scm` captures the nodes to count and its `metrics.toml` na
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
 - ``block``: code one level deeper than its surroundings; ``block.else`` likewise, unless it is an if itself;
 - ``ternary``, ``return``, ``boolean``: for NPath, see a language's `npath.py`, with one capture per
-  statement;
-- ``called``, ``method`` and their kin: for recursive calls, see `count_recursion`.
+  statement.
+
+Captures for recursive calls, see `count_recursion`:
+
+- ``called``: a called name, bare or through the object itself, which makes no difference (Java, Ruby);
+- ``called.bare``: a bare one, where this does not call methods (Python, Go, JavaScript, PHP);
+- ``called.own``: one that is called through the object itself (``self.f()``);
+- ``called.receiver``: one that is called through a variable, which must be the method's ``receiver``;
+- ``called.unbound``: a name that is a call if it refers to no variable;
+- ``method``: a function in a class, where no bare call reaches it;
+- ``function.bare``, ``function.member``: names of a function that may stand outside it, by the kind of call
+  that reaches them. Without these captures a function has the name of its ``name`` field.
+
+NPath is the number of acyclic execution paths (Nejmeh 1988), computed bottom-up over the branching
+statements. The values of statements in sequence multiply; the language determines the value of a single
+statement. A value of 0 means "nothing yet", so that a language can tell an empty sequence from one with a
+single path.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ characters that could be mistaken for a separator are replaced; and every piece 
 in ``^``.
 
 Kanade et al. 2020, section 3.3; the rules are those of the tokenizer released with the paper.
+
+A language without a lexer of its own uses the tokens of its grammar (`GrammarLexer`). A line ends in a token
+only if another token follows on a later line; whitespace gives no tokens. Text that the grammar cannot parse
+is kept as it is, as punctuation.
 """
 
 from __future__ import annotations

@@ -22,6 +22,9 @@ Captures without a construct describe nodes of the tree, for the relation of nod
 - ``@body``: must not be empty, which a grammar may not require.
 
 Names that begin with ``_`` are for predicates of the query only.
+
+`QueryParts` holds the constructs with their parts. `NodeWordFinder` finds the words of a node: it skips the
+brackets around them and knows which words may end a dependent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Syntactic relations between the words of a program: the protocols of a language and its default labeller.
+"""Syntactic relations between the words of a program: words, edges, and the protocols of a language.
 
 A relation joins a head word to a dependent, a span of words: in ``If:if->test`` the word ``if`` to those of
 the condition ("Benchmarking Language Models for Code Syntax Understanding", section 2 and table 8). Words are
@@ -6,6 +6,11 @@ the tokens that the paper counts in, blank ones included, so that an edge is thr
 lead back to the text.
 
 The name of a relation gives the construct, the part with the head, and the part that is the dependent.
+
+Words are tokens of the grammar, in some languages newlines and indents too. A language whose blocks are
+marked by indentation (``layout`` in `relations.toml`) has the words of Python's `tokenize`: every newline and
+comment, each indent, and empty words at the end of blocks, of a last line without a newline, and of the text.
+In other languages newlines are words only on request, one for each line that ends between two tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Conversion between characters and UTF-8 bytes: tree-sitter counts bytes, everything else characters."""
+"""Text utilities: characters and UTF-8 bytes, line breaks, common prefixes, and a cache by text.
+
+tree-sitter counts bytes, everything else characters. `TextCache` keeps what was computed from texts that are
+queried repeatedly, within a maximum number of characters.
+"""
 
 from __future__ import annotations
 

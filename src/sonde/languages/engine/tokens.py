@@ -1,11 +1,15 @@
-"""Code tokens with their kind and role, from the leaves of a tree and the text that no leaf covers.
+"""Code tokens with their kind and role, and the leaves of a function, parsed in a wrapper if needed.
 
-Every character that is not whitespace lies in exactly one token. Most tokens are leaves. Two kinds of text
-lie in no leaf: text that a node holds between its children (a string around an escape), which becomes a
-literal whose ``node`` is that node; and characters that the grammar skips (a backslash before a newline,
-or text that it could not parse inside an ERROR node), which become layout or error tokens of the innermost
-node around them. An operator of two words (``not in``) is two tokens; a name with children (``$`` and the
-name after it) is one.
+Code tokens are made of the leaves of a tree and the text that no leaf covers. Every character that is not
+whitespace lies in exactly one token. Most tokens are leaves. Two kinds of text lie in no leaf: text that a
+node holds between its children (a string around an escape), which becomes a literal whose ``node`` is that
+node; and characters that the grammar skips (a backslash before a newline, or text that it could not parse
+inside an ERROR node), which become layout or error tokens of the innermost node around them. An operator of
+two words (``not in``) is two tokens; a name with children (``$`` and the name after it) is one.
+
+A metric asks about one function and reads its leaves as a lexer would list them (`extract_leaves`). But a
+grammar parses files, and some functions (a constructor in Java) are no valid file. Such a text is parsed
+again inside a wrapper (`parse_with_wrappers`); positions remain those of the text itself.
 """
 
 from __future__ import annotations

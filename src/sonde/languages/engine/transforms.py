@@ -1,9 +1,13 @@
-"""Program transforms that preserve semantics: names, layout, comments and the order of statements.
+"""Program transforms that preserve semantics, and the mapping of spans and edits to their results.
 
-Each transform preserves the behaviour of the code, taken alone: a name is changed if every identifier of that
-spelling is a variable of the text, blank lines and indentation if they lie in no token, comments if they are
-tokens of their own, and neighbouring statements are swapped if neither depends on the other. A change that
-cannot be shown to be safe is not made.
+The transforms change names, layout, comments or the order of statements. Each preserves the behaviour of the
+code, taken alone: a name is changed if every identifier of that spelling is a variable of the text, blank
+lines and indentation if they lie in no token, comments if they are tokens of their own, and neighbouring
+statements are swapped if neither depends on the other. A change that cannot be shown to be safe is not made.
+
+`SpanMapper` maps spans and edits by the code tokens that both texts have in common: after most transforms
+each token corresponds to the token with the same index, after the others to its match in a sequence that
+both texts share. Spans and edits outside such tokens are not mapped.
 
 Names: Rabin et al., "On the generalizability of neural program models with respect to semantic-preserving
 program transformations" (2021); and the papers that they build on.

@@ -1,6 +1,15 @@
-"""A syntax tree as columns (one row per node, in pre-order) and what is derived from it.
+"""Syntax trees as columns, their functions, calls and tokens, and binary constituency trees.
 
-Positions are characters; tree-sitter's byte positions never leave `sonde.languages`.
+A `Tree` has one row per node, in pre-order. Positions are characters; tree-sitter's byte positions never
+leave `sonde.languages`.
+
+`binarise` writes a syntax tree over its code tokens as a binary tree, in three rows of values, after
+AST-Probe (Hernández López et al. 2022), who follow Shen et al. (2018). A node with a single child node or
+token is merged with it; a node with more than two becomes a chain to the right, whose added nodes have no
+label. Exactly one node then separates two neighbouring tokens, the lowest one that contains both: its height
+and label are the values of that gap. A token that is alone in its node has that node's label itself. Only
+the order of the heights counts: the highest gap splits the whole sequence, then the highest gap on each side
+splits that side; `find_gap_spans` reads the tree back in this way.
 """
 
 from __future__ import annotations

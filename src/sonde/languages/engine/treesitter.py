@@ -1,8 +1,29 @@
 """The `Language` protocol for a tree-sitter grammar and a folder of queries.
 
-The folder holds `language.toml` (see `LanguageSettings`), `definitions.scm` (see `build_sites`), `calls.scm`
-(see `build_calls`), `identifiers.scm` (captures are ``TOKEN_ROLES``; ``unbound.ROLE`` only for names that
-refer to no variable) and `constructs.scm` (captures are ``CONSTRUCT_LABELS``).
+The folder holds `language.toml` (see `LanguageSettings`), `definitions.scm`, `calls.scm`, `identifiers.scm`
+(captures are ``TOKEN_ROLES``; ``unbound.ROLE`` only for names that refer to no variable), `constructs.scm`
+(captures are ``CONSTRUCT_LABELS``), and in `__init__.py` what queries cannot express, such as which comments
+are documentation; the functions at the end of this module read comments that several languages write alike.
+
+Captures of `definitions.scm`, one definition or scope per match (see `build_sites`):
+
+- ``@function``: a definition that encloses others, with ``@name``;
+- ``@declaration``: one without a body, with ``@name``: a definition, but not a function;
+- ``@class`` with ``@name``;
+- ``@scope``: code that encloses methods without being a named class; a ``@name`` counts in qualified names;
+  it may be the node of the method itself;
+- ``@barrier``: code that encloses like a function but has no name, such as a lambda;
+- ``@span`` with ``@function``: where the function begins, its decorators included; each part of it is
+  aligned with the margin when the function is extracted from its file;
+- ``@doc`` with ``@function``: its documentation, marks included;
+- ``@doc.lines`` with ``@function``: consecutive comments before it, of which those document that stand
+  directly above it, each on lines of its own.
+
+Captures of `calls.scm` (see `build_calls`):
+
+- ``@bare`` or ``@method``: the called name, with ``@arguments`` if there are any;
+- ``@unbound``: names that are called if they refer to no variable;
+- ``@not``: names that are not called after all.
 """
 
 from __future__ import annotations

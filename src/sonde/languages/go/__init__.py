@@ -1,4 +1,7 @@
-"""Go up to 1.23, by tree-sitter-go."""
+"""Go up to 1.23, by tree-sitter-go.
+
+The code below covers what the queries cannot express: the words of a documentation comment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""JavaScript up to ES2025, with JSX, by tree-sitter-javascript."""
+"""JavaScript up to ES2025, with JSX, by tree-sitter-javascript.
+
+The code below covers what the queries cannot express: which comments above a function document it, and their
+words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""PHP up to 8.4, by tree-sitter-php."""
+"""PHP up to 8.4, by tree-sitter-php.
+
+The code below covers what the queries cannot express: where the PHP code of a text begins, and the words of a
+documentation comment.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Python 3, by tree-sitter-python."""
+"""Python 3, by tree-sitter-python.
+
+The code below covers what the queries cannot express: which strings are documentation, their words, and
+whether a text compiles.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Ruby up to 3.3, by tree-sitter-ruby."""
+"""Ruby up to 3.3, by tree-sitter-ruby.
+
+The code below covers what the queries cannot express: the words of documentation comments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Plain text: words, numbers and punctuation, without a grammar."""
+"""Plain text: words, numbers and punctuation, without a grammar.
+
+A text has a tree of one root, whose leaves are the words, numbers and punctuation marks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""The second stage: what the best head of each relation picks where it misses (an automatic table 7)."""
+"""Error analysis of the best head of each relation, and its attention in a snippet of the user's.
+
+The second stage of the lens records what the best head of each relation picks when it misses (an automatic
+version of table 7 of CodeSyntax).
+
+A snippet is read together with the items, so that the report can draw what the best heads do in it. It is a
+separate input with its own id and is never counted among the items. The attention between its words is kept
+for the heads that are best for its relations. Of the items, a few have it kept too (see `DRAWN`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Predictors of each relation, chosen on some edges and scored on others: heads, offsets, keywords."""
+"""Selection of the predictors of each relation (heads, offsets, keywords) from counts of hits.
+
+Predictors are chosen on some edges and scored on others. Counts by relation are computed from the item table
+in batches: how many edges each head hits, for all k at once. There are two passes: the first counts the hits
+of every head, so that a head can be chosen; the second follows the chosen heads item by item, so that their
+scores get intervals. Neither holds the whole table in memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What a user may choose about attention."""
+"""Options of the attention lens, and the hooks at which published rules replace its own.
+
+docs/paper-modes.md lists the published rules of each hook. The quirks of the published labels belong to the
+languages instead.
+"""
 
 from __future__ import annotations
 

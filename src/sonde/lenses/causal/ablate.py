@@ -1,9 +1,10 @@
-"""Ablate: what heads give is replaced, and what changes where they should matter is measured.
+"""Ablation of the attention heads that follow a syntactic relation, compared with other heads.
 
-The heads that follow a syntactic relation best, chosen on functions that are not tested, against other heads
-of the same layers that give vectors of about the same length. What a head gives at a place is replaced by
-what it gave at a place of the same kind of another function (resample ablation; Chan et al. 2022), or by its
-mean where no such place was seen.
+The ablated heads are those that follow a syntactic relation best, chosen on functions that are not tested.
+They are compared with other heads of the same layers whose output vectors have about the same length. The
+output of a head at a position is replaced by its output at a position of the same kind in another function
+(resample ablation; Chan et al. 2022), or by its mean if no such position was seen. The cost is measured at
+the dependents of the relation and elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""From what changed in each function to numbers: effects, and by how much they exceed those of controls."""
+"""Effects of interventions on surprisal: their measurement, and their excess over controls.
+
+Surprisal is measured with nothing changed and with each change. A decoder is asked for every subword. A
+masked model reads the function with 15 % of its code tokens hidden at once, as in its pre-training, and is
+asked for these: one forward pass per function and change, where a pseudo-log-likelihood would need one per
+subword. An encoder-decoder fills a few gaps of one token each.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,15 @@
-"""Erase: a property is taken out of the states of a layer, and what changes is measured (amnesic probing).
+"""Erasure of a property from the states of a layer (amnesic probing), with probes and scores by layer.
 
 After LEACE no linear classifier finds the property in the states that it was fitted to (Belrose et al. 2023).
-If the model's surprisal rises by more than after erasing labels that say nothing, and by more than after
-taking out subspaces of no meaning, what was erased is used from there on (Elazar et al. 2021).
+The model uses the erased information from that layer on if its surprisal rises by more than after erasing
+labels that say nothing, and by more than after removing meaningless subspaces (Elazar et al. 2021).
 
-Every layer is tried first, beside a few draws of the controls on validation; at the layer that is chosen by
-them all draws follow on test (`sonde.lenses.causal.erase_controls`).
+Every layer is tried first, with a few draws of the controls on validation, which chooses one layer. A
+property that a probe surely finds there is then compared on test with all draws of its controls
+(`sonde.lenses.causal.erase_controls`); for a property that no probe finds, these could decide nothing.
+
+Probes measure how well a property is decoded with nothing erased, and after an erasure that was fitted to
+other functions than theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Erase, last stage: each property at the layer chosen for it, beside all draws of its controls, on test."""
+"""Last stage of erasure: each property at its chosen layer, compared with all draws of its controls.
+
+All numbers are of the test split. The stage also measures the effect of an erasure on downstream attention:
+whether heads still hit the relations that they follow. For each relation it reads the head that
+`sonde.lenses.causal.ablate` has chosen, if that head lies after the erased layer, and compares with the
+erasure of a subspace of equal width.
+"""
 
 from __future__ import annotations
 

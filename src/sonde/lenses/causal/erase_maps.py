@@ -1,8 +1,13 @@
-"""What is taken out of states: a property, and beside it labels that say nothing and subspaces of no meaning.
+"""Maps that erase a property, and those of its controls: meaningless labels and meaningless subspaces.
 
 Everything is fitted on the training split, to the units that a map is applied to: the subwords of tokens, or
-all subwords of functions, each by one over the length of its token or function. The width of subspaces alone
-is taken from the functions that effects are measured on, without their labels.
+all subwords of functions, each weighted by one over the length of its token or function. Only the width of
+subspaces is taken from the functions that effects are measured on, without their labels.
+
+The control labels say nothing of the property: what erasing them costs, any such labels would cost. A
+property of functions is compared with its own labels in another order, within strata of equal length, since
+long functions cost more than short ones whatever is erased. A property of tokens is compared with the labels
+of another function, and with a class drawn for each word (the control task of Hewitt and Liang 2019).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What may be concluded of each property: the model uses it, merely holds it, something between, or nothing.
+"""Conclusions about each property (used, encoded only, in between, neither or open), in sentences.
 
-Read by the terminal and by the page, from rows of ``scores.parquet`` alone.
+The terminal and the report read these from rows of ``scores.parquet`` only, as they do the sentences on what
+the logit lens (layers) and patching say of a model, and the headline lines of a run.
 """
 
 from __future__ import annotations

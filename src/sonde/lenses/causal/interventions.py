@@ -1,7 +1,9 @@
-"""What the first stage fits and the second one reads: changes, and which function is for what.
+"""Fitted interventions, handed from one stage to the next, and the item tables of the causal lens.
 
-One table a model and group lies in the folder of the run (`Scoring.handed`); jobs of the second stage carry
-its place and its fingerprint.
+The first stage writes which interventions it fitted and which function serves which purpose, one table per
+model and group in the folder of the run (`ScoringContext.handed`). Jobs of the second stage carry its path
+and its fingerprint. The item tables (`ROWS_COLUMNS`) hold the states of the first stage, and the effects and
+states of the second.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Patch: where a model keeps which variable is right, by putting states of one function into another's.
+"""Activation patching: where a model keeps which variable is right, and how the answer follows.
 
-Two variables are exchanged everywhere except at one place, so that the other one becomes right there
-(`sonde.tasks.engine.pairs`). States of the clean function, put into the corrupt one, bring the right answer
-back where they suffice for it; corrupt ones, put into the clean function, lose it where they are needed
-(Zhang and Nanda 2024). Gradients guess every cell first (attribution patching, Nanda 2023); the cells that
-they find on the training split are patched on the others, and some drawn at random say how far the guess can
-be trusted.
+States of one function are put into another's. Two variables are exchanged everywhere except at one place, so
+that the other one becomes right there (`sonde.tasks.engine.pairs`). States of the clean function, put into
+the corrupt one, restore the right answer where they suffice for it; corrupt states, put into the clean
+function, lose it where they are needed (Zhang and Nanda 2024). Gradients first estimate the effect of every
+cell (attribution patching, Nanda 2023). The cells that they select on the training split are patched on the
+other splits; some cells drawn at random show how far the estimate can be trusted.
+
+Scores say how far an answer follows the patched states, as ratios of sums over pairs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""The item table of the cloze lens: a row a query for masked models, a row a text for scored statements."""
+"""Cloze queries as inputs of a model, and the item table with its answers.
+
+The table has one row per query for masked models, and one row per text for scored statements. A query
+becomes masked subwords of one model, or the statement with each candidate in it; both are built in the same
+way for asking and for reading the answers.
+
+A query is asked with one mask if one piece of the model's tokenizer stands for exactly its answer. An answer
+of several pieces is asked for piece by piece: the piece and all later pieces of the answer are masked, so
+that the rest of a word never gives its beginning away (PLL-word-l2r, Kauf and Ivanova 2023). Models that
+write into a gap are asked once, for all pieces. A query is not asked, but counted, if the vocabulary cannot
+spell its answer (a sign that it lacks, capital letters that it does not distinguish) or if no piece can end
+where the answer ends.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""The same queries asked otherwise: another alias, words before them, other frames; seen and unseen.
+"""Paired comparisons of cloze queries (aliases, preceding words, frames, seen names) and statements.
 
-And what the queries themselves are like: answers that seen and unseen names share, and aliases of a name.
+The same query is asked in other ways, and queries about seen names are compared with those about unseen
+ones. Two tables describe the queries themselves: answers that seen and unseen names share, and aliases of a
+name. For pairs of statements one of which is better, the margin is by how much a model finds that one
+likelier; it is reported with how often it does.
 """
 
 from __future__ import annotations

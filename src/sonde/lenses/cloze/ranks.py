@@ -1,7 +1,11 @@
-"""Answers joined with their queries: every rank that a table of the lens rests on, one row a query.
+"""Ranks of cloze answers, one row per query, with P@k, MRR and the vocabulary that models share.
 
-A prompt may have several right answers, each a query of its own. ``rank`` is that of the single gold answer,
-``rank_filtered`` leaves the other right answers of the prompt out, ``rank_any`` is that of its best one.
+Every table of the lens rests on these ranks, and on P@k and MRR of a column of them. A prompt may have
+several right answers, each a query of its own. ``rank`` is that of the single gold answer, ``rank_filtered``
+leaves the other right answers of the prompt out, ``rank_any`` is that of its best one.
+
+The module also finds what the vocabularies of a run's models share, and how each tokenizer cuts the levels
+of names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The tables of the cloze lens: P@k, MRR and log-probabilities, by every cut, beside their controls."""
+"""Score tables of the cloze lens: P@k, MRR and log-probabilities by every cut, with controls.
+
+The module also holds the options of the lens. The headline of a run is how often each model knows the name,
+compared with the best control. If the right word is not published, the tables show which of the competing
+words a model prefers, and `write_predictions` writes these for the published evaluator.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""What a lens answers: it requests, observes a few items at a time, and scores all observations at once."""
+"""The protocols and inputs of lenses, their defaults, and the quirks that papers register.
+
+A lens requests, observes a few items at a time, and scores all observations at once. `LensDefaults` holds
+what most lenses answer, so that a lens defines only what is particular to it. `ServerOptions` are the options
+of lenses that read a model behind a server.
+
+What a paper published replaces the rule of a lens at a hook (`QuirkHook`) that the lens declares. A lens
+knows its hooks and never what replaces its rules there. A paper provides its quirks of a lens by an entry
+point of the group `GROUP`, named ``<lens>.<paper>`` (sonde's own are in `sonde.papers`).
+"""
 
 from __future__ import annotations
 

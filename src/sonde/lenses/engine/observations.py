@@ -1,4 +1,16 @@
-"""Hidden states in tables of observations: half precision with a scale a layer; and places in subwords."""
+"""Tables of observations: hidden states, positions in subwords, batch sums and word-wise masking.
+
+Hidden states are stored in half precision with one scale per layer.
+
+Observations are added up batch by batch, on the machines of the run if there are such, and the sums are then
+combined. A batch holds whole tables of observations, so it splits no item. The sums are whole numbers
+(`sonde.results.group_means.to_fixed_point`): they are the same however many batches there are and in whatever
+order they are combined.
+
+Masked models are scored like texts by masking each subword with the rest of its word. This is PLL-word-l2r
+(Kauf and Ivanova, ACL 2023). If a word's later pieces were visible, they would give its beginning away, and
+words of many pieces would count as likely (Salazar 2020).
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each method is trained on a task's training examples, rate and epoch are chosen on validation, and the test
 examples are evaluated once. The trained models lie in the folder of the run and can be read by every lens.
+A model that was fine-tuned before can be evaluated as it is (`reevaluate`): nothing is trained, and all
+examples of a corpus are a test.
 """
 
 from __future__ import annotations

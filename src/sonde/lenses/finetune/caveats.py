@@ -1,4 +1,8 @@
-"""Whether a model was trained enough: a difference from one that was not is about the budget."""
+"""Caveats of fine-tuning scores: undertrained models, and examples that the input limit truncates.
+
+A difference from a model that was not trained enough is a difference in budget. Of a test set, the module
+finds the examples that can be answered rightly within the limit, and how many cannot.
+"""
 
 from __future__ import annotations
 

@@ -24,8 +24,9 @@ demo-all: $(STAMP)
 # A process a core, each with one thread: torch's own threads would fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
+# `make test TIER=golden` is one of the tiers of CONTRIBUTING.md.
 test: $(STAMP)
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow$(if $(TIER), and $(TIER))"
 
 test-all: $(STAMP)
 	$(PYTEST)

@@ -2,8 +2,13 @@
 
 import os
 import tempfile
+from collections.abc import Generator
+from pathlib import PurePosixPath
 
+import pytest
 from hypothesis import settings
+
+from tests.tiers import ROOT, TIERS, get_tier
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -16,3 +21,27 @@ os.environ["SONDE_CACHE_SIZE"] = "0"
 # A shared machine may be slow for a moment, and speed belongs to the benchmarks.
 settings.register_profile("sonde", deadline=None)
 settings.load_profile("sonde")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for tier, meaning in TIERS.items():
+        config.addinivalue_line("markers", f"{tier}: {meaning}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Mark every test with its tier; one that has none, or several, cannot be collected."""
+    report = yield
+    for item in report.result or ():
+        if isinstance(item, pytest.Item):
+            marked = [mark.name for mark in item.iter_markers() if mark.name in TIERS]
+            try:
+                tier = get_tier(PurePosixPath(item.path.relative_to(ROOT).as_posix()), marked)
+            except ValueError as error:
+                report.outcome, report.longrepr, report.result = "failed", str(error), []
+                break
+            if not marked:
+                item.add_marker(tier)
+    return report

@@ -27,6 +27,7 @@ def test_no_outputs_are_kept(path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, workplace: Path) -> None:
     notebook = nbformat.read(path, as_version=4)

@@ -7,6 +7,7 @@ import ast
 import bisect
 import configparser
 import csv
+import dataclasses
 import functools
 import gettext
 import heapq
@@ -17,13 +18,28 @@ import textwrap
 import zipfile
 from pathlib import Path
 
+import polars as pl
 import pytest
-from tests.report.synthetic import HOSTILE, Source, functions_of, write_run
+from tests.report import test_attention_sections as attention
+from tests.report import test_behind_file as behind
+from tests.report import test_causal_depth_sections as depth
+from tests.report import test_causal_sections as causal
+from tests.report import test_cloze_sections as cloze
+from tests.report import test_finetune_examples as examples
+from tests.report import test_finetune_sections as finetune
+from tests.report import test_periods as periods
+from tests.report import test_probe_sections as probe
+from tests.report import test_prompted as prompted
+from tests.report.synthetic import HOSTILE, Source, dims, functions_of, write_run
 
-from sonde.report import write_report
+from sonde.report import RunData, write_report
+from sonde.results.scores import scores_to_frame
+from sonde.store.run_folder import RunDirectory
 
 MODULES = (argparse, ast, bisect, configparser, csv, functools, gettext)
 MORE_MODULES = (heapq, json.encoder, shlex, string, textwrap, zipfile)
+
+attention_root, examples_folder, cloze_run = attention.root, examples.folder, cloze.run
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +68,67 @@ def pair_directory(tmp_path_factory: pytest.TempPathFactory, sources: list[Sourc
     """A run of two models."""
     models = {"sonde/mini-decoder": 1.0, "org/other model": 0.7}
     return write_run(tmp_path_factory.mktemp("runs") / "two", sources[::3], models)
+
+
+@pytest.fixture(scope="session")
+def full_runs(
+    tmp_path_factory: pytest.TempPathFactory,
+    pair_directory: Path,
+    run_directory: Path,
+    attention_root: Path,
+    examples_folder: Path,
+    cloze_run: RunData,
+    sources: list[Source],
+) -> list[RunData]:
+    """Runs that hold something to draw for every plot, between them."""
+    scored = write_run(tmp_path_factory.mktemp("runs") / "scored", [], {**probe.MODELS, "org/m": 1.0})
+    rows = [row for model in probe.MODELS for row in probe.scores_of(model)]
+    told = [prompted.score(where, "p_at_k", 0.4, 20) for where in ((), dims(template="call"))]
+    classes = [("KeyError", "OSError"), ("OSError", "OSError"), ("KeyError", "KeyError")]
+    confused = [
+        finetune.row("exception_type", "confusion", 0.5, dimensions=dims(gold=gold, predicted=said), n=20)
+        for gold, said in classes
+    ]
+    tags = [
+        dataclasses.replace(rows[0], lens="surprisal", metric="bits", dimensions=dims(user_tag=name), task="")
+        for name in ("NOUN", "VERB", "if")
+    ]
+    listed = [
+        *rows,
+        *told,
+        *behind.told("sonde/mini-decoder"),
+        *periods.told(0.3, 0.1, model="sonde/mini-decoder"),
+        *confused,
+        *tags,
+        *finetune.scores(),
+        *finetune.swept(),
+        *causal.scores(25.0),
+        *(dataclasses.replace(one, model="org/m") for one in (*depth.layered(), *depth.patched(6.0))),
+        *(
+            dataclasses.replace(tags[0], metric="preferred", dimensions=dims(**part), task="variable_misuse")
+            for part in ({}, {"operator": "=="}, {"operator": "!="})
+        ),
+    ]
+    scores_to_frame(listed).write_parquet(RunDirectory(scored).scores)
+    runs = [run_directory, pair_directory, attention_root, examples_folder, scored]
+    return [cloze_run, *map(RunData, runs), _write_pairs(tmp_path_factory.mktemp("runs") / "pairs", sources)]
+
+
+def _write_pairs(root: Path, sources: list[Source]) -> RunData:
+    """Write the run of a masked model that finds the second function likelier than the first."""
+    run = RunDirectory(write_run(root, sources[:2], {"m": 1.0}))
+    pl.read_parquet(run.scores).with_columns(objective=pl.lit("pll")).write_parquet(run.scores)
+    pair = {
+        "task": "wrong_operator",
+        "source_id": "s",
+        "file": "f.py",
+        "start": 4,
+        "end": 5,
+        "before_nats": 1.0,
+    }
+    rows = [
+        {**pair, "item_id": source.item_id, "original": original, "nats": nats, "before_nats": 1.0}
+        for source, original, nats in zip(sources, (True, False), (5.0, 2.0), strict=False)
+    ]
+    pl.DataFrame(rows).write_parquet(root / run.observations("surprisal", "m") / "part-0.parquet")
+    return RunData(root)

@@ -92,7 +92,7 @@ def scores_of(model: str) -> list[Score]:
     return found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An encoder and a decoder, with one miss of each."""
     source = Source("evil.py", "f", "evil", HOSTILE)

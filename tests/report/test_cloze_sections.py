@@ -128,7 +128,7 @@ def write(folder: Path, queries: list[dict[str, Any]], answers: list[dict[str, A
         pl.DataFrame(answers, schema=schema, orient="row").write_parquet(place / "a.parquet")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
     folder = write_run(tmp_path_factory.mktemp("runs") / "cloze", [], MODELS)
     scores = [score for at, model in enumerate(MODELS) for score in scores_of(model, 0.2 + 0.1 * at)]

@@ -39,7 +39,7 @@ def label(number: int, start: int, end: int, **more: Any) -> dict[str, Any]:
     return {"example_id": f"e{number}", "item_id": f"i{number}", "start": start, "end": end, **fields, **more}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = write_run(tmp_path_factory.mktemp("runs") / "examples", [], {MODEL: 1.0})
     clean = HOSTILE

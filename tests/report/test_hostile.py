@@ -13,28 +13,15 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.report import test_attention_sections as attention
-from tests.report import test_behind_file as behind
-from tests.report import test_causal_depth_sections as depth
-from tests.report import test_causal_sections as causal
-from tests.report import test_cloze_sections as cloze
-from tests.report import test_finetune_examples as examples
-from tests.report import test_finetune_sections as finetune
-from tests.report import test_periods as periods
-from tests.report import test_probe_sections as probe
-from tests.report import test_prompted as prompted
-from tests.report.synthetic import Source, dims, write_run
+from tests.report.synthetic import Source, write_run
 
 from sonde.report import PLOTS, RunData, write_report
 from sonde.report.export import write_figures
 from sonde.report.section import Chart, Figure, SvgImage
 from sonde.report.text import sanitise_figure
 from sonde.results.schema import DIMENSIONS, has_dimension_names
-from sonde.results.scores import scores_to_frame
 from sonde.results.text_format import legible
 from sonde.store.run_folder import RunDirectory
-
-attention_root, examples_folder, cloze_run = attention.root, examples.folder, cloze.run
 
 # Words and operators of Vega's expression language, which no name may be taken for.
 VEGA = re.findall(
@@ -52,62 +39,24 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def every(
-    tmp_path_factory: pytest.TempPathFactory,
-    pair_directory: Path,
-    run_directory: Path,
-    attention_root: Path,
-    examples_folder: Path,
-    cloze_run: RunData,
-) -> list[Chart | SvgImage]:
-    """Every chart and drawing of every plot, as the plots hand them over."""
-    scored = write_run(tmp_path_factory.mktemp("runs") / "scored", [], {**probe.MODELS, "org/m": 1.0})
-    rows = [row for model in probe.MODELS for row in probe.scores_of(model)]
-    told = [prompted.score(where, "p_at_k", 0.4, 20) for where in ((), dims(template="call"))]
-    classes = [("KeyError", "OSError"), ("OSError", "OSError"), ("KeyError", "KeyError")]
-    confused = [
-        finetune.row("exception_type", "confusion", 0.5, dimensions=dims(gold=gold, predicted=said), n=20)
-        for gold, said in classes
-    ]
-    tags = [
-        dataclasses.replace(rows[0], lens="surprisal", metric="bits", dimensions=dims(user_tag=name), task="")
-        for name in ("NOUN", "VERB", "if")
-    ]
-    listed = [
-        *rows,
-        *told,
-        *behind.told("sonde/mini-decoder"),
-        *periods.told(0.3, 0.1, model="sonde/mini-decoder"),
-        *confused,
-        *tags,
-        *finetune.scores(),
-        *finetune.swept(),
-        *causal.scores(25.0),
-        *(dataclasses.replace(one, model="org/m") for one in (*depth.layered(), *depth.patched(6.0))),
-        *(
-            dataclasses.replace(tags[0], metric="preferred", dimensions=dims(**part), task="variable_misuse")
-            for part in ({}, {"operator": "=="}, {"operator": "!="})
-        ),
-    ]
-    scores_to_frame(listed).write_parquet(RunDirectory(scored).scores)
-    runs = [run_directory, pair_directory, attention_root, examples_folder, scored]
-    held = [cloze_run, *map(RunData, runs)]
-    figures = [(name, PLOTS.load(name).draw(run)) for name in PLOTS.names() for run in held]
-    drawn = {name for name, figure in figures if figure and (figure.charts or figure.drawings)}
-    # These hold tables or a part of the page, and no figure.
-    without = {
-        "cloze_answers",
-        "cloze_release",
-        "cloze_words",
-        "finetune_examples",
-        "missed_pairs",
-        "probe_models",
-        "probe_ranks",
-        "pseudo_likelihood",
-    }
-    assert set(PLOTS.names()) - drawn == without
-    # Two of a section are enough: they differ in their numbers.
-    return [one for _, figure in figures if figure for one in (*figure.charts[:2], *figure.drawings[:1])]
+def every(full_runs: list[RunData]) -> list[Chart | SvgImage]:
+    """Every chart and drawing of every plot, as the plots hand them over: one of each plot and shape."""
+    figures = [(name, PLOTS.load(name).draw(run)) for name in PLOTS.names() for run in full_runs]
+    shapes: dict[tuple[str, str], Chart | SvgImage] = {}
+    for name, figure in figures:
+        for one in (*figure.charts, *figure.drawings[:1]) if figure else ():
+            shapes.setdefault((name, shape_of(one.spec) if isinstance(one, Chart) else ""), one)
+    return list(shapes.values())
+
+
+def shape_of(value: Any, key: str = "") -> str:
+    """A specification without its data and names: what remains is how they are drawn."""
+    if isinstance(value, Mapping):
+        parts = {part: shape_of(held, part) for part, held in value.items() if part not in ("data", "domain")}
+        return str(sorted(parts.items()))
+    if isinstance(value, list):
+        return str([] if key == "sort" else [shape_of(held) for held in value])
+    return str(value) if key in _GRAMMAR or key == "mark" else ""
 
 
 def renamed(value: Any, name: Callable[[str], str], key: str = "") -> Any:
@@ -154,6 +103,7 @@ def draw(one: Chart | SvgImage, folder: Path) -> list[str]:
     return failed
 
 
+@pytest.mark.slow
 def test_every_figure_of_every_plot_is_drawn_whatever_the_names(
     every: list[Chart | SvgImage], tmp_path: Path
 ) -> None:

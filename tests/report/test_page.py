@@ -9,6 +9,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import polars as pl
@@ -20,9 +21,11 @@ from tests.report.synthetic import HOSTILE, Source, rewrite_summary, write_run
 from sonde.base.errors import InputError
 from sonde.report import PLOTS, RunData, write_report
 from sonde.report.page import build_sections
+from sonde.report.section import Chart, EmbeddedView, Figure, SvgImage
 from sonde.report.theme import to_embedded_json
 from sonde.results.schema import has_dimensions
 from sonde.results.scores import Score, scores_to_frame
+from sonde.results.tables import Column, Table
 from sonde.store.run_folder import RunDirectory
 
 
@@ -164,22 +167,65 @@ def test_embedded_json_cannot_end_its_element() -> None:
     assert json.loads(text) == {"text": value["text"], "number": None}
 
 
+@pytest.fixture(scope="module")
+def damaged_runs(tmp_path_factory: pytest.TempPathFactory, sources: list[Source]) -> list[RunData]:
+    """Runs of one item, of no rows, of numbers that are none, and without files."""
+    runs: list[RunDirectory] = []
+    for case in ("one-item", "no-rows", "not-a-number", "no-files"):
+        folder = tmp_path_factory.mktemp("damaged") / case
+        runs.append(RunDirectory(write_run(folder, [] if case == "no-rows" else sources[-1:], {"m": 1.0})))
+    *_, numberless, fileless = runs
+    nan = pl.lit(float("nan"))
+    observed = numberless.root / numberless.observations("surprisal", "m") / "part-0.parquet"
+    pl.read_parquet(observed).with_columns(nats=nan.cast(pl.Float32)).write_parquet(observed)
+    scores = pl.read_parquet(numberless.scores).with_columns(value=nan, ci_low=nan, ci_high=nan)
+    scores.write_parquet(numberless.scores)
+    shutil.rmtree(fileless.root / "observations")
+    fileless.scores.unlink()
+    fileless.items.unlink()
+    return [RunData(run.root) for run in runs]
+
+
+SENTENCE = "pseudo_likelihood"
+"""The one section that is a sentence with its numbers, and nothing beside it."""
+
+
+def list_drawn(figure: Figure | None) -> list[Any]:
+    """Return the parts of a figure that hold data: charts and tables of rows, pictures, parts of the page."""
+    if figure is None:
+        return []
+    charts = [chart for chart in figure.charts if re.search(r'"values": \[\{', json.dumps(chart.spec))]
+    pictures = [drawing for drawing in figure.drawings if re.search(r"<(path|rect|text|circle)", drawing.svg)]
+    tables = [figure.table] if figure.table is not None and figure.table.records() else []
+    embedded = [figure.embed] if figure.embed and (figure.embed.data or figure.embed.context) else []
+    return [*charts, *pictures, *tables, *embedded]
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        None,
+        Figure(notes=["A limit."]),
+        Figure(charts=[Chart(name="c", title="C", spec={"mark": "bar", "data": {"values": []}})]),
+        Figure(drawings=[SvgImage(name="d", title="D", svg="<svg></svg>", description="")]),
+        Figure(table=Table(summary="", columns=[Column(title="A", value="a")], rows=[])),
+        Figure(embed=EmbeddedView(template="", data={})),
+    ],
+)
+def test_a_figure_without_data_draws_nothing(figure: Figure | None) -> None:
+    assert list_drawn(figure) == []
+
+
 @pytest.mark.parametrize("plot", PLOTS.names())
-@pytest.mark.parametrize("case", ["one item", "no rows", "not a number", "no files"])
-def test_every_plot_survives(tmp_path: Path, sources: list[Source], plot: str, case: str) -> None:
-    root = write_run(tmp_path / "run", [] if case == "no rows" else sources[-1:], {"m": 1.0})
-    run = RunDirectory(root)
-    observed = root / run.observations("surprisal", "m") / "part-0.parquet"
-    if case == "not a number":
-        nan = pl.lit(float("nan"))
-        pl.read_parquet(observed).with_columns(nats=nan.cast(pl.Float32)).write_parquet(observed)
-        pl.read_parquet(run.scores).with_columns(value=nan, ci_low=nan, ci_high=nan).write_parquet(run.scores)
-    if case == "no files":
-        shutil.rmtree(root / "observations")
-        run.scores.unlink()
-        run.items.unlink()
-    figure = PLOTS.load(plot).draw(RunData(root))
-    assert figure is None or figure.charts or figure.drawings or figure.embed
+def test_every_plot_survives(plot: str, damaged_runs: list[RunData], full_runs: list[RunData]) -> None:
+    for run in damaged_runs:
+        figure = PLOTS.load(plot).draw(run)
+        assert figure is None or figure.charts or figure.drawings or figure.embed
+    figures = [PLOTS.load(plot).draw(run) for run in full_runs]
+    if plot == SENTENCE:
+        assert any(figure and re.search(r"\d subwords of python", figure.answer) for figure in figures)
+    else:
+        assert any(list_drawn(figure) for figure in figures)
 
 
 def test_reporting_does_not_import_torch(tmp_path: Path, sources: list[Source]) -> None:

@@ -77,15 +77,27 @@ def items(table: pl.DataFrame) -> dict[str, float]:
     return dict(zip(rows["slice"], rows["value"], strict=True))
 
 
-def test_models_of_one_run_are_compared_on_the_items_that_fit_all(
-    code: Path, encoder: Path, short: Path, tmp_path: Path
-) -> None:
-    run(experiment(code, encoder), Execution(output=tmp_path))
-    alone = scores(tmp_path, encoder)
-    run(experiment(code, encoder, short), Execution(output=tmp_path))
-    together, other = scores(tmp_path, encoder), scores(tmp_path, short)
+@pytest.fixture(scope="module")
+def of_one(code: Path, encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "of-one"
+    run(experiment(code, encoder), Execution(output=folder))
+    return folder
 
-    observed = pl.read_parquet(tmp_path / RunDirectory(tmp_path).observations("attention", str(short)) / "*")
+
+@pytest.fixture(scope="module")
+def of_both(code: Path, encoder: Path, short: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "of-both"
+    run(experiment(code, encoder, short), Execution(output=folder))
+    return folder
+
+
+def test_models_of_one_run_are_compared_on_the_items_that_fit_all(
+    of_one: Path, of_both: Path, encoder: Path, short: Path
+) -> None:
+    alone = scores(of_one, encoder)
+    together, other = scores(of_both, encoder), scores(of_both, short)
+
+    observed = pl.read_parquet(of_both / RunDirectory(of_both).observations("attention", str(short)) / "*")
     fits = observed.filter(pl.col("dropped") == "")
     kept = set(fits["item_id"])
     too_long = observed["item_id"].n_unique() - len(kept)
@@ -104,11 +116,8 @@ def test_models_of_one_run_are_compared_on_the_items_that_fit_all(
     assert set(together.filter(first)["fingerprint"]).isdisjoint(alone.filter(first)["fingerprint"])
 
 
-def test_the_run_says_how_near_to_eager_attention_each_model_was_read(
-    code: Path, encoder: Path, short: Path, tmp_path: Path
-) -> None:
-    run(experiment(code, encoder, short), Execution(output=tmp_path))
-    models = RunDirectory(tmp_path).read_summary()["models"]
+def test_the_run_says_how_near_to_eager_attention_each_model_was_read(of_both: Path) -> None:
+    models = RunDirectory(of_both).read_summary()["models"]
     assert len(models) == 2
     for model in models:
         read = model["reading"]
@@ -135,25 +144,22 @@ def test_attention_in_blocks_ends_the_run_in_one_line(code: Path, tmp_path: Path
 
 
 def test_what_one_model_answers_among_others_is_kept(
-    code: Path, encoder: Path, short: Path, tmp_path: Path
+    of_both: Path, code: Path, encoder: Path, short: Path
 ) -> None:
-    wanted = experiment(code, encoder, short)
-    run(wanted, Execution(output=tmp_path))
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
-    outcome = run(wanted, Execution(output=tmp_path))
+    before = {path: path.stat().st_mtime_ns for path in of_both.rglob("*.parquet")}
+    outcome = run(experiment(code, encoder, short), Execution(output=of_both))
     assert outcome.observed == 0
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    assert before and before == {path: path.stat().st_mtime_ns for path in of_both.rglob("*.parquet")}
 
 
 def test_dependents_with_newlines_end_elsewhere_and_begin_where_they_did(
-    code: Path, encoder: Path, tmp_path: Path
+    of_one: Path, code: Path, encoder: Path, tmp_path: Path
 ) -> None:
     tables: list[pl.DataFrame] = []
-    for quirks in ((), ("codesyntax.newlines",)):
-        folder = tmp_path / f"run-{len(quirks)}"
-        run(experiment(code, encoder, quirks=quirks), Execution(output=folder))
+    run(experiment(code, encoder, quirks=("codesyntax.newlines",)), Execution(output=tmp_path))
+    for folder in (of_one, tmp_path):
         labels = pl.read_parquet(folder / "labels/task=syntax_relations/*.parquet")
-        assert labels["newlines"].unique().to_list() == [bool(quirks)]
+        assert labels["newlines"].unique().to_list() == [folder == tmp_path]
         tables.append(
             scores(folder, encoder).filter(pl.col("slice").str.starts_with("relation=")).drop("fingerprint")
         )
@@ -194,13 +200,10 @@ def drawn(code: Path, encoder: Path, short: Path, tmp_path_factory: pytest.TempP
     return folder
 
 
-def test_a_snippet_changes_no_score(
-    drawn: Path, code: Path, encoder: Path, short: Path, tmp_path: Path
-) -> None:
-    run(experiment(code, encoder, short), Execution(output=tmp_path))
+def test_a_snippet_changes_no_score(drawn: Path, of_both: Path) -> None:
     plain, other = (
         with_slices(pl.read_parquet(folder / "scores.parquet")).drop("fingerprint")
-        for folder in (tmp_path, drawn)
+        for folder in (of_both, drawn)
     )
     assert_frame_equal(plain, other)
 
@@ -237,6 +240,7 @@ def test_the_page_draws_the_snippet_and_says_who_could_not_read_it(drawn: Path) 
     assert len(list((drawn / "figures").glob("attention-snippet-*.png"))) == 2 * 4
 
 
+@pytest.mark.slow
 def test_a_snippet_longer_than_a_context_costs_that_drawing_alone(
     code: Path, encoder: Path, short: Path, tmp_path: Path
 ) -> None:
@@ -248,6 +252,7 @@ def test_a_snippet_longer_than_a_context_costs_that_drawing_alone(
     assert "encoder, encoder: of" in page
 
 
+@pytest.mark.slow
 def test_a_snippet_in_a_language_that_is_not_read_is_said_so(
     code: Path, encoder: Path, tmp_path: Path
 ) -> None:

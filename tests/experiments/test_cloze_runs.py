@@ -139,6 +139,7 @@ def test_a_run_says_how_many_statements_it_reads_and_how_long_that_takes(
     assert "left at" in forecast and f"(estimated from the first {first})" in forecast
 
 
+@pytest.mark.slow
 def test_the_unified_ranks_are_those_of_both_models(
     corpus: str, denoisers: tuple[str, str], encoder: Path, tmp_path: Path
 ) -> None:

@@ -145,6 +145,7 @@ def test_numbers_of_other_settings_are_refused_by_name(
     assert alone.reason == "option min_count differs: 10 against 3" or "min_count" in alone.reason
 
 
+@pytest.mark.slow
 def test_an_encoder_and_a_decoder_are_not_held_against_each_other_by_surprisal(
     encoder: Path, fewer: sonde.Run, project: Path, tmp_path: Path
 ) -> None:

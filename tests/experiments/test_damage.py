@@ -60,6 +60,7 @@ def test_every_file_of_a_run_has_a_receipt(whole: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_named_shown_nowhere_and_mended(
     whole: Path, decoder: Path, project: Path, tmp_path: Path
 ) -> None:

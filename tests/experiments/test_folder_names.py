@@ -25,6 +25,7 @@ def command(*words: object) -> str:
     return done.output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no such names")
 def test_every_command_takes_a_folder_whose_name_is_a_pattern(
     decoder: Path, project: Path, tmp_path: Path

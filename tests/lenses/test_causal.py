@@ -265,6 +265,7 @@ def test_a_property_of_the_whole_is_used_beyond_its_surface(tmp_path: Path) -> N
     assert one.overlap["as_wide"]["value"] == pytest.approx(np.mean(by_hand), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_what_costs_as_much_as_something_as_wide_lies_between(tmp_path: Path) -> None:
     items = some_items(280, "rivals")
     ran = run_lens(planted("rivals"), items, first_letters_of(items), {"methods": ("erase",)}, tmp_path)

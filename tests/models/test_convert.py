@@ -248,6 +248,7 @@ def test_the_reading_process_sees_no_secrets(tmp_path, monkeypatch):
     assert "HF_TOKEN" not in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_name_of_the_hub_is_read_from_its_cache(shards, tmp_path):
     """The layout that the hub's client leaves: blobs by hash, a snapshot of links, a ref to its commit."""

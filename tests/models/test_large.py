@@ -490,6 +490,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_without_a_network_the_hubs_cache_is_read(saved: Saved, adapted: Any, tmp_path: Path) -> None:
     commit = "0123456789abcdef0123456789abcdef01234567"
     hub_cache(tmp_path, saved("llama"), "org/base", commit)

@@ -52,11 +52,15 @@ def every(full_runs: list[RunData]) -> list[Chart | SvgImage]:
 def shape_of(value: Any, key: str = "") -> str:
     """A specification without its data and names: what remains is how they are drawn."""
     if isinstance(value, Mapping):
-        parts = {part: shape_of(held, part) for part, held in value.items() if part not in ("data", "domain")}
+        parts = {
+            part: shape_of(held, part)
+            for part, held in value.items()
+            if part not in ("data", "domain", "title")
+        }
         return str(sorted(parts.items()))
     if isinstance(value, list):
         return str([] if key == "sort" else [shape_of(held) for held in value])
-    return str(value) if key in _GRAMMAR or key == "mark" else ""
+    return str(value) if key in ("field", "type", "mark", "aggregate") else ""
 
 
 def renamed(value: Any, name: Callable[[str], str], key: str = "") -> Any:

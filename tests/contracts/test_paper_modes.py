@@ -33,17 +33,6 @@ def test_every_quirk_is_declared_where_it_is(pytestconfig: pytest.Config) -> Non
     assert {one["changes"] for one in declared} == CHANGES.keys()
 
 
-def test_what_a_model_is_fed_is_switched_by_its_lens_or_task() -> None:
-    """What is done to labels, observations and scores could be done afterwards; this could not."""
-    fed = {one["name"] for one in list_quirks() if one["changes"] == "what a model is fed"}
-    assert fed == {
-        "perplexed.first_unscored",
-        "perplexed.pads",
-        "inspect.isolated_tokens",
-        "cubert.global_permutation",
-    }
-
-
 def test_every_path_exists(page: str, pytestconfig: pytest.Config) -> None:
     text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
     quoted = re.findall(r"`([^`\n]+)`", text)
@@ -51,11 +40,6 @@ def test_every_path_exists(page: str, pytestconfig: pytest.Config) -> None:
     assert paths
     missing = [one for one in paths if not (pytestconfig.rootpath / one).exists()]
     assert not missing, f"docs/paper-modes.md names {missing}: give paths from the root of the repository"
-
-
-@pytest.mark.parametrize("lens", ["surprisal", "attention", "probe", "finetune", "cloze"])
-def test_every_published_lens_has_a_section(page: str, lens: str) -> None:
-    assert f"\n## `{lens}`" in page
 
 
 def test_options_of_the_section_on_cloze_exist(page: str) -> None:

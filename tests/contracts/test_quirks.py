@@ -42,14 +42,6 @@ def test_nothing_but_switches_is_named_outside_of_the_papers() -> None:
     assert named - DECLARED.keys() == ablations
 
 
-@pytest.mark.parametrize("folder", ["capture", "facade", "languages", "lenses", "tasks", "training"])
-def test_no_flag_is_called_paper(folder: str) -> None:
-    for module in (ROOT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-            name = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "arg", None)
-            assert name != "paper", module
-
-
 def test_what_changes_observations_scores_or_training_stands_at_a_seam() -> None:
     for lens, quirk in handed_over():
         changes = DECLARED[quirk.name]["changes"]

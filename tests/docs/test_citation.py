@@ -24,9 +24,7 @@ def test_the_file_has_what_the_format_requires(citation: dict[str, Any]) -> None
     assert citation["version"] == sonde.__version__
 
 
-def test_the_five_systems_are_references(citation: dict[str, Any]) -> None:
-    systems = {reference["notes"].partition(":")[0] for reference in citation["references"]}
-    assert systems == {"INSPECT", "CodeSyntax", "PERPLEXED and CODETOKENIZERS", "INK and PyINK", "CuBERT"}
+def test_every_reference_is_whole(citation: dict[str, Any]) -> None:
     for reference in citation["references"]:
         assert reference["type"] in TYPES and reference["title"] and isinstance(reference["year"], int)
         assert all({"family-names", "given-names"} == author.keys() for author in reference["authors"])

@@ -19,7 +19,6 @@ from sonde.lenses.cloze.observe import CUT, ONE, RESPELLED, SEVERAL
 from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
 from sonde.lenses.probe.trees import METRICS as DISTANCES
-from sonde.lenses.surprisal.file_context import _CHANGING
 from sonde.results.group_means import MATCHED_SHARE
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import LEFT_OUT, SCORES_COLUMNS
@@ -102,10 +101,6 @@ def test_every_metric_has_an_entry_and_every_entry_a_metric(lens: str) -> None:
 
 def test_metrics_of_all_lenses_have_an_entry() -> None:
     assert entries()[ALL].keys() == {LEFT_OUT}
-
-
-def test_changes_behind_a_file_are_of_metrics_with_an_entry() -> None:
-    assert {"nats", "entropy", "top1", "top5"} <= {*_CHANGING} & entries()["surprisal"].keys()
 
 
 def test_every_entry_has_formula_shape_unit_and_source() -> None:

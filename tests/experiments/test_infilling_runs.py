@@ -15,8 +15,8 @@ from tests.denoisers import save_bart, save_infilling, save_t5
 from tests.experiments.test_causal_runs import code as code
 
 MODELS = ("decoder", "t5", "bart")
-FILLED = 4
-"""Functions that are read by filling in: each of their tokens takes a forward pass of its own."""
+FEW = {"masked_items": 4, "masked_characters": 300}
+"""What is read by filling in: each token takes a forward pass of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def ran(models: dict[str, str], code: Path, output: Path, *names: str, **options
 def test_models_of_two_kinds_fill_in_the_same_code(
     models: dict[str, str], code: Path, tmp_path: Path
 ) -> None:
-    run = ran(models, code, tmp_path, *MODELS, objective="infill", min_count=5, masked_items=FILLED, masked_characters=300)
+    run = ran(models, code, tmp_path, *MODELS, objective="infill", min_count=5, **FEW)
     whole = run.scores.filter((pl.col("metric") == "bits_per_byte") & (pl.col("dimensions").list.len() == 0))
     assert set(whole["model"]) == set(models.values())
     assert set(run.scores.filter(pl.col("lens") == "surprisal")["objective"]) == {"infill"}
@@ -58,7 +58,7 @@ def test_models_of_two_kinds_fill_in_the_same_code(
 def test_encoder_decoders_fill_in_where_nothing_is_said(
     models: dict[str, str], code: Path, tmp_path: Path
 ) -> None:
-    run = ran(models, code, tmp_path, "t5", min_count=5, masked_items=FILLED, masked_characters=300)
+    run = ran(models, code, tmp_path, "t5", min_count=5, **FEW)
     assert set(run.scores["objective"].drop_nulls()) == {"infill"}
 
 

@@ -49,6 +49,7 @@ def bits(folder: Path) -> dict[str, float]:
     return dict(zip(whole["model"], whole["value"], strict=True))
 
 
+@pytest.mark.slow
 def test_base_adapter_and_few_bits_stand_beside_each_other(
     finished: Path, decoder: Path, adapter: Path
 ) -> None:

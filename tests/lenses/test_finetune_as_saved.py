@@ -111,6 +111,7 @@ MODULES = (
 )
 
 
+@pytest.mark.slow
 def test_other_lenses_read_a_fine_tuned_model_as_transformers_does(model: Path, tmp_path: Path) -> None:
     """Its own weights, not those that it began with: states equal those of its body."""
     for name in MODULES:

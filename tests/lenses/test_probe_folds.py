@@ -226,6 +226,7 @@ def test_what_another_task_had_read_is_in_no_share_of_this_one() -> None:
     assert gain["n"] == len(inputs) < len(read)
 
 
+@pytest.mark.slow
 def test_tasks_side_by_side_are_those_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, observations = planted()
     labels = dict.fromkeys(("a", "b", "c"), frame)

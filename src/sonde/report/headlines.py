@@ -356,7 +356,7 @@ _SUBJECT = ("model", "language", "corpus_hash", "task")
 
 
 def answer_by_task(run: RunData) -> list[TaskAnswer]:
-    """Every task's answer, lens by lens; where a lens declares nothing of a task, by `findings`."""
+    """Every task's answer, lens by lens; where a lens declares nothing of a task, by `find_headlines`."""
     declared = load_titles(run)
     said: list[TaskAnswer] = []
     for lens in run.scored_lenses:

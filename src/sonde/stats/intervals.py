@@ -2,6 +2,12 @@
 
 Unbounded means take Student's t (on the log scale where they are positive), wider where they are skewed;
 proportions Korn and Graubard's (1998) interval; other bounded numbers Student's t on a scale without bounds.
+
+The bootstrap-t tells by how much skew widens the interval of a mean beyond Student's t, on either side. The
+mean of skewed losses over unequal clusters is correlated with its error: samples that lack the large values
+have a small mean and a small error, so that Student's t misses nearly always on one side. Clusters are drawn
+with replacement, each draw is studentised by its own error, and the quantiles of the draws are compared with
+those of Student's t with as many degrees of freedom as the draws have clusters.
 """
 
 from __future__ import annotations

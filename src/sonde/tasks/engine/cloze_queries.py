@@ -1,4 +1,18 @@
-"""Queries from names: what is asked of which statement, fixed in characters before any model is named."""
+"""Cloze queries made from API names: columns, reference pieces, aliases and frequency baselines.
+
+A query fixes, in characters and before any model is named, what is asked of which statement.
+
+The reference segmentation decides which pieces of a level are asked for, the same for all models. Levels are
+cut by one named tokenizer, each level separately, once. Its pieces only fix characters; how a model's own
+tokenizer cuts the same characters is found when the model is asked.
+
+Adversarial aliases (`AliasPool`) are aliases that a corpus uses for other modules, put in place of the right
+one.
+
+The frequency baselines answer without knowing the name: the answers and the pieces that a whole corpus has
+most often. Both are learned from all names and files of a corpus, however few are asked about, and are the
+same for all models.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Data sets that a trick cannot solve: balanced, split by cluster, alike in length."""
+"""Data sets of tasks, balanced so that no trick solves them, and the same data sets in other words.
+
+`build` makes a data set that is balanced, split by cluster, and alike in length between classes.
+
+`transform_dataset` makes one over the same programs after a transform: each example is mapped to its changed
+text, so that both can be paired. The examples are those of the code as it was written. The forwarded text of
+each is changed, the place that it labels is found again by its code tokens, and what the code already has is
+labelled anew. A text with a fault or a bug gets the same one put into the changed function. Examples that
+cannot be mapped are left out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Token vectors of one training: learned once, kept with what they were learned on."""
+"""Subwords that a baseline reads, and their Word2Vec vectors, learned once per training.
+
+The vectors are kept with what they were learned on. They are Word2Vec (Mikolov et al. 2013) of subwords, by
+gensim; the same vectors in every process.
+"""
 
 from __future__ import annotations
 

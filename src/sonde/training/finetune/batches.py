@@ -1,4 +1,8 @@
-"""Batches: examples of like length together, in an order that follows from the seed alone."""
+"""Batches of examples with similar length, in a seeded order, and micro-batches that fit memory.
+
+The order follows from the seed only. Batches are read whole until one does not fit into memory, and from then
+on in smaller parts (`MicroBatches`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Several processes that train one model: each reads its part of a batch, and gradients are added up."""
+"""Several processes that train one model: each reads its part of a batch, and gradients are added up.
+
+The weights of a model may also be sharded among the processes (FSDP; Zhao et al. 2023, "PyTorch FSDP"): each
+process holds a part, and a whole layer only while that layer runs. What is written and read is whole, so a
+training can resume with another number of processes, and its result is a model like any other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A finished model as a folder: weights, vocabulary, and the full account of what it was trained on."""
+"""Export of a finished model as a folder: weights, vocabulary, training record and model card.
+
+The record is the full account of what the model was trained on. Code writes the card from what was measured.
+"""
 
 from __future__ import annotations
 

@@ -563,7 +563,10 @@ def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
 
 
 def is_unknown(frame: Frame) -> bool:
-    """Whether Java 1.3 cannot parse a node. There, ``assert`` and ``yield`` are names, see `_named`."""
+    """Whether Java 1.3 cannot parse a node.
+
+    There, ``assert`` and ``yield`` are names, see `_statement_as_name`.
+    """
     if frame.kind in _NAMES_ONCE:
         kinds = [node.kind for _, node in frame.parts]
         return kinds not in (["ParenthesizedExpression"], ["SimpleName"])

@@ -282,7 +282,7 @@ def describe_undeclared_headline(finding: Headline, one: ControlComparison) -> s
 
     Args:
         finding: The number that speaks for the lens.
-        one: The same, as `held_against` gives it.
+        one: The same, as `compare_with_best_control` gives it.
     """
     measure = format_metric(finding.row)
     control = "" if one.control is None else f" {format_name(one.control['control'])}"

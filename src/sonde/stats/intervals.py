@@ -162,7 +162,7 @@ def effective_size(
         variance: Their clustered variances.
         n: Observations.
         df: Degrees of freedom.
-        mean_size: Size of a random observation's cluster, see `ClusterSums.mean_size`.
+        mean_size: Size of a random observation's cluster, see `sonde.stats.estimate.ClusterSums.mean_size`.
         icc: Lower bound of the intraclass correlation, see `sonde.stats.estimate.minimum_icc`.
 
     Returns:
@@ -262,7 +262,7 @@ def bootstrap_t_factors(
                 np.copyto(float_counts, counts)
                 sums[0, part, draws], sums[1, part, draws] = rows @ float_counts, rows**2 @ float_counts
         statistics = _studentise(sums[0], sums[1], sizes[batch], log=log)
-        statistics.sort(axis=1)  # Faster than `partition` at two places.
+        statistics.sort(axis=1)  # Faster than `numpy.partition` at two places.
         ends = np.stack([statistics[:, _HIGHEST], -statistics[:, _LOWEST]]) / stdtrit(
             sizes[batch] - 1, 0.5 + LEVEL / 2
         )

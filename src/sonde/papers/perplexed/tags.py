@@ -34,7 +34,9 @@ _LAYOUT = "layout"
 
 
 def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
-    """Tags as ``<parent -> node>`` with the quirks asked for; with none, by the rule of `align` on leaves.
+    """Tags as ``<parent -> node>`` with the quirks asked for.
+
+    With none they go by the rule of `sonde.alignment.align.align` on leaves.
 
     Args:
         subwords: What a tokenizer made of the text.

@@ -169,7 +169,7 @@ class _ReadRequest:
 
     Attributes:
         language: Public name.
-        propagate: See `gather`.
+        propagate: See `gather_names`.
         paths: Of each file, from the root of imports.
     """
 

@@ -322,7 +322,7 @@ class SpellingModel:
 
         Args:
             name: Any name.
-            left_out: What the model is not to know, from `without`.
+            left_out: What the model is not to know, from `exclude_name`.
         """
         text = _START * (ORDER - 1) + name + _END
         return sum(

@@ -413,7 +413,7 @@ class QueryRules:
         releases: The names that are asked about, with what a release says of each; None asks about all.
         candidates: At most so many names for each level, the right one first, and nothing but whole levels is
             asked for; 0 asks for pieces and lists no candidates.
-        scope: Which names, of `SCOPES`.
+        scope: Which names, of `sonde.tasks.engine.api_names.SCOPES`.
         libraries: The libraries whose names are asked about; none takes those of all.
         per_library: At most so many names of a library, so that no large one decides; None takes all.
         limit: At most this many names, each with all of its queries; a larger limit contains a smaller one.

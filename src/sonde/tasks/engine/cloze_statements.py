@@ -107,7 +107,7 @@ def make_statement_item(
     """A statement about the name of a query as an item.
 
     Args:
-        row: The query, in `QUERY_SCHEMA`.
+        row: The query, in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
         identifier: Id of the text.
         text: The statement.
         cuts: Characters where no piece may go on.
@@ -131,7 +131,7 @@ def make_statement_items(table: pl.DataFrame) -> list[Item]:
     """The statements that queries are cut from, in their order; no piece crosses the ends of an answer.
 
     Args:
-        table: Queries in `QUERY_SCHEMA`.
+        table: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
     first = table.unique("item_id", keep="first", maintain_order=True)
     return [

@@ -151,7 +151,7 @@ def build(
         quirks: Single quirks beside the mode's preset.
         repositories: The definitions around, where the task needs them.
         spread: Processes that read functions; any number gives the same data set.
-        picks: The task's labelled places, where they were gathered before; see `gather_picks`.
+        picks: The task's labelled places, where they were gathered before; see `collect_labelled_spans`.
 
     Raises:
         UsageError: ``size`` is too small for the classes.

@@ -74,7 +74,7 @@ def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tupl
     """Return the numbers of `RULES` for each example; 0 where a rule says nothing of it.
 
     Args:
-        rows: Examples in `EXAMPLE_SCHEMA`.
+        rows: Examples in `sonde.tasks.engine.examples.EXAMPLE_SCHEMA`.
         texts: Their items by id.
     """
     # Where only some have another end, as functions with a bug have, that would be the label itself.

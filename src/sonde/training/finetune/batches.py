@@ -115,7 +115,7 @@ class MicroBatches:
         fixed: Whether a portion that does not fit is an error, and none is read as two.
 
     Attributes:
-        most: Padded subwords a portion; None while every batch has fitted.
+        maximum: Padded subwords a portion; None while every batch has fitted.
         halved: How often a portion did not fit.
     """
 

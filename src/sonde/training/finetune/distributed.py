@@ -169,7 +169,7 @@ def shard_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, 
 
 
 def shard_optimiser_state(state: dict[str, Any], optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """What `whole` made of the state of an optimiser, in the parts that its weights are."""
+    """What `gather_tensors` made of the state of an optimiser, in the parts that its weights are."""
     places = [weight for group in optimiser.param_groups for weight in group["params"]]
     held = {
         number: {name: _shard_like(value, places[number]) for name, value in of.items()}

@@ -305,7 +305,7 @@ class PairDataset(Dataset[dict[str, Tensor]]):
 
     Args:
         stream: The packed subwords.
-        pairs: From `all_pairs`.
+        pairs: From `build_all_pairs`.
         recipe: Block length, shares and seed.
 
     Attributes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
@@ -290,13 +290,23 @@ _PLURALS = {
     "quirk": "quirks",
     "option": "options",
 }
-"""Arguments that may name several, by the names that they have on the command line."""
+"""Plural names of arguments that take several values, by the singular names of the command line."""
+
+
+_CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
+    "adapter": os.fspath,
+    "device_map": device_map_text,
+    "file": Path,
+    "lock": Path,
+    "output": Path,
+}
+"""What arguments are read by, those apart that take several values."""
 
 
 def collect_arguments(
     function: str, known: Iterable[str], keywords: Mapping[str, Any], **by_position: Any
 ) -> dict[str, Any]:
-    """Return the arguments that are given, by their plural names; what may be several is a tuple.
+    """Return the arguments that are given, checked, under their plural names and with several as a tuple.
 
     >>> collect_arguments("sonde.run", RunArguments.__annotations__, {"lens": "probe", "limit": None})
     {'lenses': ('probe',)}
@@ -322,8 +332,16 @@ def collect_arguments(
         plural = _PLURALS.get(name, name)
         if plural in given:
             raise UsageError(f"both {sources[plural]} and {source} are given; give one of them")
-        several = plural in _PLURALS.values() and plural != "options"
-        given[plural], sources[plural] = as_tuple(name, value) if several else value, source
+        sources[plural] = source
+        if plural in _CONVERSIONS:
+            try:
+                given[plural] = _CONVERSIONS[plural](value)
+            except TypeError as error:
+                raise UsageError(f"{name} = {value!r}: {error}") from None
+        elif plural in _PLURALS.values() and plural != "options":
+            given[plural] = as_tuple(name, value)
+        else:
+            given[plural] = value
     return given
 
 
@@ -356,14 +374,9 @@ def from_arguments(
     experiment, file, options = given.get("experiment"), given.get("file"), given.pop("options", None) or {}
     if experiment is not None and file is not None:
         raise UsageError("both an experiment and an experiment file are given; give one of them")
-    if "adapter" in given:
-        given["adapter"] = os.fspath(given["adapter"])
-    if "device_map" in given:
-        given["device_map"] = device_map_text(given["device_map"])
     if "lock" in given:
-        given["lock"] = Path(given["lock"])
         given.setdefault("corpora", as_tuple("corpora", read_lock(given["lock"]).corpus))
-    source, name = (None, None) if file is None else find_experiment_file(Path(file))
+    source, name = (None, None) if file is None else find_experiment_file(file)
     if experiment is None and source is None:
         if not options and not (given.keys() & _MEASURED) - {"languages"}:
             source, name = _DEMO, _DEMO.stem
@@ -371,7 +384,7 @@ def from_arguments(
     base = load_experiment(source) if source else experiment or Experiment()
     given["options"] = _group_options(options, given.get("lenses", base.lenses))
     wanted = with_full_names(merge_overrides(base, given))
-    folder = Path(given["output"]) if "output" in given else default_output(wanted, name)
+    folder = given["output"] if "output" in given else default_output(wanted, name)
     if shard is not None:
         given["shard"] = shard
         if "output" not in given:
@@ -384,14 +397,12 @@ def from_arguments(
     return wanted, Execution(**execution)
 
 
-def as_tuple(what: str, names: Names | None) -> tuple[str, ...] | None:
-    """One name or several as a tuple; None stays.
+def as_tuple(what: str, names: Names) -> tuple[str, ...]:
+    """Return one name or several as a tuple.
 
     Raises:
         UsageError: It names nothing, or is no name.
     """
-    if names is None:
-        return None
     if isinstance(names, str | os.PathLike):
         names = (names,)
     try:

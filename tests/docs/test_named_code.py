@@ -24,14 +24,26 @@ PAGES = {
     )
 }
 INVENTED = {
-    *("area", "src/shapes.py", "labels/", "./file.py", "./folder", "./my_lens.py", "share_correct"),
-    *("numbers_LENS", 'run.plot("numbers_my_lens")', "run.table(lens, model)", "figures/", "run.json"),
-    *("const f = (a) => ...", "A.prototype.f = function ...", "key: ...", "{name:/}", "language()"),
     *(
-        "php-pear",
-        "tree_sitter_php:language_php",
-        'means(scoring.observations, [Mean("top1", pl.col("rank") == 1)]',
+        "area",
+        "src/shapes.py",
+        "labels/",
+        "./file.py",
+        "./folder",
+        "./my_lens.py",
+        "share_correct",
+        "papers.bib",
     ),
+    *("numbers_LENS", 'run.plot("numbers_my_lens")', "run.table(lens, model)", "figures/", "run.json"),
+    *(
+        "const f = (a) => ...",
+        "A.prototype.f = function ...",
+        "key: ...",
+        "{name:/}",
+        "language()",
+        "php-pear",
+    ),
+    *("tree_sitter_php:language_php", 'means(scoring.observations, [Mean("top1", pl.col("rank") == 1)]'),
 }
 """Examples, and what is no code of sonde."""
 
@@ -115,6 +127,8 @@ def exists(name: str) -> bool:
         return has_parameters(call[1], set(re.findall(r"\w+", call[2])))
     if re.fullmatch(r"[\w/]+(\.\w+)*", name) and re.search(r"[/.]", name):
         return name in words or is_defined(name.removeprefix("sonde.").split("."))
+    if corpus := re.match(r"([a-z]+)\[?:", name):
+        return corpus[1] in words
     if "(" in name:
         return re.split(r"\W", name)[0] in words
     return all(word in words for word in re.findall(r"(?<!\w)[A-Za-z_][\w.-]*", name))

@@ -21,34 +21,34 @@ from sklearn.isotonic import isotonic_regression
 _ROOT = Path(__file__).parents[2]
 
 PURPOSES: Mapping[str, str] = {
-    "papers": "what five papers published",
+    "papers": "five published papers",
     "cli": "the command line",
-    "api": "what import sonde offers",
-    "experiments": "plan and run of an experiment",
-    "report": "HTML report, charts, card",
-    "comparison": "two models on the same items",
-    "lenses": "requests, observations, scores",
-    "capture": "the only forward pass",
-    "training": "pre-training, fine-tuning, probes",
-    "alignment": "characters, subwords, code tokens",
+    "api": "import sonde",
+    "experiments": "plans and runs",
+    "report": "page, charts, card",
+    "comparison": "two models",
+    "lenses": "requests to scores",
+    "capture": "the forward pass",
+    "training": "pre-training, probes",
+    "alignment": "subwords to code",
     "tasks": "labels on characters",
-    "models": "checkpoints, loaded and checked",
-    "corpora": "sources, items, splits",
-    "languages": "text to syntax tree and tokens",
-    "results": "scores, columns, text of numbers",
-    "store": "files by key, with checksums",
-    "executors": "one function over many jobs",
-    "stats": "estimates, intervals, verdicts",
-    "base": "errors, keys, options, plugins",
-    "version": "the version of sonde",
+    "models": "loaded checkpoints",
+    "corpora": "sources and items",
+    "languages": "text to syntax tree",
+    "results": "scores, columns",
+    "store": "files by key",
+    "executors": "map over jobs",
+    "stats": "intervals, verdicts",
+    "base": "errors, keys, options",
+    "version": "the version",
 }
-"""What each package is for, in a few words."""
+"""What each package is for, in two or three words."""
 
 Package = str
 Edge = tuple[Package, Package]
 
-WIDTH, ROW, TOP, LEFT = 1000, 84, 62, 44
-BOX_HEIGHT, GAP, BEND = 46, 26, 26
+WIDTH, ROW, TOP, LEFT = 680, 78, 56, 36
+BOX_HEIGHT, GAP, BEND = 44, 16, 18
 STARTS, SWEEPS = 200, 100
 STRAIGHTNESS = (1.0, 4.0, 40.0)
 """Weight of a line between two boxes, a box and a bend, and two bends."""
@@ -64,10 +64,10 @@ svg { --page: #ffffff; --band: #f4f6f9; --ink: #1c2733; --soft: #566475; --box: 
 .page { fill: var(--page) } .band { fill: var(--band) }
 .box { fill: var(--box); stroke: var(--edge); stroke-width: 1.2 }
 .arrow { fill: none; stroke: var(--edge); stroke-opacity: .75 } .tip { fill: var(--edge) }
-.name { font-size: 16px; font-weight: 650; fill: var(--ink); text-anchor: middle }
-.purpose { font-size: 12.5px; fill: var(--soft); text-anchor: middle }
+.name { font-size: 15px; font-weight: 650; fill: var(--ink); text-anchor: middle }
+.purpose { font-size: 12px; fill: var(--soft); text-anchor: middle }
 .floor { font-size: 13px; fill: var(--soft); text-anchor: middle }
-.title { font-size: 18px; font-weight: 650; fill: var(--ink) } .note { font-size: 13px; fill: var(--soft) }
+.title { font-size: 17px; font-weight: 650; fill: var(--ink) } .note { font-size: 12.5px; fill: var(--soft) }
 """
 
 
@@ -165,7 +165,7 @@ class _Layout:
         """Half the width of a box, or of the room that a bend takes."""
         if "@" in node:
             return BEND / 2
-        return max(len(PURPOSES[node]) * 6.5, len(node) * 10) / 2 + 14
+        return max(len(PURPOSES[node]) * 6.3, len(node) * 9.5) / 2 + 10
 
     def _order_rows(self) -> None:
         """Order rows so that few arrows cross: the best of several shuffled starts, each improved."""
@@ -323,22 +323,22 @@ def _spread_ports(layout: _Layout, end: int) -> dict[tuple[str, str], float]:
         steps = sorted(
             (step for step in layout.steps if step[end] == node), key=lambda step: layout.x[step[1 - end]]
         )
-        distance = min(34.0, 1.5 * layout.half_width(node) / max(len(steps), 1))
+        distance = min(30.0, 1.5 * layout.half_width(node) / max(len(steps), 1))
         for number, step in enumerate(steps):
             ports[step] = layout.x[node] + (number - (len(steps) - 1) / 2) * distance
     return ports
 
 
 def _draw_legend(y: int, imports: Mapping[Edge, int]) -> list[str]:
-    drawn: list[str] = []
+    drawn = [f'<text class="note" x="{LEFT}" y="{y}">imports:</text>']
     bounds = [least for least, _ in THICKNESS]
     for number, (least, width) in enumerate(reversed(THICKNESS)):
-        x = LEFT + number * 185
+        x = LEFT + 64 + number * 140
         above = sorted(bound for bound in bounds if bound > least)
-        label = f"{least} to {above[0] - 1} imports" if above else f"{least} imports or more"
+        label = f"{least} to {above[0] - 1}" if above else f"{least} or more"
         drawn += [
-            f'<path class="arrow" stroke-width="{width}" d="M{x} {y - 4} h34"/>',
-            f'<text class="note" x="{x + 42}" y="{y}">{label}</text>',
+            f'<path class="arrow" stroke-width="{width}" d="M{x} {y - 4} h30"/>',
+            f'<text class="note" x="{x + 38}" y="{y}">{label}</text>',
         ]
     importers = len({importer for importer, target in imports if target == "base"})
     notes = (

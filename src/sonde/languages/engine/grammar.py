@@ -7,7 +7,7 @@ language's folder. `Language` is the only protocol between a grammar and the res
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 import threading
 import tomllib

@@ -28,7 +28,9 @@ NOT_AVAILABLE = "codetokenizers.not_available"
 PADS = "codetokenizers.pads"
 WHOLE_STRINGS = "codetokenizers.whole_strings"
 
-QUIRKS: Mapping[str, str] = describe_quirks(__name__)
+QUIRKS: Mapping[str, str] = describe_quirks(
+    __name__, BYTE_COLUMNS, FIRST_OVERLAP, NOT_AVAILABLE, PADS, WHOLE_STRINGS
+)
 
 _LAYOUT = "layout"
 

@@ -11,6 +11,7 @@ from generators import (
     glossary,
     languages,
     options,
+    packages,
     paper_modes,
     performance,
     tasks,
@@ -28,6 +29,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "languages.md": languages.render_page,
     "options.md": options.render_page,
     "paper-modes.md": paper_modes.render_page,
+    "images/packages.svg": packages.render_image,
     "experiment.schema.json": lambda: json.dumps(experiment_schema.build_schema(), indent=2) + "\n",
     "card.schema.json": lambda: json.dumps(card_schema(), indent=2) + "\n",
 }

@@ -2,7 +2,7 @@
 
     import sonde
 
-    run = sonde.run(corpora="local:src", lenses=["surprisal"], limit=50)
+    run = sonde.run("sonde/mini-decoder", "local:src", lens="surprisal", limit=50)
     run.scores       # a polars frame, one row a number
     run.page         # the page, one file
 

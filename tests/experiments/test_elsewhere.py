@@ -152,7 +152,7 @@ def test_workers_with_other_files_give_the_scores_of_this_machine(
     execution = Execution(output=Path("ray"), executor="ray", workers=2, light_workers=2)
     done = run(experiment(*LENSES), execution)
     labelling = {"_label", "_measure"}
-    assert spread_out["ray"] >= labelling | {"_pick", "observe_pool", "train_job", "_scored"}
+    assert spread_out["ray"] >= labelling | {"_pick", "observe_batch", "train_job", "_score_job"}
     assert not spread_out["local"] & labelling
     ours, theirs = (read_scores(outcome.directory.scores) for outcome in (undisturbed, done))
     assert set(ours["lens"]) == set(LENSES)
@@ -181,11 +181,11 @@ def test_two_processes_label_and_draw_as_one_does(
 
 
 ASKED = {
-    "call_origin": ("_found", "_label"),
-    "idn": ("_found", "_pick"),
+    "call_origin": ("_find_functions", "_label"),
+    "idn": ("_find_functions", "_pick"),
     "variable_misuse": ("_make",),
     "jft": ("_examples",),
-    "program_tokens": ("_rows",),
+    "program_tokens": ("_label_chunk",),
     "syntax_relations": ("_label",),
 }
 """Tasks that label and draw each in its own way, with what the executor is given."""

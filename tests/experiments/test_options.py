@@ -120,7 +120,7 @@ class Mine(LensDefaults):
     version = "1"
     quirks = {{}}
     tasks = ()
-    unsupported_reason = passes = observe = score = None
+    unsupported_reason = input_requests = observe = score = None
     {declared}
 
 

@@ -95,7 +95,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rules = tmp_path / "notes" / "language.toml"
     rules.write_text(rules.read_text().replace('".txt", ".md", ".rst"', '".note"'))
     init = tmp_path / "notes" / "__init__.py"
-    init.write_text('"""Notes."""\n\nfrom .rules import PlainText\n\nlanguage = PlainText(__name__)\n')
+    init.write_text(init.read_text().replace('"""Plain text: ', '"""Notes: ', 1))
     (tmp_path / "texts").mkdir()
     for n in range(6):
         (tmp_path / "texts" / f"{n}.note").write_text(f"Note {n}: the quick brown fox jumps {n} times.\n" * 4)

@@ -176,7 +176,7 @@ def test_a_script_that_is_only_imported_by_a_process_is_told_what_to_do(tmp_path
 @pytest.mark.slow
 def test_the_line_that_a_person_types_prints_a_flat_frame(tmp_path: Path, project: Path) -> None:
     (tmp_path / "src").symlink_to(project)
-    code = "run = sonde.run(corpora=['local:src'], lenses=['surprisal'], limit=50); print(run.scores)"
+    code = "run = sonde.run('sonde/mini-decoder', 'local:src', lens='surprisal', limit=50); print(run.scores)"
     line = [sys.executable, "-c", f"import sonde; {code}"]
     made = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=True)
     (folder,) = (tmp_path / "runs").iterdir()

@@ -82,11 +82,13 @@ class Intended:
 
     Attributes:
         reason: Why it does.
-        most: Rows, lines or values that may differ; None where the whole file is gone.
+        maximum: Rows, lines or values that may differ; None where the whole file is gone.
+        columns: Columns of a table that are gone, and nothing else of the file.
     """
 
     reason: str
     maximum: int | None = None
+    columns: tuple[str, ...] = ()
 
 
 Intentions = Mapping[tuple[str, str], Intended]
@@ -173,7 +175,14 @@ def _judged(
     """The findings of a file, those that differ as one where it differs by intention."""
     allowed = _allowed(name, file, intended)
     wrong = [(what, count) for kind, what, count in found if kind == DIFFERS]
-    if allowed and wrong and allowed.maximum is None and wrong[0][0] == "the whole file":
+    if allowed and allowed.columns:
+        gone = {f"column {column}" for column in allowed.columns}
+        for what, count in wrong:
+            if what in gone:
+                yield Finding(INTENDED, name, file, f"{what}: {allowed.reason}", count)
+            else:
+                yield Finding(DIFFERS, name, file, what, count)
+    elif allowed and wrong and allowed.maximum is None and wrong[0][0] == "the whole file":
         yield Finding(INTENDED, name, file, f"the whole file: {allowed.reason}")
     elif allowed and wrong and allowed.maximum is not None:
         count = sum(count for _, count in wrong)

@@ -96,6 +96,20 @@ def test_a_table(tmp_path: Path, after: dict[str, list[Any]], expected: list[tup
     assert found(folder(tmp_path / "before", ROWS), folder(tmp_path / "after", after)) == expected
 
 
+def test_a_column_that_is_gone_by_intention(tmp_path: Path) -> None:
+    before = folder(tmp_path / "before", ROWS)
+    after = folder(
+        tmp_path / "after",
+        {name: values for name, values in with_rows(nats=[0.5, 1.6, 2.5]).items() if name != "rank"},
+    )
+    intended = {("*", "*.parquet"): Intended("the reason", columns=("rank",))}
+    kinds = {finding.what: finding.kind for finding in differences(before, after, intended)}
+    assert kinds.pop("column rank: the reason") == INTENDED
+    assert list(kinds.values()) == [DIFFERS]
+    (lost,) = differences(before, folder(tmp_path / "lost"), intended)
+    assert lost.kind == DIFFERS
+
+
 def test_scores_are_found_by_what_they_are_of(tmp_path: Path) -> None:
     def write(name: str, *scores: Score) -> Path:
         place = folder(tmp_path / name)

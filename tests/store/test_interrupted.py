@@ -42,7 +42,7 @@ def killed_within(self, path, relative):
     if left[0] < 0:
         # Half of it is there when the process dies.
         half = Path(path).read_bytes()
-        self.system.pipe_file(self.place_for(relative), half[: len(half) // 2])
+        self.system.pipe_file(self.prepare_path(relative), half[: len(half) // 2])
         os.kill(os.getpid(), signal.SIGKILL)
     put(self, path, relative)
 

@@ -16,7 +16,7 @@ from sonde.base.progress import NullProgress, Progress
 from sonde.comparison import summary
 from sonde.comparison.compare import compare as held_against
 from sonde.comparison.compare import default_output, write_comparison, write_series
-from sonde.experiments.arguments import Place
+from sonde.experiments.arguments import Names, Place, collect_arguments
 from sonde.lenses import LENSES
 from sonde.report import Card, read_comparison, write_card, write_comparison_page
 from sonde.report.comparison_page import list_sentences
@@ -78,7 +78,8 @@ def compare(
     output: Place | None = None,
     series: str = "",
     least: Mapping[str, float] = MappingProxyType({}),
-    lenses: Sequence[Place] = (),
+    lenses: Names | None = None,
+    lens: Names | None = None,
 ) -> ModelComparison:
     r"""Hold models against each other on the same items: what got better, worse, or shows no difference.
 
@@ -95,19 +96,21 @@ def compare(
             ``{"accuracy": 0.02}``; by default 0.01 for shares and 0.005 for bits per byte.
         lenses: Files of lenses of your own that the runs were made with: a run's word is not enough to
             execute them.
+        lens: One such file; the same as ``lenses``.
 
     Returns:
         Every difference, tested together.
 
     Raises:
-        UsageError: No run is named, or one with a single model; or ``least`` names a metric that is not
-            compared.
+        UsageError: No run is named, or one with a single model; ``least`` names a metric that is not
+            compared; or both ``lenses`` and ``lens`` are given.
         InputError: A folder holds no run, or the runs have nothing in common.
     """
     if not runs:
         raise UsageError("sonde.compare takes one run with several models, or several runs")
-    for lens in lenses:
-        LENSES.hand_in(str(lens))
+    named = {"lenses": lenses or None, "lens": lens}
+    for path in collect_arguments("sonde.compare", named, named).get("lenses", ()):
+        LENSES.hand_in(path)
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
     folder, _ = compare_and_write(folders, None if output is None else Path(output), series, least)
     return ModelComparison(folder)

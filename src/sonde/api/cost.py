@@ -283,7 +283,7 @@ class CostEstimate:
         unit: What these are, in the plural.
         jobs: Observations and trainings.
         trainings: Trainings among them.
-        jobs_there: Those whose tables the folder holds already.
+        finished_jobs: Those whose tables the folder holds already.
         inputs: Distinct texts that are read.
         characters: Their characters.
         tokens: Subwords that jobs read of texts as they are; None where a server cuts them.

@@ -6,10 +6,8 @@ The token table of a file is that of ``sonde align``.
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import polars as pl
 
@@ -17,12 +15,20 @@ from sonde.alignment import align_table
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.corpora import SkipCounter, find_path_language, read_text
-from sonde.experiments.arguments import DeviceMap, Names, Place, as_tuple, build_selection
+from sonde.experiments.arguments import (
+    LabellingArguments,
+    ModelArguments,
+    Names,
+    Place,
+    build_selection,
+    collect_arguments,
+)
 from sonde.experiments.label_files import LabelOptions, Labels
 from sonde.experiments.label_files import label_corpora as label_corpora
 from sonde.languages import LANGUAGES
-from sonde.models import LoadedModel, device_map_text, full_name, load_tokenizer, parse_spec
+from sonde.models import LoadedModel, full_name, load_tokenizer, parse_spec
 from sonde.models import load_model as load
+from sonde.models.engine.model_names import NONE
 
 
 def token_table(file: Path, model: str, language: str | None, *, merged: bool) -> pl.DataFrame:
@@ -69,39 +75,41 @@ def write_table(table: pl.DataFrame, output: Path) -> None:
         raise UsageError(f"output {str(output)!r}: unknown suffix; write to .csv or .parquet")
 
 
-def label(
-    task: Place,
-    corpora: Names,
-    *,
-    languages: Names | None = None,
-    unit: str | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-    raw: bool = False,
-    mode: str | None = None,
-    quirks: Names | None = None,
-    executor: str = "local",
-    address: str = "",
-    workers: int = 1,
-    output: Place | None = None,
-    format: str = "sonde",
-) -> pl.DataFrame:
+class LabelArguments(LabellingArguments, total=False):
+    """Keywords of `label`; None stands for "not given"."""
+
+    raw: bool | None
+    """Every item in its order, nothing balanced or left out."""
+
+    output: Place | None
+    """Where a file is written as well; None for no file."""
+
+    format: str | None
+    """That of the file: ``"sonde"`` (JSON lines) or that of a published data set."""
+
+
+def label(task: Place, corpora: Names | None = None, **arguments: Unpack[LabelArguments]) -> pl.DataFrame:
     """Label corpora as ``sonde label`` does; needs no model.
+
+        sonde.label("jft", "local:src", limit=100)
 
     Args:
         task: Public name, or a ``.py`` file.
         corpora: One corpus by name, or several.
+        corpus: One corpus; the same as ``corpora``.
         languages: Only these.
+        language: One language; the same as ``languages``.
         unit: What an item is: ``"function"`` or ``"file"``.
         limit: Examples of a data set; with ``raw`` the first items of each language.
         seed: Seed of sampling.
         raw: Every item in its order, nothing balanced or left out.
         mode: ``"corrected"``, or ``"paper"``: as published, quirks included.
         quirks: Single quirks of a paper that are switched on.
+        quirk: One quirk; the same as ``quirks``.
         executor: Where items are labelled; this machine by default. The labels are the same.
         address: Where a Ray cluster answers, as ``HOST:PORT``; by default that of ``RAY_ADDRESS``, else this
             machine.
-        workers: Processes at a time.
+        workers: Processes at a time, by default 1.
         output: Where a file is written as well; None for no file.
         format: That of the file: ``"sonde"`` (JSON lines) or that of a published data set.
 
@@ -111,32 +119,28 @@ def label(
         ``name`` and ``line`` of what is labelled.
 
     Raises:
-        UnknownNameError: A task, corpus, quirk or format that does not exist.
+        UnknownNameError: A task, corpus, quirk, format or argument that does not exist.
+        UsageError: No corpus is given, or an argument in both of its forms.
         InputError: A class has too few examples for a data set, a corpus cannot be read, or there is nothing
             to label.
     """
-    given: Mapping[str, Any] = {
-        "unit": unit,
-        "languages": as_tuple("languages", languages),
-        "limit": limit,
-        "seed": seed,
-    }
+    known = ("task", "corpora", *LabelArguments.__annotations__)
+    given = collect_arguments("sonde.label", known, {"corpora": corpora, **arguments})
+    if "corpora" not in given:
+        raise UsageError("sonde.label takes a task and a corpus, as in sonde.label('jft', 'local:src')")
+    named = ("raw", "mode", "executor", "address", "workers")
     labels = label_corpora(
         LabelOptions(
             task=str(task),
-            corpora=as_tuple("corpora", corpora) or (),
+            corpora=given["corpora"],
             selection=build_selection(given),
-            raw=raw,
-            mode=mode or "corrected",
-            quirks=frozenset(as_tuple("quirks", quirks) or ()),
-            form=format,
-            executor=executor,
-            address=address,
-            workers=workers,
+            quirks=frozenset(given.get("quirks", ())),
+            form=given.get("format", "sonde"),
+            **{name: given[name] for name in named if name in given},
         )
     )
-    if output is not None:
-        labels.write(Path(output))
+    if "output" in given:
+        labels.write(given["output"])
     return _to_frame(labels)
 
 
@@ -169,36 +173,26 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
     return tabulate_text(text, model, language or "text", merged=merged)
 
 
-def load_model(
-    name: str,
-    *,
-    device: str = "auto",
-    dtype: str = "auto",
-    device_map: DeviceMap = "",
-    adapter: Place = "",
-    quantise: str = "none",
-    trust_remote_code: bool = False,
-) -> LoadedModel:
+def load_model(name: str, **arguments: Unpack[ModelArguments]) -> LoadedModel:
     """A model with its tokenizer, held against a plain forward, ready for `sonde.capture`.
 
     Args:
         name: A path, hub name (``name@revision``) or bundled name (``sonde/mini-decoder``);
             ``name?adapter=PATH&quantise=8bit`` as for a run.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ...
-        dtype: ``"auto"`` (that of its weights, but float32 for float16 on a processor), ``"float32"``,
-            ``"bfloat16"``, ``"float16"``.
-        device_map: Where its parts lie: ``"auto"``, or devices by module, ``"cpu"`` and ``"disk"`` among
-            them.
-        adapter: A PEFT adapter over it.
+        device: ``"auto"`` by default, ``"cpu"``, ``"cuda"``, ...
+        dtype: ``"auto"`` by default (that of its weights, but float32 for float16 on a processor),
+            ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"tf32"``.
+        device_map: Where the parts of a model lie: ``"auto"``, or devices by module (also as a JSON file),
+            ``"cpu"`` and ``"disk"`` among them; by default all on the device.
+        adapter: A PEFT adapter over each model.
         quantise: ``"8bit"`` or ``"4bit"``: bits of the weights of linear layers, by bitsandbytes.
         trust_remote_code: Let a hub model run its code.
 
     Raises:
-        UnknownNameError: No model has this name.
+        UnknownNameError: No model or argument has this name.
         InputError: It cannot be reached or read.
     """
-    named = full_name(name, adapter=os.fspath(adapter), quantise=quantise)
-    placed = device_map_text(device_map)
-    return load(
-        parse_spec(named, device=device, dtype=dtype, device_map=placed, trust_remote_code=trust_remote_code)
-    )
+    known = ("name", *ModelArguments.__annotations__)
+    given = collect_arguments("sonde.load_model", known, arguments)
+    named = full_name(name, adapter=given.pop("adapter", ""), quantise=given.pop("quantise", NONE))
+    return load(parse_spec(named, **given))

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from sonde.alignment.align import trim_spans
 from sonde.api.predictions import InputFunction, read_functions
-from sonde.base.errors import InputError, UnknownNameError
+from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture.requests import (
     Masked,
     Pass,
@@ -33,7 +33,7 @@ from sonde.capture.requests import (
     WordLookups,
     WordRanks,
 )
-from sonde.experiments.arguments import Names, Place, as_tuple
+from sonde.experiments.arguments import Names, Place, collect_arguments
 from sonde.languages import has_facet
 from sonde.languages.engine.relations import Words
 from sonde.languages.engine.text import whitespace_mask
@@ -120,12 +120,20 @@ class FunctionView:
     reads: tuple[ModelView, ...]
 
 
-def show(file: Place, models: Names, *, function: str | None = None, device: str = "auto") -> FunctionView:
+def show(
+    file: Place,
+    models: Names | None = None,
+    *,
+    model: Names | None = None,
+    function: str | None = None,
+    device: str = "auto",
+) -> FunctionView:
     """One function of a file as models read it; the file is parsed and never run.
 
     Args:
         file: A file of code or text.
         models: One model by name, or several.
+        model: One model; the same as ``models``.
         function: Which function; the first one by default, and the whole file where it has none.
         device: Where the models run.
 
@@ -135,12 +143,14 @@ def show(file: Place, models: Names, *, function: str | None = None, device: str
     Raises:
         InputError: The file cannot be read, or a model gives no finite number.
         UnknownNameError: There is no such function or model.
+        UsageError: No model is given, or both ``models`` and ``model``.
     """
+    named = {"models": models, "model": model}
+    names: tuple[str, ...] = collect_arguments("sonde.show", named, named).get("models", ())
+    if not names:
+        raise UsageError("sonde.show takes a file and a model, as in sonde.show('a.py', 'gpt2')")
     chosen, others = _select_function(Path(file), function)
-    specs = {
-        name: resolve_auto(parse_spec(name, device=device), attention=True)
-        for name in as_tuple("models", models) or ()
-    }
+    specs = {name: resolve_auto(parse_spec(name, device=device), attention=True) for name in names}
     for spec in specs.values():
         # What is going to be refused is refused before another model has been read.
         describe_model(spec)

@@ -1,7 +1,7 @@
 """Dataclasses that validate their fields on creation, whether from a file, the command line or code.
 
-Types and bounds come from the annotations of the fields (``Annotated[int, Ge(1)]``, `OneOf`). Nothing is
-converted, so that ``"no"`` is not true and 1.5 is no seed.
+Types and bounds come from the annotations of the fields (``Annotated[int, Ge(1)]``,
+`sonde.base.option_types.OneOf`). Nothing is converted, so that ``"no"`` is not true and 1.5 is no seed.
 """
 
 from __future__ import annotations

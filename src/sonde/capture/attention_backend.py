@@ -55,7 +55,7 @@ def use_float32(model: nn.Module) -> Generator[None]:
     Widening and narrowing again changes no number, so the model is afterwards what it was.
 
     Args:
-        model: One that `may_be_upcast`.
+        model: One that `can_upcast`.
     """
     dtypes = {weight.dtype for weight in model.parameters()} & set(HALF)
     (dtype,) = dtypes

@@ -20,9 +20,9 @@ class RowResult:
 
     Attributes:
         scores: Scores of the row's targets, in their order, by their names in `ScoredSubwords`.
-        sums: Hidden states of the wanted layers, summed over each of the row's `segments`.
+        sums: Hidden states of the wanted layers, summed over each of the row's `state_segments`.
         heads: What heads of the wanted layers give, summed over each of the row's `head_segments`.
-        attention: Attention of the wanted layers, for the row's `queries`.
+        attention: Attention of the wanted layers, for the row's `attention_queries`.
         words: For each lookup of words that is wanted, ranks by side; empty where none were looked up.
         answers: Ranks of texts at the row's targets.
         layers: Scores of some of the row's targets from every layer.

@@ -21,9 +21,9 @@ from jaxtyping import Bool, Float, Int
 from sonde.base.fingerprint import derive_seed, fingerprint, hash_bytes
 
 Site = Literal["residual", "heads"]
-"""``"residual"``: the state behind a layer, 0 the embeddings, as `HiddenStates` reads it (the last one behind
-the model's final norm). ``"heads"``: what heads give, before the projection that mixes them; layers from 0 as
-`AttentionRows` counts them."""
+"""``"residual"``: the state behind a layer, 0 the embeddings, as `sonde.capture.requests.HiddenStates` reads
+it (the last one behind the model's final norm). ``"heads"``: what heads give, before the projection that
+mixes them; layers from 0 as `sonde.capture.requests.AttentionRows` counts them."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ class _Entries:
 
 
 class LayerScorer:
-    """The scores from every layer that are asked of one batch; `LayerReader.of` makes it.
+    """The scores from every layer that are asked of one batch; `LayerReader.build_scorer` makes it.
 
     Args:
         reader: Reads the layers.

@@ -115,7 +115,7 @@ class AnswerBoard:
     def right(
         self, answers: Sequence[Answer | None], gold: Sequence[int]
     ) -> tuple[Int[np.ndarray, "position spelling"], Bool[np.ndarray, " position"]]:
-        """The fields of `Right` for some positions: the gold id where no answer is asked for or known."""
+        """The fields of `GoldAnswer` at some positions: the gold id where no answer is asked for or known."""
         found: list[tuple[int, ...]] = []
         shared: list[bool] = []
         for answer, own in zip(answers, gold, strict=True):

@@ -47,7 +47,7 @@ def with_json_option(command: Callable[..., CommandOutput]) -> Callable[..., Non
 
 
 def with_addresses(*names: str) -> Callable[[Callable[..., CommandOutput]], Callable[..., None]]:
-    """Make a command, as `shown` does, of which some parameters may be addresses (``s3://bucket/run``).
+    """Make a command as `with_json_option` does, with parameters that may be addresses (``s3://bucket/run``).
 
     Args:
         names: These parameters. In place of another path an address would be a folder named ``s3:``.

@@ -82,7 +82,10 @@ class LocalExecutor:
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
-        """Yield jobs with results, see `Executor.map`; a single job or worker runs in this process."""
+        """Yield jobs with results; a single job or worker runs in this process.
+
+        See `sonde.executors.Executor.map`.
+        """
         remaining = iter(jobs)
         first = list(islice(remaining, workers)) if workers > 1 else []
         if len(first) <= 1:
@@ -115,7 +118,10 @@ class LocalExecutor:
 
     @contextmanager
     def keep_processes(self, workers: int) -> Generator[None]:
-        """Keep processes, see `PersistentExecutor.keep_processes`; a no-op for one worker or fewer."""
+        """Keep processes; a no-op for one worker or fewer.
+
+        See `sonde.executors.PersistentExecutor.keep_processes`.
+        """
         if workers <= 1:
             yield
             return

@@ -396,7 +396,9 @@ class RayExecutor:
         self._joined = ""
 
     def connect(self, address: str, workers: int) -> None:
-        """Connect to a cluster, see `ClusterExecutor.connect`; ``RAY_ADDRESS`` is the default address.
+        """Connect to a cluster; ``RAY_ADDRESS`` is the default address.
+
+        See `sonde.executors.ClusterExecutor.connect`.
 
         Raises:
             UsageError: Ray is not installed, there is no cluster at the address, or this process is
@@ -415,7 +417,7 @@ class RayExecutor:
     def map(
         self, function: Callable[[Job], Result], jobs: Iterable[Job], *, workers: int
     ) -> Iterator[tuple[Job, Result]]:
-        """Yield jobs with results, see `Executor.map`.
+        """Yield jobs with results, see `sonde.executors.Executor.map`.
 
         Raises:
             UsageError: Ray is not installed, or there is no cluster at the address.
@@ -453,7 +455,7 @@ class RayExecutor:
 
     @contextmanager
     def keep_processes(self, workers: int) -> Generator[None]:
-        """Keep actors without an accelerator, see `PersistentExecutor.keep_processes`."""
+        """Keep actors without an accelerator, see `sonde.executors.PersistentExecutor.keep_processes`."""
         actors: list[Any] = []
         token = _idle_actors.set(actors)
         try:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
-from sonde.base.errors import UsageError
+from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import Option, parse_value
+from sonde.base.progress import Progress
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection, read_lock
 from sonde.executors import count_cores
@@ -138,117 +139,270 @@ GivenOptions = Mapping[str, Mapping[str, Option | Sequence[Option]]] | Sequence[
 _DEMO = Path(__file__).parent / "demo.toml"
 
 
-def from_arguments(
-    *,
-    experiment: Experiment | None = None,
-    file: Place | None = None,
-    models: Names | None = None,
-    lenses: Names | None = None,
-    tasks: Names | None = None,
-    corpora: Names | None = None,
-    languages: Names | None = None,
-    unit: str | None = None,
-    limit: int | None = None,
-    per_cluster: int | None = None,
-    cut_off: str | None = None,
-    transform: str | None = None,
-    context: int | None = None,
-    stride: int | None = None,
-    bos: str | None = None,
-    mode: str | None = None,
-    quirks: Names | None = None,
-    adapter: Place | None = None,
-    quantise: str | None = None,
-    seed: int | None = None,
-    options: GivenOptions | None = None,
-    include_seen: bool | None = None,
-    lock: Place | None = None,
-    output: Place | None = None,
-    executor: str | None = None,
-    address: str | None = None,
-    shard: str | None = None,
-    budget: str | None = None,
-    workers: int | None = None,
-    device: str | None = None,
-    device_map: DeviceMap | None = None,
-    dtype: str | None = None,
-    batch_tokens: int | None = None,
-    trust_remote_code: bool = False,
-) -> tuple[Experiment, Execution]:
-    """What is measured and how, with the defaults that a run has; `sonde.run` says what each argument is.
+class ModelArguments(TypedDict, total=False):
+    """Keywords of `sonde.run` and `sonde.load_model`; None stands for "not given"."""
 
-    None stands for "not given"; where nothing is given of what is measured, or languages alone, it is the
-    demo. Languages without a corpus are read in the first of `sonde.languages.list_corpora`.
+    adapter: Place | None
+    """A PEFT adapter over each model."""
+
+    quantise: str | None
+    """``"8bit"`` or ``"4bit"``: bits of the weights of linear layers, by bitsandbytes."""
+
+    device: str | None
+    """``"auto"`` by default, ``"cpu"``, ``"cuda"``, ..."""
+
+    device_map: DeviceMap | None
+    """Where the parts of a model lie: ``"auto"``, or devices by module (also as a JSON file), ``"cpu"`` and
+    ``"disk"`` among them; by default all on the device."""
+
+    dtype: str | None
+    """``"auto"`` by default (that of its weights, but float32 for float16 on a processor), ``"float32"``,
+    ``"bfloat16"``, ``"float16"``, ``"tf32"``."""
+
+    trust_remote_code: bool | None
+    """Let a hub model run its code."""
+
+
+class LabellingArguments(TypedDict, total=False):
+    """Keywords of `sonde.run` and `sonde.label`; None stands for "not given"."""
+
+    corpus: Names | None
+    """One corpus; the same as ``corpora``."""
+
+    languages: Names | None
+    """Only these."""
+
+    language: Names | None
+    """One language; the same as ``languages``."""
+
+    unit: str | None
+    """What an item is: ``"function"`` or ``"file"``."""
+
+    limit: int | None
+    """At most this many items a task and language; a larger limit contains a smaller one."""
+
+    seed: int | None
+    """Seed of sampling and of everything random."""
+
+    mode: str | None
+    """``"corrected"``, or ``"paper"``: as published, quirks included."""
+
+    quirks: Names | None
+    """Single quirks of a paper that are switched on."""
+
+    quirk: Names | None
+    """One quirk; the same as ``quirks``."""
+
+    executor: str | None
+    """Where jobs run; this machine by default."""
+
+    address: str | None
+    """Where a Ray cluster answers; by default at ``RAY_ADDRESS``, else one is started here."""
+
+    workers: int | None
+    """Processes at a time; by default 1 with a model, else one a core."""
+
+
+class RunArguments(LabellingArguments, ModelArguments, total=False):
+    """Keywords of `sonde.run`; None stands for "not given"."""
+
+    models: Names | None
+    """Paths, hub names (``name@revision``) or bundled names; ``name?adapter=PATH&quantise=8bit`` for one with
+    an adapter, or with weights of fewer bits."""
+
+    model: Names | None
+    """One model; the same as ``models``."""
+
+    corpora: Names | None
+    """``stdlib``, ``local:DIR``, ...; ``sonde list corpora``."""
+
+    experiment: Experiment | None
+    """What is measured, as plain data."""
+
+    file: Place | None
+    """Or an experiment file (TOML)."""
+
+    lenses: Names | None
+    """Public names or ``.py`` files; ``sonde list lenses``."""
+
+    lens: Names | None
+    """One lens; the same as ``lenses``."""
+
+    tasks: Names | None
+    """Run these instead of the defaults, public names or ``.py`` files; ``sonde list tasks``."""
+
+    task: Names | None
+    """One task; the same as ``tasks``."""
+
+    per_cluster: int | None
+    """At most this many items a cluster; 0 for no cap."""
+
+    cut_off: str | None
+    """Only items written wholly before this day (``"2024-12-31"``) or wholly since."""
+
+    transform: str | None
+    """The same programs in other words: ``"rename"``, ``"shuffle"``, ``"mislead"``, ``"layout"``,
+    ``"comments"``, ``"docstrings"`` or ``"swap"``."""
+
+    context: int | None
+    """At most this many subwords are read at once."""
+
+    stride: int | None
+    """Subwords by which windows of a longer text are apart."""
+
+    bos: str | None
+    """Whether a text is read behind the token that begins one: ``"auto"``, ``"none"`` or ``"always"``."""
+
+    options: GivenOptions | None
+    """Options of lenses, ``{"probe": {"folds": 3}}``, or as on the command line, ``["probe.folds=3"]``;
+    ``sonde list options``."""
+
+    option: GivenOptions | None
+    """One option, ``"probe.folds=3"``; the same as ``options``."""
+
+    include_seen: bool | None
+    """Score items of a bundled model's training data too."""
+
+    lock: Place | None
+    """Run on exactly the items of a lock file."""
+
+    output: Place | None
+    """Folder of the run, or an address (``s3://bucket/run``); by default a folder below ``runs/`` that is
+    named after what is measured."""
+
+    budget: str | None
+    """A time, as ``"2h"``: the largest sample is taken whose expected time fits, the same again when the same
+    call is repeated. Finding it out takes a few runs on some items, in processes of their own."""
+
+    batch_tokens: int | None
+    """Subwords that a model reads at once; fewer take less memory and change no score."""
+
+    progress: Progress | None
+    """Is told where the run stands; nothing is said by default."""
+
+
+_PLURALS = {
+    "model": "models",
+    "lens": "lenses",
+    "task": "tasks",
+    "corpus": "corpora",
+    "language": "languages",
+    "quirk": "quirks",
+    "option": "options",
+}
+"""Plural names of arguments that take several values, by the singular names of the command line."""
+
+
+_CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
+    "adapter": os.fspath,
+    "device_map": device_map_text,
+    "file": Path,
+    "lock": Path,
+    "output": Path,
+}
+"""What arguments are read by, those apart that take several values."""
+
+
+def collect_arguments(
+    function: str, known: Iterable[str], keywords: Mapping[str, Any], **by_position: Any
+) -> dict[str, Any]:
+    """Return the arguments that are given, checked, under their plural names and with several as a tuple.
+
+    >>> collect_arguments("sonde.run", RunArguments.__annotations__, {"lens": "probe", "limit": None})
+    {'lenses': ('probe',)}
+
+    Args:
+        function: The function that was called, for errors.
+        known: Names of all its arguments.
+        keywords: What it was called with by name; None stands for "not given".
+        by_position: What it was called with by position, under the names that it has.
 
     Raises:
+        UnknownNameError: An argument that is not known; the nearest is named.
+        UsageError: An argument is given twice, or names nothing.
+    """
+    given: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    positions = [(f"{name} (by position)", name, value) for name, value in by_position.items()]
+    for source, name, value in [*positions, *((name, name, value) for name, value in keywords.items())]:
+        if name not in known:
+            raise UnknownNameError("argument", name, known, f"see help({function})")
+        if value is None:
+            continue
+        plural = _PLURALS.get(name, name)
+        if plural in given:
+            raise UsageError(f"both {sources[plural]} and {source} are given; give one of them")
+        sources[plural] = source
+        if plural in _CONVERSIONS:
+            try:
+                given[plural] = _CONVERSIONS[plural](value)
+            except TypeError as error:
+                raise UsageError(f"{name} = {value!r}: {error}") from None
+        elif plural in _PLURALS.values() and plural != "options":
+            given[plural] = as_tuple(name, value)
+        else:
+            given[plural] = value
+    return given
+
+
+_MEASURED = {
+    field.name for record in (Experiment, Selection, CaptureOptions) for field in dataclasses.fields(record)
+}
+
+
+_EXECUTED = {field.name for field in dataclasses.fields(Execution)}
+
+
+def from_arguments(
+    *, shard: str | None = None, **arguments: Unpack[RunArguments]
+) -> tuple[Experiment, Execution]:
+    """What is measured and how, with the defaults that a run has.
+
+    Where nothing is given of what is measured, or languages alone, it is the demo. Languages without a corpus
+    are read in the first of `sonde.languages.list_corpora`.
+
+    Args:
+        shard: The share of the run that is observed, as ``3/16``; None for all of it.
+        arguments: As for `sonde.run`.
+
+    Raises:
+        UnknownNameError: An argument that `sonde.run` does not take; the nearest is named.
         UsageError: A value of the wrong type, outside its range, or that contradicts another.
         InputError: The experiment or lock file cannot be read.
     """
-    if lock is not None and corpora is None:
-        corpora = read_lock(Path(lock)).corpus
-    given: dict[str, Any] = {
-        "models": as_tuple("models", models),
-        "lenses": as_tuple("lenses", lenses),
-        "tasks": as_tuple("tasks", tasks),
-        "corpora": as_tuple("corpora", corpora),
-        "quirks": as_tuple("quirks", quirks),
-        "mode": mode,
-        "adapter": None if adapter is None else os.fspath(adapter),
-        "quantise": quantise,
-        "include_seen": include_seen,
-        "unit": unit,
-        "languages": as_tuple("languages", languages),
-        "limit": limit,
-        "per_cluster": per_cluster,
-        "cut_off": cut_off,
-        "transform": transform,
-        "context": context,
-        "stride": stride,
-        "bos": bos,
-        "seed": seed,
-    }
+    given = collect_arguments("sonde.run", RunArguments.__annotations__, arguments)
+    experiment, file, options = given.get("experiment"), given.get("file"), given.pop("options", None) or {}
     if experiment is not None and file is not None:
         raise UsageError("both an experiment and an experiment file are given; give one of them")
-    source, name = (None, None) if file is None else find_experiment_file(Path(file))
+    if "lock" in given:
+        given.setdefault("corpora", as_tuple("corpora", read_lock(given["lock"]).corpus))
+    source, name = (None, None) if file is None else find_experiment_file(file)
     if experiment is None and source is None:
-        if not options and all(one is None for what, one in given.items() if what != "languages"):
+        if not options and not (given.keys() & _MEASURED) - {"languages"}:
             source, name = _DEMO, _DEMO.stem
-        given["corpora"] = given["corpora"] or _default_corpora(given["languages"] or ())
+        given.setdefault("corpora", _default_corpora(given.get("languages", ())))
     base = load_experiment(source) if source else experiment or Experiment()
-    given["options"] = _group_options(options or {}, given["lenses"] or base.lenses)
+    given["options"] = _group_options(options, given.get("lenses", base.lenses))
     wanted = with_full_names(merge_overrides(base, given))
-    folder = default_output(wanted, name) if output is None else Path(output)
-    if shard is not None and output is None:
-        folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
-    where: dict[str, Any] = {
-        "executor": executor,
-        "address": address,
-        "shard": shard,
-        "budget": budget,
-        "workers": workers,
-        "device": device,
-        "device_map": None if device_map is None else device_map_text(device_map),
-        "dtype": dtype,
-        "batch_tokens": batch_tokens,
+    folder = given["output"] if "output" in given else default_output(wanted, name)
+    if shard is not None:
+        given["shard"] = shard
+        if "output" not in given:
+            folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
+    execution: dict[str, Any] = {
+        **{key: value for key, value in given.items() if key in _EXECUTED},
+        "output": folder,
+        "light_workers": given.get("workers", count_cores()),
     }
-    execution = Execution(
-        output=folder,
-        light_workers=count_cores() if workers is None else workers,
-        lock=None if lock is None else Path(lock),
-        trust_remote_code=trust_remote_code,
-        **{name: value for name, value in where.items() if value is not None},
-    )
-    return wanted, execution
+    return wanted, Execution(**execution)
 
 
-def as_tuple(what: str, names: Names | None) -> tuple[str, ...] | None:
-    """One name or several as a tuple; None stays.
+def as_tuple(what: str, names: Names) -> tuple[str, ...]:
+    """Return one name or several as a tuple.
 
     Raises:
         UsageError: It names nothing, or is no name.
     """
-    if names is None:
-        return None
     if isinstance(names, str | os.PathLike):
         names = (names,)
     try:

@@ -237,7 +237,7 @@ class LensChoice:
         options: Options as sorted pairs.
         scoring: Names of options that scores depend on and observations do not.
         seed: Seed of the experiment.
-        stage: 0, or the number of stages done before, see `ReadingLens.follow_up`.
+        stage: 0, or the number of stages done before, see `sonde.lenses.engine.lens.ReadingLens.next_stage`.
         found: What the stage before found, as sorted pairs.
         capture: How its inputs are read, the same for all lenses that read a model.
         paired: Whether its data sets are minimal pairs, see `sonde.lenses.PairingLens`.

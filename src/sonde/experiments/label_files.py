@@ -144,7 +144,7 @@ def label_corpora(wanted: LabelOptions) -> Labels:
 
 
 def label_tasks(wanted: LabelOptions, names: Sequence[str]) -> Iterator[Labels]:
-    """Label corpora for several tasks, which are read once; raises as `label`.
+    """Label corpora for several tasks, which are read once; raises as `label_corpora`.
 
     Args:
         wanted: What to write of each; its task is not looked at.
@@ -180,10 +180,10 @@ def _no_labels_message(task: str, wanted: LabelOptions) -> str:
 
 
 def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
-    """Label corpora and write a file a task; raises as `label`.
+    """Label corpora and write a file a task; raises as `label_corpora`.
 
     Args:
-        wanted: As for `label_each`; so are the names.
+        wanted: As for `label_tasks`; so are the names.
         names: The tasks.
         output: The file; of several tasks its name holds `TASK_HERE`, for which each name stands.
 

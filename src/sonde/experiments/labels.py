@@ -95,7 +95,7 @@ def write_labels(
         of: As in `sonde.store.run_folder.label_path`.
 
     Returns:
-        The rule of the labels, see `label_rule`.
+        The rule of the labels, see `label_key`.
     """
     rule = label_key(name, group, mode, quirks)
     relative = label_path(TASKS.public(name), group.prefix, of)

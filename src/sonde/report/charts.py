@@ -152,7 +152,7 @@ def plot_dots(
 def plot_differences(
     rows: pl.DataFrame, order: list[str], unit: str, scale: float = 1.0, *, names: int = 0
 ) -> dict[str, Any]:
-    """Dots with intervals, as `dots`, around a dashed line at zero."""
+    """Dots with intervals, as `plot_dots`, around a dashed line at zero."""
     spec = plot_dots(rows, order, unit, scale=scale, names=names)
     zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
     line = {key: value for key, value in zero.to_dict().items() if key in ("data", "mark", "encoding")}

@@ -301,7 +301,7 @@ def assemble_page_data(
 
     Args:
         models: Folder name and name as shown; those that nothing was found of are left out.
-        items: Functions as `described` gives them.
+        items: Functions as `describe_function` gives them.
         opened: Id of the one that is shown first.
         found: What lenses found at their places.
         strings: The texts of the page, those of the functions among them.
@@ -475,7 +475,7 @@ def _build_function_data(
 
 
 def read_slug(number: int) -> str:
-    """What a read is called in `Findings`, by its place among the reads."""
+    """What a read is called in `sonde.report.section.TokenFindings`, by its place among the reads."""
     return f"read-{number}"
 
 

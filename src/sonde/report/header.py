@@ -60,7 +60,7 @@ def list_key_settings(run: RunData, settings: Facts) -> Facts:
 
     Args:
         run: The run.
-        settings: What `method_facts` says.
+        settings: What `describe_method` says.
     """
     facts: list[tuple[str, str]] = []
     for model in run.models:
@@ -384,7 +384,10 @@ _LACKS = {
         "Read more items (--limit), from further repositories or packages.",
     ),
 }
-"""What a number without a verdict lacks and what helps, by a word of `why_no_verdict`."""
+"""What a number without a verdict lacks and what helps.
+
+The keys are words of `sonde.stats.verdict.no_verdict_reason`.
+"""
 
 
 def _classify_reason(why: str) -> str:

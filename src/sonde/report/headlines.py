@@ -282,7 +282,7 @@ def describe_undeclared_headline(finding: Headline, one: ControlComparison) -> s
 
     Args:
         finding: The number that speaks for the lens.
-        one: The same, as `held_against` gives it.
+        one: The same, as `compare_with_best_control` gives it.
     """
     measure = format_metric(finding.row)
     control = "" if one.control is None else f" {format_name(one.control['control'])}"
@@ -356,7 +356,7 @@ _SUBJECT = ("model", "language", "corpus_hash", "task")
 
 
 def answer_by_task(run: RunData) -> list[TaskAnswer]:
-    """Every task's answer, lens by lens; where a lens declares nothing of a task, by `findings`."""
+    """Every task's answer, lens by lens; where a lens declares nothing of a task, by `find_headlines`."""
     declared = load_titles(run)
     said: list[TaskAnswer] = []
     for lens in run.scored_lenses:

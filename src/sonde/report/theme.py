@@ -160,7 +160,7 @@ MEANING_RANGE: Literal["diverging"] = "diverging"
 
 
 KIND_RANGE: Literal["ramp"] = "ramp"
-"""Under which names the colours of `meanings` and `kinds` are found; Vega-Lite allows but eight names."""
+"""Under which names `meaning_colours` and `kind_colours` are found; Vega-Lite allows but eight names."""
 
 
 MEANINGS = tuple(_MEANINGS)

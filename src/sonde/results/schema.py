@@ -1,4 +1,13 @@
-"""Columns of tables with their types and meanings, declared once for schema and docs."""
+"""Schemas of tables: columns with types and meanings, declared once for polars and the docs.
+
+Besides what every table needs, the module holds the dimensions of scores and the columns of two tables: the
+items of the surprisal lens, and the answers of a lens to single tested examples, kept along with its scores.
+
+Dimensions say what a number is about beyond its columns: names with values, and expressions that select rows
+by them. A score over one tag has the dimension ``tag``, one over the calls that leave a repository
+``origin``, and so on, in the order in which they qualify the number; a score over everything has none.
+Values are any text.
+"""
 
 from __future__ import annotations
 

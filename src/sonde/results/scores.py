@@ -1,4 +1,8 @@
-"""Score rows and the schema of ``scores.parquet``: one row a number, with everything that qualifies it."""
+"""Scores: rows of ``scores.parquet`` with everything that qualifies a number, built from estimates.
+
+The table has one row per number. `estimates_to_scores` alone converts estimates to rows: it fills the columns
+that the numbers of every lens have.
+"""
 
 from __future__ import annotations
 

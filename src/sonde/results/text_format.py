@@ -1,4 +1,8 @@
-"""Text of numbers and scores for people, and their values for programs."""
+"""Text of numbers, intervals, verdicts and table cells for people, and their values for programs.
+
+A `Format` writes a value of a table twice: as the text that people read, and as the numbers that programs
+read. `format_score` and its like write a number, its interval and its caveat where plain text is printed.
+"""
 
 from __future__ import annotations
 

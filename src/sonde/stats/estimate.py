@@ -9,6 +9,14 @@ The kind of number (`Kind`) alone decides the interval:
 - differences of proportions: per-example differences, on Fisher's scale, with a least variance;
 - other bounded statistics: the jackknife on Fisher's scale (correlations) or the logit scale (means of what
   lies between 0 and 1); R^2 as it is, cut at 1.
+
+Every estimate is made from sums of observations by cluster (`ClusterSums`). Tokens of one project resemble
+each other, so projects (or packages, modules, files) are the independent units here, never tokens.
+
+A paired comparison of two models needs what each cluster contributes to a number (`Contributions`), besides
+the values. A ratio of sums is kept as its sums by cluster, any other statistic as its change without each
+cluster. Two numbers over the same clusters are compared by subtracting the contributions of each cluster, so
+that what is hard or easy for both models cancels.
 """
 
 from __future__ import annotations

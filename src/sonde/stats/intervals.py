@@ -2,6 +2,12 @@
 
 Unbounded means take Student's t (on the log scale where they are positive), wider where they are skewed;
 proportions Korn and Graubard's (1998) interval; other bounded numbers Student's t on a scale without bounds.
+
+The bootstrap-t tells by how much skew widens the interval of a mean beyond Student's t, on either side. The
+mean of skewed losses over unequal clusters is correlated with its error: samples that lack the large values
+have a small mean and a small error, so that Student's t misses nearly always on one side. Clusters are drawn
+with replacement, each draw is studentised by its own error, and the quantiles of the draws are compared with
+those of Student's t with as many degrees of freedom as the draws have clusters.
 """
 
 from __future__ import annotations
@@ -156,7 +162,7 @@ def effective_size(
         variance: Their clustered variances.
         n: Observations.
         df: Degrees of freedom.
-        mean_size: Size of a random observation's cluster, see `ClusterSums.mean_size`.
+        mean_size: Size of a random observation's cluster, see `sonde.stats.estimate.ClusterSums.mean_size`.
         icc: Lower bound of the intraclass correlation, see `sonde.stats.estimate.minimum_icc`.
 
     Returns:
@@ -256,7 +262,7 @@ def bootstrap_t_factors(
                 np.copyto(float_counts, counts)
                 sums[0, part, draws], sums[1, part, draws] = rows @ float_counts, rows**2 @ float_counts
         statistics = _studentise(sums[0], sums[1], sizes[batch], log=log)
-        statistics.sort(axis=1)  # Faster than `partition` at two places.
+        statistics.sort(axis=1)  # Faster than `numpy.partition` at two places.
         ends = np.stack([statistics[:, _HIGHEST], -statistics[:, _LOWEST]]) / stdtrit(
             sizes[batch] - 1, 0.5 + LEVEL / 2
         )

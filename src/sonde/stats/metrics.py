@@ -1,4 +1,9 @@
-"""Metrics of predictions: calibration and rank correlation."""
+"""Metrics of predictions (calibration, ranks, R^2), and rank correlations of two numbers over models.
+
+Whether two numbers go together over models is a rank correlation with an interval over lineages. Checkpoints
+of one training say much the same, as do a model and its variants with other weights, so a draw takes a
+lineage with all its members. Fewer than eight lineages allow no verdict: a draw would hold too few of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Resampling: the cluster bootstrap, and noise between seeds and between draws."""
+"""Resampling: the cluster bootstrap, and noise between seeds and between draws.
+
+The bootstrap gives the error of statistics without derivatives, from clusters drawn with replacement.
+
+For what was trained or drawn, one interval covers both how far the number would move with another seed, and
+how far on other clusters. A seed sets initialisation, order and training subset, never the split. The
+variance of a difference of two methods with S_a and S_b independent seeds is s_a^2 / S_a + s_b^2 / S_b
+(between seeds, of the overall value) plus the clustered variance of the paired differences of seed means;
+degrees of freedom by Welch and Satterthwaite over the three terms. The last term holds a part of what varies
+by seed and example: slightly cautious. With one training there are no seeds to estimate from: then the
+interval is over examples only. A control that is drawn at random, several times over the same examples, is
+treated in the same way.
+"""
 
 from __future__ import annotations
 

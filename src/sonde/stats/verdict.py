@@ -1,4 +1,11 @@
-"""Verdicts: the rule by which a score may be called a finding, the same wherever it is read."""
+"""Verdicts: the one rule by which a score may be called a finding, and minimum effect sizes.
+
+The rule is the same in the report, the terminal, the comparison and the card.
+
+A large sample is sure of differences that nobody would act on: rounding weights to 8 bits moves many
+surprisals by thousandths of a bit. So a difference is said to go one way only if it is sure and its estimate
+is at least as large as the smallest difference that matters; the user may set that size.
+"""
 
 from __future__ import annotations
 

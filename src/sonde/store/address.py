@@ -1,4 +1,8 @@
-"""Addresses of remote folders (``s3://bucket/run``), their file systems and the state of local copies."""
+"""Addresses of remote folders (``s3://bucket/run``), their file systems and the state of local copies.
+
+An address is told from a local path by its scheme. For local copies of addresses the module holds their
+folder, what is known of their files (`SyncRecord`), and how their files are named to a person.
+"""
 
 from __future__ import annotations
 

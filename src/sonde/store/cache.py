@@ -1,7 +1,13 @@
 """Tables of a run by key, and a cache of observations that runs on a machine share.
 
+A table of a run (a part) has a receipt that names its key and its content. It is valid if the receipt names
+the requested key and the file still has the content that was written. A kill between file and receipt, a
+truncated file or a flipped bit all count as "not there", so that this part is computed again, and nothing
+else.
+
 The key of a table covers the model's revision, its device and data type, the inputs, the labels, the options
-and every version that can change a result, but no folder or name. The cache shares a table with the run by a
+and every version that can change a result, but no folder or name. What one run has computed on a machine, no
+other run computes again: the cache has each table under the same key. It shares a table with the run by a
 hard link if the file systems allow it. The least recently used tables are evicted first.
 """
 

@@ -1,4 +1,11 @@
-"""Exclusive access to folders: a lock for local folders and a lease for remote ones."""
+"""Exclusive access to folders: a lock for local folders and a lease for remote ones.
+
+The system frees the lock of a local folder when its holder dies; the lock names the holder.
+
+A lease is an object at the address, which is free if nobody renews it. It is created under the condition that
+there is none, which object stores grant to only one of several that try at once. Whether its holder is alive
+is found by watching the lease, never by comparing the clocks of two machines.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Finished files are sent before their receipts. Writers and readers use separate copies: the copy of readers
 mirrors the remote folder, damage included, and that of writers is its next state.
+
+`RemoteFolder` downloads, sends and removes object by object. Only objects that the manifest lists are
+downloaded, replaced or removed. Damaged objects are downloaded as they are: whoever reads the copy is told of
+the damage as in any folder.
 """
 
 from __future__ import annotations

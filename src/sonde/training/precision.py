@@ -1,4 +1,7 @@
-"""Which precision training may use."""
+"""Numeric precision of training, and compilation of models.
+
+``torch.compile`` fuses operations, which takes a C++ compiler on a CPU.
+"""
 
 from __future__ import annotations
 

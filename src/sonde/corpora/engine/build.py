@@ -312,7 +312,7 @@ def parses(file: SourceFile) -> bool:
 
 
 def inspect_batch(piece: FileBatch) -> InspectedFiles:
-    """Examine a piece; see `examine_all`."""
+    """Examine a piece; see `inspect_files`."""
     found = InspectedFiles()
     signer = None if piece.method == EXACT else Signer()
     for line, asked in zip(piece.lines, piece.parsed, strict=True):

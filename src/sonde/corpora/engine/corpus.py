@@ -169,7 +169,7 @@ class Item:
     Attributes:
         item_id: Hash of content as it stands in the file, language and unit; equal content is one item.
         text: The code: the file's characters from ``offset`` on, without the blanks that indent the further
-            decorators and the name of a method (`sonde.languages.Function.taken_from`).
+            decorators and the name of a method (`sonde.languages.Function.slice_from`).
         language: Public name of the language.
         unit: ``"function"`` or ``"file"``.
         path: Path of the file inside the corpus.
@@ -487,7 +487,7 @@ def assign_package_clusters(units: Mapping[str, str]) -> dict[str, str]:
 
 
 def assign_file_clusters(units: Mapping[str, str]) -> dict[str, str]:
-    """Each file as a cluster, by the paths of `clusters_of`; empty where they are too few also."""
+    """Each file as a cluster, by the paths of `assign_package_clusters`; empty where they too are too few."""
     clusters = {path: str(PurePosixPath(file).with_suffix("")) for path, file in _file_paths(units).items()}
     return clusters if len(set(clusters.values())) >= MIN_CLUSTERS else {}
 

@@ -332,7 +332,7 @@ class LimitedStream:
 
         Raises:
             EOFError: The end was passed again and again, as `tarfile` does to skip what a header promises.
-            InputError: See `Meter.spend`.
+            InputError: See `SizeLimit.spend`.
         """
         raw = self._stream.read(min(size, _STEP))
         self.meter.spend(len(raw))

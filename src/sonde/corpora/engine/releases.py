@@ -181,7 +181,7 @@ def read_tar(
 
 
 def read_metadata(archive: Path) -> Message:
-    """The core metadata of a wheel or a source distribution, see `read_described`."""
+    """The core metadata of a wheel or a source distribution, see `read_metadata_file`."""
     return BytesParser().parsebytes(read_metadata_file(archive, ("METADATA", "PKG-INFO")))
 
 

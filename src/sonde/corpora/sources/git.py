@@ -1,10 +1,10 @@
 """A revision of a git repository, read without a checkout.
 
 Nothing that a repository's settings request is carried out. Its configuration may name programs (hooks,
-monitors, filters, signature checks, remotes to fetch missing objects from) and files to read (`include.path`,
-`blame.ignoreRevsFile`). Git has no switch that ignores them all, so it never sees them: it runs in a folder
-of ours, whose configuration only says how the repository is stored, on the objects and names of theirs.
-Whatever else obeys a repository (grafts, replaced objects, attributes) is left out as well.
+monitors, filters, signature checks, remotes to fetch missing objects from) and files to read
+(``include.path``, ``blame.ignoreRevsFile``). Git has no switch that ignores them all, so it never sees them:
+it runs in a folder of ours, whose configuration only says how the repository is stored, on the objects and
+names of theirs. Whatever else obeys a repository (grafts, replaced objects, attributes) is left out as well.
 
 The days on which lines were last changed are read from the history.
 """

@@ -124,10 +124,11 @@ COLUMN_MAPS = (
 )
 """Tried in this order; the first whose columns are all there is used.
 
-Sources: the data sets `code_search_net` and `codeparrot/github-code` on the hub; the manifest of ETH
+Sources: the data sets ``code_search_net`` and ``codeparrot/github-code`` on the hub; the manifest of ETH
 Py150 Open joined with the files' content (the hub holds ``filepath`` and ``license`` alone); the data sets
-`bigcode/the-stack`, `bigcode/the-stack-dedup`, `bigcode/the-stack-smol` and `bigcode/starcoderdata`; the
-representation tables of JEMMA, whose column has the representation's code as its name.
+``bigcode/the-stack``, ``bigcode/the-stack-dedup``, ``bigcode/the-stack-smol`` and
+``bigcode/starcoderdata``; the representation tables of JEMMA, whose column has the representation's code as
+its name.
 """
 
 

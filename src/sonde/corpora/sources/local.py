@@ -50,7 +50,7 @@ class Local:
     A folder that holds projects (see `sonde.corpora.engine.corpus`) has each folder right below it as cluster
     and repository, and its own files under its own name. Any other folder is one repository by its name,
     with its packages as clusters. A project that is a source package of Debian has the licence that its
-    ``debian/copyright`` says of all files. Hidden folders, virtual environments and `__pycache__` are left
+    ``debian/copyright`` says of all files. Hidden folders, virtual environments and ``__pycache__`` are left
     out. So are, counted, folders of builds and of other projects (``node_modules``, ``vendor``), and what
     was generated or minified, unless it is the one FILE. Tests are code too and stay.
     """

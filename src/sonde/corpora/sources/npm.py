@@ -53,7 +53,7 @@ class Npm(ReleaseSource):
         """Fetch the tarball as the registry lists it.
 
         Raises:
-            InputError: See `ReleaseSource.bring`; or the registry promises no SHA-512 of it.
+            InputError: See `ReleaseSource.download`; or the registry promises no SHA-512 of it.
         """
         corpus = f"corpus 'npm:{name}@{version}'"
         told = self._fetch_record(name)

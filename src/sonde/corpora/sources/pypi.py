@@ -180,7 +180,7 @@ class PyPI(ReleaseSource):
         """Have pip put the wheel into a folder, else fetch the source archive.
 
         Raises:
-            InputError: See `ReleaseSource.bring`.
+            InputError: See `ReleaseSource.download`.
         """
         trouble = _download_wheel(name, version, folder)
         if not list(folder.glob("*.whl")):

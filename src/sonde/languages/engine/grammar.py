@@ -7,7 +7,7 @@ language's folder. `Language` is the only protocol between a grammar and the res
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import re
 import threading
 import tomllib
@@ -369,7 +369,7 @@ class LanguageSettings:
         builtins: Names that the language provides.
         members: Text before and after a function that is no valid file by itself. A text that parses as one
             function there has that node as its tree everywhere.
-        wrappers: The same for `parse_with_wrappers` only.
+        wrappers: The same for `sonde.languages.engine.tokens.parse_with_wrappers` only.
         declared_first: Whether a name refers to a variable only after its declaration, else in all of its
             scope.
         tokens: Rules that classify leaves as code tokens.

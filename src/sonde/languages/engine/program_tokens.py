@@ -282,7 +282,7 @@ def join_pieces(pieces: Iterable[str], mappings: Mapping[str, str] = SANITISED_C
 def split_identifier(identifier: str) -> tuple[str, ...]:
     """Split at case and after runs of underscores.
 
-    A letter that is neither upper nor title case counts as lower case, digits too (`S3` is one piece).
+    A letter that is neither upper nor title case counts as lower case, digits too (``S3`` is one piece).
 
     >>> split_identifier("__a_bCamelHTTPServer_")
     ('__', 'a_', 'b', 'Camel', 'HTTP', 'Server_')

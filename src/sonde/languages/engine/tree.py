@@ -95,7 +95,7 @@ class Function:
         name: The unqualified name.
         qualified_name: Enclosing classes and the name, joined by dots.
         docstring: The documentation as written, without quotes or comment marks; empty if there is none.
-        margins: Spans of the indentation before its further decorators and its name. `extract` removes
+        margins: Spans of the indentation before its further decorators and its name. `slice_from` removes
             them, since the first line of the definition begins without its own indentation.
     """
 

@@ -1,4 +1,4 @@
-"""The `Language` protocol for a tree-sitter grammar and a folder of queries.
+"""The `sonde.languages.engine.grammar.Language` protocol for a tree-sitter grammar and a folder of queries.
 
 The folder holds `language.toml` (see `LanguageSettings`), `definitions.scm`, `calls.scm`, `identifiers.scm`
 (captures are ``TOKEN_ROLES``; ``unbound.ROLE`` only for names that refer to no variable), `constructs.scm`
@@ -255,7 +255,9 @@ def _load_language(package: str) -> Any:
 
 
 class TreeSitterLanguage:
-    """A `Language` by a folder's `language.toml` and queries, with the lower-level results that facets use.
+    """A language by a folder's `language.toml` and queries, with the lower-level results that facets use.
+
+    It follows the protocol `sonde.languages.engine.grammar.Language`.
 
     Args:
         package: The folder as a package, ``__name__`` in its ``__init__.py``.

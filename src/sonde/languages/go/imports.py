@@ -33,12 +33,15 @@ def facet(language: TreeSitterLanguage) -> GoImportReader:
 
 
 class GoImportReader(BaseImportReader):
-    """`ImportReader` for Go."""
+    """`sonde.languages.engine.imports.ImportReader` for Go."""
 
     unplaced_kind = "of packages outside of the standard library, or with a version"
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `ImportReader.read`; no types are inferred, so that nothing is propagated."""
+        """See `sonde.languages.engine.imports.ImportReader.read`.
+
+        No types are inferred, so that nothing is propagated.
+        """
         source, tree = self.language.syntax(text)
         root = tree.root_node
         names, errors = ImportedNames(find_locals(self.language.grammar, root)), find_error_spans(root)

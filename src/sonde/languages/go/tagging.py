@@ -12,7 +12,7 @@ _VERSION = re.compile(r"/v[0-9]+$")
 
 
 class GoTagger(QueryTagger):
-    """Go's `Tagger`."""
+    """Go's `sonde.languages.engine.tagging.Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
         """Find names of packages in imports and types, and before a dot unless the text binds the name."""

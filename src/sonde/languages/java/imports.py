@@ -35,10 +35,13 @@ def facet(language: TreeSitterLanguage) -> JavaImportReader:
 
 
 class JavaImportReader(BaseImportReader):
-    """`ImportReader` for Java."""
+    """`sonde.languages.engine.imports.ImportReader` for Java."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `ImportReader.read`; imports are absolute, and the types of variables are not inferred."""
+        """See `sonde.languages.engine.imports.ImportReader.read`.
+
+        Imports are absolute, and the types of variables are not inferred.
+        """
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
         names = ImportedNames(find_locals(self.language.grammar, tree.root_node))

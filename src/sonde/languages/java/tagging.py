@@ -10,7 +10,7 @@ _DECLARATIONS = frozenset({"import_declaration", "package_declaration", "scoped_
 
 
 class JavaTagger(QueryTagger):
-    """Java's `Tagger`."""
+    """Java's `sonde.languages.engine.tagging.Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
         """Find names of packages in imports, and in qualified names that begin like an import of the file.

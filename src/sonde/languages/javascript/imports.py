@@ -31,12 +31,15 @@ def facet(language: TreeSitterLanguage) -> JavaScriptImportReader:
 
 
 class JavaScriptImportReader(BaseImportReader):
-    """`ImportReader` for JavaScript."""
+    """`sonde.languages.engine.imports.ImportReader` for JavaScript."""
 
     unplaced_kind = "of files, and of packages whose names are no identifiers"
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `ImportReader.read`; results of calls have no import of their own, so nothing is propagated."""
+        """See `sonde.languages.engine.imports.ImportReader.read`.
+
+        Results of calls have no import of their own, so nothing is propagated.
+        """
         source, tree = self.language.syntax(text)
         root = tree.root_node
         names, errors = ImportedNames(find_locals(self.language.grammar, root)), find_error_spans(root)

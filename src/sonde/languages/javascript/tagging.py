@@ -11,7 +11,7 @@ _TAGS = frozenset({"jsx_opening_element", "jsx_closing_element", "jsx_self_closi
 
 
 class JavaScriptTagger(QueryTagger):
-    """JavaScript's `Tagger`."""
+    """JavaScript's `sonde.languages.engine.tagging.Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
         """Find names of modules at their binding, and before a dot unless the text binds the name itself."""

@@ -34,10 +34,13 @@ def facet(language: TreeSitterLanguage) -> PhpImportReader:
 
 
 class PhpImportReader(BaseImportReader):
-    """`ImportReader` for PHP."""
+    """`sonde.languages.engine.imports.ImportReader` for PHP."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `ImportReader.read`; imports are absolute, and the types of variables are not inferred."""
+        """See `sonde.languages.engine.imports.ImportReader.read`.
+
+        Imports are absolute, and the types of variables are not inferred.
+        """
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
         names = ImportedNames(find_locals(self.language.grammar, tree.root_node))

@@ -1,4 +1,4 @@
-"""Classes of names in PHP: a name after `new` is a class, however it is spelt."""
+"""Classes of names in PHP: a name after ``new`` is a class, however it is spelt."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 class PhpTagger(QueryTagger):
-    """PHP's `Tagger`."""
+    """PHP's `sonde.languages.engine.tagging.Tagger`."""
 
     def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
-        """Classify a called name after `new` as a class, other names by their role."""
+        """Classify a called name after ``new`` as a class, other names by their role."""
         first = index
         while has_previous(leaves, first, "\\"):
             first -= 2 if first > 1 and leaves[first - 2].kind == "name" else 1

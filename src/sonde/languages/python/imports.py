@@ -36,10 +36,10 @@ def facet(language: TreeSitterLanguage) -> PythonImportReader:
 
 
 class PythonImportReader(BaseImportReader):
-    """`ImportReader` for Python."""
+    """`sonde.languages.engine.imports.ImportReader` for Python."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """See `ImportReader.read`."""
+        """See `sonde.languages.engine.imports.ImportReader.read`."""
         source, tree = self.language.syntax(text)
         captures = dict(self.language.grammar.captures("imports", tree.root_node))
         names = ImportedNames(find_locals(self.language.grammar, tree.root_node))

@@ -16,7 +16,7 @@ _IMPORT_CACHE_SIZE = 4_096
 
 
 class PythonTagger(QueryTagger):
-    """Python's `Tagger`."""
+    """Python's `sonde.languages.engine.tagging.Tagger`."""
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         super().__init__(language)

@@ -1,6 +1,6 @@
 """Classes of names in Ruby: a constant is a class by convention, a name after a dot is a method.
 
-The names of modules are those of name spaces: before `::`, and after `module`.
+The names of modules are those of name spaces: before `::`, and after ``module``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
 class RubyTagger(QueryTagger):
-    """Ruby's `Tagger`."""
+    """Ruby's `sonde.languages.engine.tagging.Tagger`."""
 
     def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
         """Classify operators and setters as methods; a constant in capitals only holds a value."""

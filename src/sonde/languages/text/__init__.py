@@ -29,7 +29,9 @@ _ROLES = ("", "variable", "number", "")
 
 
 class PlainText:
-    """The `Language` protocol for prose: no functions, definitions, calls or constructs.
+    """Prose, which has no functions, definitions, calls or constructs.
+
+    It follows the protocol `sonde.languages.engine.grammar.Language`.
 
     Args:
         package: The folder as a package, ``__name__`` in its ``__init__.py``.

@@ -57,7 +57,7 @@ class RelationEdges:
         offset_first: Offset of each edge's first word.
         offset_last: Offset of its last word.
         keywords: For each of `METRICS` the keywords that hit each edge.
-        blind: Ranks of each edge in the orders of `blind_ranks`.
+        blind: Ranks of each edge in the orders of `sonde.lenses.attention.baselines.random_ranks`.
     """
 
     layers: int
@@ -126,7 +126,7 @@ def collect_hits(
     Args:
         observations: The item table.
         splits: ``"valid"`` or ``"test"`` by item id; other items are left out.
-        clusters: As of `clusters_of`; an item that has none here stands alone.
+        clusters: As of `get_item_clusters`; an item that has none here stands alone.
     """
     parts: dict[Key, _Parts] = {}
     numbers = {item: number for number, item in enumerate(splits)}
@@ -167,7 +167,7 @@ def follow_heads(
 
     Args:
         observations: The item table.
-        splits: As for `collect`.
+        splits: As for `collect_hits`.
         chosen: For each relation and several predictors, by metric and k the head, counted over the layers.
     """
     found: dict[Key, list[Bool[np.ndarray, "edge predictor metric k"]]] = {key: [] for key in chosen}

@@ -49,7 +49,7 @@ class StackPredictions:
     Attributes:
         relations: The relations.
         predicted: For each kind of predictor, what it hits of each relation.
-        averaged: Relations that the average is over.
+        averaged_relations: Relations that the average is over.
     """
 
     relations: Mapping[str, RelationEdges]
@@ -101,7 +101,7 @@ _OWN, _OTHER, _APART = "own", "other", "apart"
 
 
 _PLACES = [(metric, k) for metric in METRICS for k in range(1, TOP + 1)]
-"""Every metric with every k, as the columns of `Side.sums` have them."""
+"""Every metric with every k, as the columns of `StackPredictions.sums` have them."""
 
 
 def _shares(over: str = "") -> list[Mean]:

@@ -141,7 +141,7 @@ def effect_means(
     """The effect, those of the controls, and by how much it exceeds each of them.
 
     Args:
-        effects: See `effects_of`.
+        effects: See `compute_effects`.
         own: The kind of change.
         of: What of the answers is meant.
         among: Its controls; None takes every other kind.
@@ -178,7 +178,7 @@ def select_layer(scores: Sequence[Score], noticeable: float) -> int | None:
     so the most; where it does so nowhere, the layer at which it costs the most.
 
     Args:
-        scores: Of `by_layer`, and of `unchanged`.
+        scores: Of `layer_scores`, and of `baseline_scores`.
         noticeable: Share of the surprisal that counts.
     """
     valid = [one for one in scores if one.split == "valid"]

@@ -278,7 +278,7 @@ def request_unmodified_states(
 def collect_unmodified_states(
     places: Mapping[str, AppliedPositions], captures: Sequence[ItemCapture]
 ) -> dict[str, Float[np.ndarray, "layer place d_model"]]:
-    """For each property the states that `places_read` asks for."""
+    """For each property the states that `request_unmodified_states` asks for."""
     capture = next((one for one in captures if list(one.states) == ["spans"]), None)
     if capture is None:
         return {}

@@ -234,7 +234,7 @@ def build_fit_units(
 
     Args:
         task: The property.
-        examples: Of the training split, see `sonde.lenses.causal.properties.PropertyExamples.only`.
+        examples: Of the training split, see `sonde.lenses.causal.properties.PropertyExamples.select`.
         rows: States of the first stage, of all functions.
         measured: Functions that effects are measured on.
     """

@@ -1,9 +1,9 @@
 """Fitted interventions, handed from one stage to the next, and the item tables of the causal lens.
 
 The first stage writes which interventions it fitted and which function serves which purpose, one table per
-model and group in the folder of the run (`ScoringContext.handed`). Jobs of the second stage carry its path
-and its fingerprint. The item tables (`ROWS_COLUMNS`) hold the states of the first stage, and the effects and
-states of the second.
+model and group in the folder of the run (`sonde.lenses.engine.lens.ScoringContext.stage_result`). Jobs of the
+second stage carry its path and its fingerprint. The item tables (`ROWS_COLUMNS`) hold the states of the first
+stage, and the effects and states of the second.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ FITS_SCHEMA = to_schema(FITS_COLUMNS)
 
 
 CONTROL = pl.col("kind").str.split(" ").list.first()
-"""`FittedChange.control`, of rows."""
+"""`FittedIntervention.control`, of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class FittedIntervention:
         kind: What it is of it: the change itself, or which control.
         layer: Where.
         heads: Of a layer, those that are replaced.
-        down, up, centre: Of an affine map.
+        eraser: An affine map.
         values: Of states that are put, one a row.
         marks: Of each of them, where it may be put.
         together: Whether all changes of its subject and kind are made at once.

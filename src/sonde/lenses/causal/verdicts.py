@@ -38,7 +38,10 @@ CONTROLS = {
     WIDE: "directions as wide",
     "surface": "the labels in another order, both together with the surface",
 }
-"""What is erased in place of the property, in words; what holds states as wide is drawn as `as_wide` says."""
+"""What is erased in place of the property, in words.
+
+What holds states as wide is drawn as `sonde.training.erasure.equal_change_subspaces` says.
+"""
 
 _REQUIRED = ((UNIFORM, WIDE, DONORS, CONTROL_TASK), (UNIFORM, WIDE, PERMUTED, "surface"))
 """Controls of a property of tokens, and of one of functions."""
@@ -108,7 +111,7 @@ def decide_outcome(
         bits: What erasing it costs.
         excess: By how much that is more than each control.
         gains: By how much a probe at that layer is righter than each of its controls.
-        p_adjusted: Of `largest_p`, adjusted.
+        p_adjusted: Of `largest_p_value`, adjusted.
     """
     found, why = _decide_probe_outcome(gains)
     if found != USED:

@@ -195,7 +195,7 @@ def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataF
     model has a log-probability of it. As they are where the run has one model.
 
     Args:
-        frame: From `ranked_answers`.
+        frame: From `rank_answers`.
         beside: The answers of every other model of the run.
     """
     if not beside:
@@ -273,7 +273,7 @@ def with_random_weights(
     """Add ``rank_random_weights``: how random weights rank each answer; as it is where none were observed.
 
     Args:
-        frame: From `ranked_answers` or `contested`.
+        frame: From `rank_answers` or `rank_statements`.
         scoring: What the lens scores with.
         labels: The queries.
         ranked: The same function.
@@ -290,7 +290,7 @@ def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
     """Add ``agree``: whether the tokenizers of all models cut the level alike.
 
     Args:
-        frame: From `ranked_answers` or `contested`.
+        frame: From `rank_answers` or `rank_statements`.
         models: The models that are compared.
     """
     levels = frame.select(

@@ -49,8 +49,8 @@ class LensSettings:
         quirks: Named quirks that are on (the lens's preset in paper mode, plus ``--quirk``).
         options: Further options by name, from the experiment file's table of the lens.
         seed: Seed of whatever is random.
-        stage: 0, or the number of stages done before this one, see `ReadingLens.follow_up`.
-        found: What the stage before answered in `ReadingLens.follow_up`.
+        stage: 0, or the number of stages done before this one, see `ReadingLens.next_stage`.
+        found: What the stage before answered in `ReadingLens.next_stage`.
         root: The folder of the run; empty where nothing is read from one.
     """
 
@@ -64,7 +64,7 @@ class LensSettings:
 
     @property
     def stage_result(self) -> Path | None:
-        """The table that the stage before handed on, see `Scoring.handed`; None where it handed on none."""
+        """The table that the stage before handed on in `ScoringContext.stage_result`; None if it did not."""
         return Path(self.root) / str(self.found[STAGE_RESULT]) if STAGE_RESULT in self.found else None
 
 
@@ -124,8 +124,8 @@ class ScoringContext:
         model: How it is loaded, for what is fitted through its head; None where it is not at hand.
         answers: Takes tables in the columns `sonde.results.schema.ANSWERS` of what was answered to single
             examples, which are written beside the scores.
-        handed: Takes tables of one schema that the next stage of the lens is to have, see
-            `LensSettings.handed`: what was fitted and is too large for `ReadingLens.follow_up`.
+        stage_result: Takes tables of one schema that the next stage of the lens is to have, see
+            `LensSettings.stage_result`: what was fitted and is too large for `ReadingLens.next_stage`.
     """
 
     observations: pl.LazyFrame
@@ -315,7 +315,7 @@ class TrainingLens(Lens, Protocol):
 class ReadingLens(Lens, Protocol):
     """A lens that reads a frozen model.
 
-    The job runner calls `passes` once a job, `observe` for a few items at a time, then `score` once.
+    The job runner calls `input_requests` once a job, `observe` for a few items at a time, then `score` once.
     """
 
     def resolve_options(
@@ -398,9 +398,9 @@ class ReadingLens(Lens, Protocol):
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
         """What a further stage has to know of this one's scores; None where there is no further stage.
 
-        A head chosen on validation is looked at more closely in a second stage: `passes`, `observe` and
-        `score` run again with ``settings.stage`` raised and the answer in ``settings.found``, and the scores
-        are added to those of the first.
+        A head chosen on validation is looked at more closely in a second stage: `input_requests`, `observe`
+        and `score` run again with ``settings.stage`` raised and the answer in ``settings.found``, and the
+        scores are added to those of the first.
         """
         ...
 

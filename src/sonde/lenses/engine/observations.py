@@ -119,7 +119,8 @@ class BatchSums:
         """The sums of all batches, by name.
 
         Args:
-            function: A top-level function that gives the sums of one batch, as `Accumulator.added` has them.
+            function: A top-level function that gives the sums of one batch, as
+                `sonde.results.group_means.Accumulator.merge_parts` has them.
             asked: What it goes by.
             accumulators: Put the sums of the batches together, by name; they hold nothing yet.
         """
@@ -158,7 +159,7 @@ def word_gaps(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
 
 
 def combine_masked_scores(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
-    """The scores of an item from the captures of its `word_by_word` or `whole_words` inputs, in their order.
+    """The scores of an item from the captures of its `word_masks` or `word_gaps` inputs, in their order.
 
     Of each input its first hidden subword counts; where a decoder writes the word, each of them.
 

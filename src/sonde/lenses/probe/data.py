@@ -110,7 +110,7 @@ def select_examples(labels: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 def collect_requested_spans(
     prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], structural: float
 ) -> dict[str, tuple[bool, tuple[Place, ...]]]:
-    """`ends_of` for all tasks, and every code token of the functions that structural probes look at."""
+    """`collect_item_spans` for all tasks, and all code tokens of functions that structural probes look at."""
     found = collect_item_spans(select_examples(labels))
     for one in prepared:
         if structural and is_structural_item(one.item.item_id, one.item.unit, len(one.tokens), structural):
@@ -253,7 +253,7 @@ def scan_text_states(observations: pl.LazyFrame, examples: Examples, poolings: S
     Args:
         observations: The item table.
         examples: Whole texts.
-        poolings: What `states_of` will be asked for.
+        poolings: What `gather_states` will be asked for.
     """
     texts = examples.frame["item_id"].unique().implode()
     wanted = pl.col("pooling").is_in(list(poolings)), pl.col("item_id").is_in(texts), pl.col("start") == WHOLE
@@ -307,7 +307,7 @@ class LayerStates:
     """Examples and their states, row by row.
 
     Attributes:
-        values: One row an example; of a pair three or four times as wide, see `states_of`.
+        values: One row an example; of a pair three or four times as wide, see `gather_states`.
         examples: The rows of `sonde.tasks.EXAMPLE_SCHEMA` in the same order, with class and split, and the
             ``fold`` that tests each: its probe is fitted to the other folds but the next one, which chooses
             penalty and layer. Null where there is one split alone.

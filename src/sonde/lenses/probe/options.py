@@ -82,7 +82,7 @@ class ProbeProtocol:
 
     Attributes:
         fit: Trains a probe on every layer, on a device; None for the lens's own.
-        crossed: Whether folds are dealt; else there is one test part.
+        uses_folds: Whether folds are dealt; else there is one test part.
         alone_first: Whether the headline is about tokens that are shown alone, where they are.
     """
 

@@ -28,7 +28,7 @@ def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterat
     """Accuracy and confidence of equally wide bins, and the expected calibration error of both kinds of bin.
 
     Args:
-        frame: `Sums.calibration`.
+        frame: `sonde.lenses.surprisal.sums.Sums.calibration`.
         template: What the scores share.
         bins: Number of bins, the one that the sums were made with.
     """

@@ -56,7 +56,7 @@ def period_scores(
     Args:
         observations: The model's item table.
         controls: Those of random weights over the same items.
-        periods: See `by_period`; where it is empty there are no scores.
+        periods: See `items_by_period`; where it is empty there are no scores.
         template: What the scores share.
         minimum: Fewest subwords that a construct needs for a row of its own that says how many were matched.
     """

@@ -1,7 +1,7 @@
 """Where the parts of a model lie: on one device, or as accelerate maps them over devices, memory and disk.
 
-What lies in memory or on disk is fetched by accelerate for each module that computes. `present` gives a head
-its weights where it computes.
+What lies in memory or on disk is fetched by accelerate for each module that computes. `copy_to_device` gives
+a head its weights where it computes.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def _read_samples(corpus: str, path: Path) -> list[dict[str, Any]]:
     """The samples of a file, their keys and types checked.
 
     Raises:
-        InputError: See `CodeSyntax.files`.
+        InputError: See `CodeSyntaxSource.files`.
     """
     samples = json_list(corpus, path, "samples; unpack CodeSyntax's archives first")
     bad = Faults(corpus, "samples")

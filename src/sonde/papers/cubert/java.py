@@ -51,7 +51,7 @@ class _TokenSpan:
 
 
 class JavaProgram:
-    """The facet ``program`` of Java; see `Program`.
+    """The facet ``program`` of Java; see `sonde.languages.engine.program_tokens.ProgramLexer`.
 
     As released: the end of a text that the lexer accepts is spelled as nothing, comments and blanks stay,
     blanks before a line break go, and a tab is one blank.

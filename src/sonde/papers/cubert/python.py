@@ -69,7 +69,7 @@ _REFUSED = (Lexeme(ERROR_TOKEN, ERROR, (0, 0), (0, 0), 0), Lexeme(EOS_TOKEN, EOS
 
 
 class PythonProgram:
-    """The facet ``program`` of Python; see `Program`."""
+    """The facet ``program`` of Python; see `sonde.languages.engine.program_tokens.ProgramLexer`."""
 
     version = "1"
     skipped = frozenset((COMMENT,))

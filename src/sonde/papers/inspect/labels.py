@@ -164,7 +164,7 @@ class ExactPathCount(NPath):
 
 
 class AnyOperatorCount(OperatorCount):
-    """OCT: every sign of an operator wherever it stands; see `AnyDistinctOperators`."""
+    """OCT: every sign of an operator wherever it stands; see `AnyDistinctOperatorCount`."""
 
     quirks = _ANY_SIGN
 

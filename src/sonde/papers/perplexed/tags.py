@@ -28,13 +28,17 @@ NOT_AVAILABLE = "codetokenizers.not_available"
 PADS = "codetokenizers.pads"
 WHOLE_STRINGS = "codetokenizers.whole_strings"
 
-QUIRKS: Mapping[str, str] = describe_quirks(__name__)
+QUIRKS: Mapping[str, str] = describe_quirks(
+    __name__, BYTE_COLUMNS, FIRST_OVERLAP, NOT_AVAILABLE, PADS, WHOLE_STRINGS
+)
 
 _LAYOUT = "layout"
 
 
 def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
-    """Tags as ``<parent -> node>`` with the quirks asked for; with none, by the rule of `align` on leaves.
+    """Tags as ``<parent -> node>`` with the quirks asked for.
+
+    With none they go by the rule of `sonde.alignment.align.align` on leaves.
 
     Args:
         subwords: What a tokenizer made of the text.

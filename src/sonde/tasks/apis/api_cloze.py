@@ -31,7 +31,9 @@ class ApiCloze:
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """Every query of a corpus with all templates, in `QUERY_SCHEMA` without paths and controls.
+        """Every query of a corpus with all templates, without paths and controls.
+
+        Columns are those of `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
 
         Raises:
             InputError: There are too few aliases for adversarial queries.

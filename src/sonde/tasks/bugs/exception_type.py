@@ -43,7 +43,7 @@ class ExceptionType(BugTask):
     def draw_examples(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
-        """See `BugTask.drawn`.
+        """See `BugTask.draw_examples`.
 
         Raises:
             UsageError: The language names no types that are asked for.

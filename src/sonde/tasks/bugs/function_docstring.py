@@ -36,7 +36,7 @@ class DocstringMismatch(BugTask):
     of the functions of its split, so that none is in two of them; a function that gets its own words is left
     out. In both summaries the names of both functions are left out (`BLANK`): a summary that names its
     function would say by that alone whose it is, as most of Go's do. What a paper published may permute
-    otherwise (`permuted_in`, `unchanged`) and leave the names (`without_names`).
+    otherwise (`permuted_in`, `is_same_summary`) and leave the names (`without_names`).
     """
 
     name = "function_docstring"
@@ -45,7 +45,7 @@ class DocstringMismatch(BugTask):
     target = "pair"
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """None: a function alone does not say whose summary it gets, see `drawn`."""
+        """None: a function alone does not say whose summary it gets, see `draw_examples`."""
         return ()
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
@@ -66,7 +66,7 @@ class DocstringMismatch(BugTask):
     def draw_examples(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
-        """See `BugTask.drawn`; one process pairs them all, which takes little."""
+        """See `BugTask.draw_examples`; one process pairs them all, which takes little."""
         bugs = get_facet(asked.language, "bugs", BugSites)
         task = resolve_task(self, asked.mode, asked.quirks)
         groups: dict[str, list[Item]] = defaultdict(list)

@@ -31,7 +31,7 @@ class SwappedOperand(BugTask):
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """See `BugTask.undone`: the operands of any operator that must not be swapped, swapped."""
+        """See `BugTask.repair_edits`: the operands of any operator that must not be swapped, swapped."""
         for operation in bugs.operations(text):
             if _eligible(operation, text, bugs):
                 edit = _edit(text, operation)

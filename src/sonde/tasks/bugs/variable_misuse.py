@@ -29,7 +29,7 @@ class VariableMisuse(BugTask):
         )
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """See `BugTask.undone`: any other variable that may be read at a use."""
+        """See `BugTask.repair_edits`: any other variable that may be read at a use."""
         for use in bugs.variables(text).uses:
             for name in bugs.replacements(text, use):
                 yield Edit(use.start, use.end, name)

@@ -27,7 +27,7 @@ class WrongOperator(BugTask):
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """See `BugTask.undone`: any other operator of the same row, where the text parses with it."""
+        """See `BugTask.repair_edits`: any other operator of the same row, where the text parses with it."""
         for operation in bugs.operations(text):
             for other in bugs.rows[operation.operator.surface]:
                 edit = _edit(text, operation, other)

@@ -1,4 +1,13 @@
-"""Names of APIs across the files of a corpus: who calls them, under which aliases, and in whose words."""
+"""Names of APIs: their uses across the files of a corpus, and the public names of a library's release.
+
+A corpus tells who calls each name, under which aliases, and in whose words: the first lines of the
+documentation of functions that call it.
+
+The public names of a release of a Python library are read by syntax: nothing is imported or run. Public is a
+function or class that a public module defines at its top level, or takes over from the same library; if the
+module says what it offers (``__all__``), only what that lists. No level of a public name begins with an
+underscore.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +169,7 @@ class _ReadRequest:
 
     Attributes:
         language: Public name.
-        propagate: See `gather`.
+        propagate: See `gather_names`.
         paths: Of each file, from the root of imports.
     """
 

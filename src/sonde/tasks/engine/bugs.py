@@ -1,8 +1,11 @@
-"""CuBERT's tasks: functions as they were written beside functions with one bug put in.
+"""CuBERT's tasks: functions as they were written, and the same functions with one bug put in.
 
 Each eligible function gives exactly one example without a bug and one with it, both in the same split. Every
 choice falls by hash of the seed and the function, so neither the order of functions nor the number of
 processes matters.
+
+For variable misuse, `make_misuse` decides which use is replaced by which variable, and `find_pointers` where
+a pointer may point then.
 
 Kanade et al. 2020, appendix B.2.
 """

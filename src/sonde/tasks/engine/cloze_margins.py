@@ -1,6 +1,13 @@
-"""Two statements that differ in a name, one of them the better one: rows for the margin between them.
+"""Margins between two names, one of them the better: rows of statements, made-up names, and spelling.
 
-A row is a query with two candidates, the better statement first, so it is scored as other statements are.
+A row holds two statements that differ in a name. It is a query with two candidates, the better statement
+first, so it is scored as other statements are.
+
+`FakeNames` makes names that could exist and do not. A fake keeps the beginning or the end of the name that it
+is compared with, and takes the rest from another real name of the same position. So it has real parts, the
+same style and, within two characters, the same length. What occurs as a word anywhere in the corpus is not
+made up and is not taken. A fake is about as likely as its name to a model of spelling (`SpellingModel`) that
+knows the real names except the one in question.
 """
 
 from __future__ import annotations
@@ -315,7 +322,7 @@ class SpellingModel:
 
         Args:
             name: Any name.
-            left_out: What the model is not to know, from `without`.
+            left_out: What the model is not to know, from `exclude_name`.
         """
         text = _START * (ORDER - 1) + name + _END
         return sum(

@@ -1,4 +1,11 @@
-"""What a user may choose about queries; the lenses that ask them add options of their own."""
+"""Options of tasks about names of APIs, and queries that a published file provides.
+
+The options are those that concern the queries; the lenses that ask them add options of their own.
+
+A provided query is a word left out of a function, with the words that compete for it. The right one is not
+published (CodeXGLUE's ClozeTest), so there is a query for each word, and the result can only be which word a
+model prefers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Queries from names: what is asked of which statement, fixed in characters before any model is named."""
+"""Cloze queries made from API names: columns, reference pieces, aliases and frequency baselines.
+
+A query fixes, in characters and before any model is named, what is asked of which statement.
+
+The reference segmentation decides which pieces of a level are asked for, the same for all models. Levels are
+cut by one named tokenizer, each level separately, once. Its pieces only fix characters; how a model's own
+tokenizer cuts the same characters is found when the model is asked.
+
+Adversarial aliases (`AliasPool`) are aliases that a corpus uses for other modules, put in place of the right
+one.
+
+The frequency baselines answer without knowing the name: the answers and the pieces that a whole corpus has
+most often. Both are learned from all names and files of a corpus, however few are asked about, and are the
+same for all models.
+"""
 
 from __future__ import annotations
 
@@ -399,7 +413,7 @@ class QueryRules:
         releases: The names that are asked about, with what a release says of each; None asks about all.
         candidates: At most so many names for each level, the right one first, and nothing but whole levels is
             asked for; 0 asks for pieces and lists no candidates.
-        scope: Which names, of `SCOPES`.
+        scope: Which names, of `sonde.tasks.engine.api_names.SCOPES`.
         libraries: The libraries whose names are asked about; none takes those of all.
         per_library: At most so many names of a library, so that no large one decides; None takes all.
         limit: At most this many names, each with all of its queries; a larger limit contains a smaller one.

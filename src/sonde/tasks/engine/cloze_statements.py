@@ -1,7 +1,14 @@
-"""Statements that queries are cut from: an import or call, with the place of each level of the name.
+"""Statements that cloze queries are cut from, with the levels of their names and competing candidates.
 
-The templates are the language's (``imports.toml``). A level is what stands between dots, or whatever a field
-gives behind a colon; words of the language, what joins levels and an alias are never asked for.
+A statement is an import or call, with the position of each level of the name. The templates are the
+language's (``imports.toml``). A level is what stands between dots, or whatever a field gives after a colon;
+words of the language, what joins levels, and an alias are never asked for. `make_statement_items` makes
+statements the items of a run.
+
+Candidates are names that compete for a level, for models that score whole statements. Which names compete is
+fixed by the corpus and the seed only, so it is the same for all models and under any limit: the right one,
+the most called ones of the same position in a name (first, last or in between), the nearest in spelling, and
+random ones.
 """
 
 from __future__ import annotations
@@ -100,7 +107,7 @@ def make_statement_item(
     """A statement about the name of a query as an item.
 
     Args:
-        row: The query, in `QUERY_SCHEMA`.
+        row: The query, in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
         identifier: Id of the text.
         text: The statement.
         cuts: Characters where no piece may go on.
@@ -124,7 +131,7 @@ def make_statement_items(table: pl.DataFrame) -> list[Item]:
     """The statements that queries are cut from, in their order; no piece crosses the ends of an answer.
 
     Args:
-        table: Queries in `QUERY_SCHEMA`.
+        table: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
     first = table.unique("item_id", keep="first", maintain_order=True)
     return [

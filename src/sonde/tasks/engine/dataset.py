@@ -1,4 +1,13 @@
-"""Data sets that a trick cannot solve: balanced, split by cluster, alike in length."""
+"""Data sets of tasks, balanced so that no trick solves them, and the same data sets in other words.
+
+`build` makes a data set that is balanced, split by cluster, and alike in length between classes.
+
+`transform_dataset` makes one over the same programs after a transform: each example is mapped to its changed
+text, so that both can be paired. The examples are those of the code as it was written. The forwarded text of
+each is changed, the place that it labels is found again by its code tokens, and what the code already has is
+labelled anew. A text with a fault or a bug gets the same one put into the changed function. Examples that
+cannot be mapped are left out.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +151,7 @@ def build(
         quirks: Single quirks beside the mode's preset.
         repositories: The definitions around, where the task needs them.
         spread: Processes that read functions; any number gives the same data set.
-        picks: The task's labelled places, where they were gathered before; see `gather_picks`.
+        picks: The task's labelled places, where they were gathered before; see `collect_labelled_spans`.
 
     Raises:
         UsageError: ``size`` is too small for the classes.

@@ -1,9 +1,12 @@
-"""Tasks that tell code as it was written from code with one fault.
+"""Tasks that tell code as it was written from code with one fault, and the drawing of their examples.
 
-A task says what a fault is; `_mutated` draws the functions, and each function is on one side only. What gives
-a side away without reading the code is taken out by matching: a fault is taken together with an untouched
-function of the same *stratum*, which is whatever a bag of tokens could see of the fault (the sign that was
-put in, how often it stands there now) and the length.
+A task says what a fault is; `draw_fault_examples` draws the functions, and each function is on one side only.
+What gives a side away without reading the code is taken out by matching: a fault is taken together with an
+untouched function of the same *stratum*, which is whatever a bag of tokens could see of the fault (the sign
+that was put in, how often it stands there now) and the length.
+
+The bases of several tasks are here: `KeywordSwitch` puts one keyword for another; `Shuffle` and `Exchange`
+put the tokens, statements or blocks of a text into another order.
 """
 
 from __future__ import annotations

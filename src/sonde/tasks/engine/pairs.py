@@ -1,8 +1,17 @@
-"""Fault and bug tasks as minimal pairs: a function as it was written, and the same with one fault.
+"""Minimal pairs of fault and bug tasks, token counts as their controls, and variable exchanges.
 
-The method is that of BLiMP (Warstadt et al. 2020, section 3): two texts that differ in one thing alone, of
-which a model should find the first likelier. No class is learnt, so nothing is split or balanced; what
-decides without reading the code is told beside each text, for the controls of a lens.
+A pair is a function as it was written, and the same with one fault. The method is that of BLiMP (Warstadt et
+al. 2020, section 3): two texts that differ in one thing only, of which a model should find the first more
+likely. No class is learnt, so nothing is split or balanced; what decides without reading the code is stored
+with each text, for the controls of a lens.
+
+`TokenCounts` gives two of these controls: an n-gram model and the frequency of names. It counts functions of
+other clusters only, so that a text never counts itself.
+
+In a `VariableExchange` two variables are exchanged everywhere except at one place, so that the other one
+becomes right there. A function and its mutant differ at the place only, and what a decoder reads before it is
+the same in both. So the names are exchanged around the place instead: what stood there is wrong now, though
+it still stands there (Zhang and Nanda 2024: the corrupt input changes the right answer and little else).
 """
 
 from __future__ import annotations

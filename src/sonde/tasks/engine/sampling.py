@@ -1,4 +1,9 @@
-"""Drawing examples whose labels the code already has: of whole functions, of tokens, of pairs of tokens."""
+"""Sampling of examples: the pool of functions, the draw by unit, and the number of effective clusters.
+
+The pool holds the functions that a data set may be drawn from, in order of preference. The examples drawn
+here are those whose labels the code already has: of whole functions, of tokens, of pairs of tokens.
+`effective_clusters` tells how many independent clusters a data set is worth, before any model is read.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,13 @@
-"""What one function gives a data set, whichever others are read: its labelled places, thinned out.
+"""Labelled places of functions for data sets, tables of labels, and the changed spans of two texts.
 
-A data set takes at most one place of each class from a function (for tokens: of each class and surface), so
-no more is kept. Functions are asked by all tasks of a run together, so that each is parsed once, and in
-several processes.
+Which labelled places one function gives a data set does not depend on the other functions read. A data set
+takes at most one place of each class from a function (for tokens: of each class and surface), so no more is
+kept. Functions are labelled for all tasks of a run together, so that each is parsed once, and in several
+processes.
+
+`label_items` makes tables of the labels of items, also in several processes: what one item gives depends on
+no other. `find_changed_spans` finds where two versions of a text differ: the shortest stretches of whole code
+tokens around the change.
 """
 
 from __future__ import annotations

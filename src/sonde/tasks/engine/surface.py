@@ -1,21 +1,33 @@
-"""What can be predicted of a data set without reading the code: the baselines that a probe has to beat.
+"""Surface baselines that a probe has to beat, artefacts of data sets, and local cues beside a token.
 
-Each baseline learns on train, takes its setting from valid and predicts test:
+The baselines predict labels without reading the code. Each learns on train, takes its setting from valid and
+predicts test:
 
 - ``majority``: the commonest class;
 - ``length``: code tokens and characters, by a decision tree, which needs no order of classes;
 - ``bag_of_tokens``: counts of words and signs, by logistic regression;
 - ``parse_error``: whether the text parses;
-- ``artefacts`` (texts and pairs): what the making of the examples left (`sonde.tasks.engine.surface`), by a
-  decision tree;
+- ``artefacts`` (texts and pairs): what the making of the examples left (`artefact_features`), by a decision
+  tree;
 - ``surface`` (tokens and pairs): the tokens' own characters, by logistic regression over character n-grams;
 - ``type`` (tokens): the commonest class of the same token in train;
 - ``distance`` (pairs): how far apart the two are, by a decision tree.
 
-For tokens and pairs the first two and the last three are what there is to know outside the context; the text
-around says nothing about which token is asked for. What stands right beside a token is no trick of a data set
-but belongs to the language: that baseline, of which none of these is a part, is in
-`sonde.tasks.engine.surface`.
+For tokens and pairs the first two and the last three are all there is to know outside the context; the text
+around does not say which token is asked for.
+
+Artefacts are signs, left by the making of a data set, by which a label is told without knowing the code. Each
+rule (`RULES`) gives a number per example. A rule that tells labels apart better than chance is a leak; all
+rules together, in a shallow tree, are the baseline ``artefacts``.
+
+Local cues (`predict_local_cues`) are what a token's word and its neighbours tell of it; none of the baselines
+is a part of them. They belong to the language: a name before a bracket is a function in most languages, so
+whoever reads one sign further knows the class, without a model. That is no fault of a data set, so local cues
+are reported next to a probe but are no baseline that it has to beat. For whole functions ``bag_of_tokens``
+tells as much, and it is such a baseline.
+
+Words and signs of a text are split by one rule for every language (`split_words`); `faultiness` scores how
+far they give a side away.
 """
 
 from __future__ import annotations
@@ -62,7 +74,7 @@ def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tupl
     """Return the numbers of `RULES` for each example; 0 where a rule says nothing of it.
 
     Args:
-        rows: Examples in `EXAMPLE_SCHEMA`.
+        rows: Examples in `sonde.tasks.engine.examples.EXAMPLE_SCHEMA`.
         texts: Their items by id.
     """
     # Where only some have another end, as functions with a bug have, that would be the label itself.

@@ -1,4 +1,11 @@
-"""What a task answers: labels on characters, before any tokenizer exists."""
+"""Tasks: labels on characters before any tokenizer exists, repository indexes and published labels.
+
+A `Repository` holds the definitions of a repository by name: they decide whether a call stays inside it.
+
+If what a paper published of a task differs, that is a task as well, offered by the entry point of the task's
+name (sonde's own lie in `sonde.papers`). It is found by name, and no task knows of it. It replaces the task
+in paper mode, or if one of its quirks is requested (`resolve_task`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Tasks that measure a whole function: one row an item, its class and the number before classes."""
+"""Bases of tasks by what they label: whole functions, pairs of variables, or single tokens.
+
+- `MetricTask` measures a whole function: one row per item, with its class and the number before classes;
+- `VariablePairs` is about two marked variables of a function: one row per pair;
+- `TokenClasses` is about single tokens: one row per token, with its class.
+"""
 
 from __future__ import annotations
 

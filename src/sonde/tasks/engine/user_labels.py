@@ -1,4 +1,9 @@
-"""Tasks whose labels a user's own table brings, and the data sets that are made of them."""
+"""Tasks whose labels a user's table or a published file provides, and the data sets made of them.
+
+A published file brings its labels and its splits, which are taken as they are (`draw_provided_labels`). Rows
+of a user's table with nearly the same code form clusters (`NearDuplicateRows`); the report of the data set
+describes them.
+"""
 
 from __future__ import annotations
 

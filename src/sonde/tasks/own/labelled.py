@@ -8,7 +8,7 @@ from sonde.tasks.engine.user_labels import UserLabels
 class UserTextLabels(UserLabels):
     """The labels that `labelled:FILE` brings.
 
-    Nothing is balanced: classes are as frequent as in the table, which the baseline `majority` shows. Where
+    Nothing is balanced: classes are as frequent as in the table, which the baseline ``majority`` shows. Where
     labels are numbers, classes are quartiles and the number stands beside them for regressions.
     """
 

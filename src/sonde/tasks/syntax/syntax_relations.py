@@ -62,7 +62,9 @@ class SyntaxRelations:
         mode: str = "corrected",
         quirks: Set[str] = frozenset(),
     ) -> dict[str, pl.DataFrame]:
-        """Relations of each item in `RELATION_SCHEMA`, by item id; ``repositories`` is not looked at.
+        """Relations of each item, by item id; ``repositories`` is not looked at.
+
+        Columns are those of `sonde.tasks.engine.relation_rows.RELATION_SCHEMA`.
 
         Raises:
             UsageError: An item's language has no relations.

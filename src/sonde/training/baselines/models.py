@@ -1,6 +1,8 @@
-"""LSTMs over token vectors: in both directions for CuBERT's BiLSTM, in one for the LSTM + pointer.
+"""Baselines trained from scratch: their networks, and their training on the examples of a task.
 
-The table of token vectors that they begin with is trained like everything else.
+- LSTMs over token vectors: in both directions for CuBERT's BiLSTM, in one for the LSTM + pointer. The table
+  of token vectors that they begin with is trained like everything else.
+- A Transformer: BERT's own, as in CuBERT's paper, at a size of one's choice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Token vectors of one training: learned once, kept with what they were learned on."""
+"""Subwords that a baseline reads, and their Word2Vec vectors, learned once per training.
+
+The vectors are kept with what they were learned on. They are Word2Vec (Mikolov et al. 2013) of subwords, by
+gensim; the same vectors in every process.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, Int
 from safetensors import safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save_file as save_arrays
 
 from sonde.alignment.subwords import encode
 from sonde.base.errors import InputError
@@ -206,7 +210,7 @@ def get_vectors(
             "distinct subwords": len(vectors.ids),
         }
         tensors = {"ids": vectors.ids, "values": vectors.values}
-        replace_file(path, lambda to: save_file(tensors, to, metadata={"about": json.dumps(about)}))
+        replace_file(path, lambda to: save_arrays(tensors, to, metadata={"about": json.dumps(about)}))
     with safe_open(path, framework="numpy") as held:
         read = TokenVectors(held.get_tensor("ids"), held.get_tensor("values"))
         return read, json.loads(held.metadata()["about"])

@@ -1,4 +1,8 @@
-"""Batches: examples of like length together, in an order that follows from the seed alone."""
+"""Batches of examples with similar length, in a seeded order, and micro-batches that fit memory.
+
+The order follows from the seed only. Batches are read whole until one does not fit into memory, and from then
+on in smaller parts (`MicroBatches`).
+"""
 
 from __future__ import annotations
 
@@ -111,7 +115,7 @@ class MicroBatches:
         fixed: Whether a portion that does not fit is an error, and none is read as two.
 
     Attributes:
-        most: Padded subwords a portion; None while every batch has fitted.
+        maximum: Padded subwords a portion; None while every batch has fitted.
         halved: How often a portion did not fit.
     """
 

@@ -117,7 +117,7 @@ def get_random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: Mapping[str, Any]) -> None:
-    """Take up what `random_state` gave."""
+    """Take up what `get_random_state` gave."""
     torch.set_rng_state(state["random"])
     if state["random_cuda"]:
         torch.cuda.set_rng_state_all(state["random_cuda"])
@@ -148,7 +148,7 @@ def trainable_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def restore_state(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Take up what `moving` gave.
+    """Take up what `trainable_state` gave.
 
     Raises:
         RuntimeError: They are another architecture's.

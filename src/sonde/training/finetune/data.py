@@ -1,4 +1,8 @@
-"""Examples as a model reads them: subwords within the limit, and where a pointer may point among them."""
+"""Examples as a model reads them: subwords within the limit, and where a pointer may point among them.
+
+Of a text beyond the limit, a window is read around the place where two examples of one function differ
+(`window_starts`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Several processes that train one model: each reads its part of a batch, and gradients are added up."""
+"""Several processes that train one model: each reads its part of a batch, and gradients are added up.
+
+The weights of a model may also be sharded among the processes (FSDP; Zhao et al. 2023, "PyTorch FSDP"): each
+process holds a part, and a whole layer only while that layer runs. What is written and read is whole, so a
+training can resume with another number of processes, and its result is a model like any other.
+"""
 
 from __future__ import annotations
 
@@ -164,7 +169,7 @@ def shard_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, 
 
 
 def shard_optimiser_state(state: dict[str, Any], optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """What `whole` made of the state of an optimiser, in the parts that its weights are."""
+    """What `gather_tensors` made of the state of an optimiser, in the parts that its weights are."""
     places = [weight for group in optimiser.param_groups for weight in group["params"]]
     held = {
         number: {name: _shard_like(value, places[number]) for name, value in of.items()}

@@ -1,4 +1,16 @@
-"""A model's body with a head on it."""
+"""Models for fine-tuning: a model's body with a head on it, LoRA, and classifiers of transformers.
+
+A head reads a model's states: a class for the text, a class for two texts, or two pointers into the text. A
+class is read from pooled states, or from each subword (`TokenHead`), since a bug stands in one place. If the
+architecture has a classifier of its own in transformers, that one is trained (`OwnHead`): it is built from
+the loaded model, and saved as a classifier again.
+
+The pointer head is that of Vasic et al. 2019, as CuBERT has it: with states Y and their summary c,
+``tanh(Y Wy + c Wh) w`` gives each place one logit for the error and one for its repair, without biases. Place
+0 stands for the summary itself and says that nothing is wrong.
+
+LoRA trains low-rank matrices next to those of a body, which stay as they are (Hu et al. 2022), by PEFT.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ExamplePredictions:
         predicted: Class of each example; of a pointer 0 where it points at nothing, else 1.
         probability: Of each class, or of nothing and something.
         correct: Whether all of it is right: the class, or both pointers.
-        truncated: See `Encoded`.
+        truncated: See `sonde.training.finetune.data.EncodedExample`.
         reached: Likewise.
         read: A hash of the subwords that are read: examples that share it cannot be told apart.
         chance: Probability of the right class, or of the right place of the error; not a number where none

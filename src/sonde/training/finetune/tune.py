@@ -1,4 +1,7 @@
-"""Fine-tuning of a model: every setting in turn, the best on validation kept and saved."""
+"""Fine-tuning of a model: every setting in turn, the best on validation kept and saved.
+
+`fit` is one training at one rate: from the last checkpoint to the best epoch.
+"""
 
 from __future__ import annotations
 

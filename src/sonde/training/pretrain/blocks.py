@@ -1,8 +1,11 @@
-"""Pairs of sentences from logical lines: masked language model with next-sentence prediction.
+"""Pre-training samples in training order: blocks of one length, or pairs of sentences.
 
+Blocks cut the stream of subwords into samples of one length; they need no corpus, only the stream.
+
+Pairs of sentences are made from logical lines, for masked language modelling with next-sentence prediction.
 The procedure is that of Devlin et al. (2019) as released (``create_pretraining_data.py``), which CuBERT ran
-on logical lines: lines are gathered until they reach the length aimed at; the first few are A; B is the rest,
-or with a chance of one half (and where there is no rest) lines from a random place of another document, and
+on logical lines: lines are gathered until they reach the target length; the first few are A; B is the rest,
+or with a probability of one half (and if there is no rest) lines from a random place of another document, and
 then the lines that were not used come again; the longer side loses subwords at random ends until the pair
 fits. All of it happens once for each duplicate of the data.
 
@@ -302,7 +305,7 @@ class PairDataset(Dataset[dict[str, Tensor]]):
 
     Args:
         stream: The packed subwords.
-        pairs: From `all_pairs`.
+        pairs: From `build_all_pairs`.
         recipe: Block length, shares and seed.
 
     Attributes:

@@ -1,4 +1,10 @@
-"""Which files a model is trained on: a broad sample, permissive, parsed, clear of what is held out."""
+"""Files to pre-train on (broad, permissive, parsed, clear of held-out code), and leaks among them.
+
+Held-out files, and files with a function that is a held-out one or a near-duplicate of one, are not trained
+on. What has been rewritten further, such as a vendored module of the standard library, stays;
+`find_contaminated_files` looks for it with a lower threshold, so that a card can name it. It also looks for
+whole held-out files: a model may have been trained before they were left out.
+"""
 
 from __future__ import annotations
 

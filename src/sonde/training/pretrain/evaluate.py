@@ -1,4 +1,8 @@
-"""What a model has learned, in figures that can be compared: bits per byte, and hidden subwords guessed."""
+"""Evaluation of pre-trained models on unseen files: bits per byte, masked subwords, next sentences.
+
+These figures can be compared between models. The last two are how often hidden subwords are guessed, and how
+often a model tells whether a sentence follows another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A finished model as a folder: weights, vocabulary, and the full account of what it was trained on."""
+"""Export of a finished model as a folder: weights, vocabulary, training record and model card.
+
+The record is the full account of what the model was trained on. Code writes the card from what was measured.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,7 @@ def list_item_ids(files: pl.DataFrame) -> pl.DataFrame:
     """Ids (first 16 digits, as numbers) of every file and function trained on, sorted, each once.
 
     Args:
-        files: What `manifest` gave.
+        files: What `build_manifest` gave.
     """
     seen = files.filter("seen_in_training")["items"].explode(empty_as_null=True).drop_nulls().unique().sort()
     return pl.DataFrame({"item_hash": seen.cast(pl.UInt64)})

@@ -1,4 +1,10 @@
-"""The model that training begins with: random weights from the seed, or those of a trained model."""
+"""Model at the start of training: random weights from the seed, or those of a trained model.
+
+Learned positions need more entries if a model reads longer inputs than it was trained on. A model with a
+table of positions has learned as many as its inputs were long. Those after them begin as copies of the
+learned ones, block after block, as Beltagy et al. (2020, section 5) lengthened RoBERTa: the relations between
+close neighbours stay as they were, only the edges between two blocks are new.
+"""
 
 from __future__ import annotations
 

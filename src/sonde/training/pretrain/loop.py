@@ -1,4 +1,8 @@
-"""The training loop: the Hugging Face trainer with this project's losses, rates and checkpoints."""
+"""Training loop: the Hugging Face trainer with this project's losses, rates and checkpoints.
+
+Some checkpoints are kept as models of their own, so that the course of a training can be examined
+(`SnapshotCallback`).
+"""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def find_line_starts(
     """The subword that each logical line begins with; the first is 0, the last line ends with the text.
 
     Args:
-        breaks: From `break_offsets`.
+        breaks: From `find_break_offsets`.
         text: The text.
         starts: First character of each subword, rising.
     """
@@ -212,7 +212,7 @@ def line_edges(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) 
     Args:
         vocabulary: What the subwords are.
         text: The document.
-        breaks: From `break_offsets`.
+        breaks: From `find_break_offsets`.
         first: Place of the document's `BOS` in the stream.
 
     Returns:

@@ -149,7 +149,7 @@ def export_model(
 
     Args:
         recipe_path: The recipe.
-        packed: The training data, from `prepare`.
+        packed: The training data, from `sonde.training.pretrain.packing.pack_documents`.
         trained: What the loop left.
         folder: The finished model's folder.
         report: Receives progress, one line at a time.

@@ -1,15 +1,32 @@
-"""A byte-level vocabulary learned on code: lossless, and no piece reaches over a code token's edge by design.
+"""Byte-level vocabularies learned on code: one over pieces of text, one over pieces of program tokens.
 
-The text is cut before any merge is learned, so that every piece can be laid to one code token:
+The first (`learn_vocabulary`) is lossless, and by design no piece reaches over a code token's edge. The text
+is cut before any merge is learned, so that every piece can be assigned to one code token:
 
-- a run of line ends with the indentation behind it is one piece, so a line's depth costs one subword;
-- a name's letters and underscores stay together with one blank before them; digits stand alone;
+- a run of line ends with the indentation after it is one piece, so a line's depth costs one subword;
+- a name's letters and underscores stay together with one space before them; digits stand alone;
 - punctuation merges only within one operator (``**=``, ``->``) or one run of the same character (three
   quotes, a rule of dashes), never into ``):``;
 - other blanks stay together, all but the last before a word.
 
 Bytes are the alphabet (Radford et al. 2019, section 2.2), so any text has an encoding and nothing is
 normalised.
+
+The second (`learn_program_vocabulary`) is a fast tokenizer with true offsets. CuBERT splits a program by its
+language's lexer and learns subwords on the pieces (Kanade et al. 2020, section 3.3). A fast tokenizer has no
+lexer: what it cuts at is a pattern over characters. This one follows the rules of
+`sonde.languages.engine.program_tokens` as far as a pattern can: underscores end a piece and go with what is
+before them, case ends one, a number is one, signs join into operators only, and no piece is longer than 15
+characters. So hardly any subword reaches over the edge of two program tokens (a test counts them).
+
+What differs from the exact tokens, because every character of the text is covered and nothing is normalised:
+
+- blanks are read: one before a word goes with it, a line break goes with the indentation after it, and
+  comments stay; the exact tokens of Python have no blanks and name line breaks and indents instead;
+- inside a string the rules of identifiers hold: ``a_b`` is ``a_`` and ``b`` there too (exactly: ``a``, ``_``,
+  ``b``), digits stay with the letters before them, and of several marks only operators and runs of one mark
+  stay together;
+- characters are not spelled out: a line break in a string is its byte, not ``___NLCHAR___``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Control tasks: labels that can only be memorised (Hewitt and Liang 2019), and controls of tree probes."""
+"""Control tasks: labels that can only be memorised (Hewitt and Liang 2019), and splits for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Linear softmax probes over all layers, penalties and label sets, selected on validation, evaluated on test.
+"""Linear softmax probes over all layers, penalties and label sets, and their online codelength.
 
-A property that is linearly decodable from frozen states (Alain and Bengio 2016); the penalty of each layer
-and the layer itself are selected on the validation part.
+A probe tests whether a property is linearly decodable from frozen states (Alain and Bengio 2016); the penalty
+of each layer and the layer itself are selected on the validation part, and the result is evaluated on test.
+
+The codelength is the minimum description length by online coding (Voita and Titov 2020).
 """
 
 from __future__ import annotations

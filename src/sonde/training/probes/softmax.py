@@ -1,11 +1,15 @@
-"""Softmax regression for many layers, penalties and label sets at once.
+"""Softmax regression for many layers, penalties and label sets at once, with its L-BFGS minimiser.
 
 The loss of problem ``q`` on layer ``b`` is the mean cross-entropy plus ``l2 / 2 * |W|^2`` (the bias is free),
 which is scikit-learn's ``LogisticRegression`` with ``C = 1 / (n * l2)``. Of two classes, ``W`` is the one
 direction between them, as there: the two directions of the softmax are half of it and its opposite, and so
-carry twice the penalty. All problems of a layer share its
-states, so each of the two products of a step is one matrix product, as wide as all of them together; that
-saves more than starting each penalty from the solution of a larger one, which needs them one after another.
+carry twice the penalty. All problems of a layer share its states, so each of the two products of a step is
+one matrix product, as wide as all of them together; that saves more than starting each penalty from the
+solution of a larger one, which needs them one after another.
+
+L-BFGS runs on a grid of convex problems that are evaluated together (`minimise`). Each problem has its own
+step length, history and end; one evaluation tries the next point of all of them. Problems that have ended
+leave the grid by whole layers and whole columns, so that the rest run faster.
 """
 
 from __future__ import annotations

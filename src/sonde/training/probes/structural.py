@@ -1,10 +1,15 @@
-"""Structural probes of distances and depths in the syntax tree, as squared norms of projected states.
+"""Structural probes of distances and depths in the syntax tree, and the training of tree probes.
 
-After Hewitt and Manning (2019), for all layers at once. Their trees are of words; here the words are code
-tokens, the leaves of the syntax tree, and their distance is the number of edges between them in it. Leaves
-are linked through inner nodes only, so the links that are looked for are those of a minimum spanning tree of
-the tree's own distances; where several are equally short, the one that agrees most with the probe is taken.
-The tree's own distances so reach 1, and any others what they deserve however ties were broken.
+Distances and depths are predicted as squared norms of projected states, after Hewitt and Manning (2019), for
+all layers at once. Their trees are of words; here the words are code tokens, the leaves of the syntax tree,
+and their distance is the number of edges between them in it. Leaves are linked through inner nodes only, so
+the links that are looked for are those of a minimum spanning tree of the tree's own distances; where several
+are equally short, the one that agrees most with the probe is taken. The tree's own distances so reach 1, and
+any others what they deserve however ties were broken.
+
+Probes of trees (also `sonde.training.probes.trees`) share parts, scaling, batches of whole texts, and Adam
+with early stopping. Their losses are not convex, so they are trained by steps, the probes of all layers
+together.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class TreeProbes:
 
 @dataclass(frozen=True, slots=True)
 class TreeLabels:
-    """Labels of some texts; `ADDED` is the first of each."""
+    """Labels of some texts; `NO_LABELS` is the first of each."""
 
     gaps: tuple[Labels, ...]
     unary: tuple[Labels, ...]

@@ -29,7 +29,7 @@ from sonde.languages.engine.text import EncodedText
 Part = tuple[str, "Node"]
 
 
-# Where a `switch` is a statement; elsewhere it is an expression.
+# Where a ``switch`` is a statement; elsewhere it is an expression.
 _HOLD_STATEMENTS = frozenset(
     (
         *("block", "constructor_body", "switch_block_statement_group", "switch_rule", "labeled_statement"),
@@ -114,7 +114,7 @@ class OlderJava:
     Attributes:
         leaf: A leaf as it has it, and whether it can be parsed there.
         is_unknown: Whether it cannot parse a node.
-        is_left_out: Whether a node is not in the tree at all.
+        is_absent: Whether a node is not in the tree at all.
         is_empty: Whether a node is a leaf, whatever it holds.
         shapes: Shapes of its own by the grammar's name of a node.
     """
@@ -308,7 +308,7 @@ def _resource(frame: Frame, text: str) -> Node:
 
 
 def _field_access(frame: Frame, text: str) -> Node:
-    """`a.b`: a name where its first part is one, else an access to a field."""
+    """``a.b``: a name where its first part is one, else an access to a field."""
     kinds = [node.kind for _, node in frame.parts]
     if "Super" in kinds:
         return frame.node("SuperFieldAccess")
@@ -563,7 +563,10 @@ def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
 
 
 def is_unknown(frame: Frame) -> bool:
-    """Whether Java 1.3 cannot parse a node. There, ``assert`` and ``yield`` are names, see `_named`."""
+    """Whether Java 1.3 cannot parse a node.
+
+    There, ``assert`` and ``yield`` are names, see `_statement_as_name`.
+    """
     if frame.kind in _NAMES_ONCE:
         kinds = [node.kind for _, node in frame.parts]
         return kinds not in (["ParenthesizedExpression"], ["SimpleName"])

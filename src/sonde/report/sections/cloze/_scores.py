@@ -58,7 +58,7 @@ def read_hits(run: RunData) -> pl.DataFrame:
 
 
 def read_common_hits(run: RunData) -> pl.DataFrame:
-    """P@k over what every model of the run was asked, as `hits`; none where the run has one model."""
+    """P@k over what every model of the run was asked, as `read_hits`; none where the run has one model."""
     rows = _read_rates(run).filter(pl.col("matching") == "common")
     return _add_statement_names(run, rows).with_columns(who=pl.lit(COMMON))
 

@@ -63,7 +63,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def read_all_poolings(run: RunData) -> pl.DataFrame:
-    """`headline` for each pooling."""
+    """`read_headline` for each pooling."""
     rows = run.scores(metrics=["accuracy"], where=BEST & pl.col("layer").is_not_null(), lens=LENS)
     return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
 

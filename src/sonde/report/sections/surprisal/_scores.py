@@ -138,7 +138,7 @@ def read_first_subwords(run: RunData) -> pl.DataFrame:
 
 
 def is_first_subword(run: RunData, model: ModelInfo) -> pl.Expr:
-    """Whether a row of `observed`, which needs the column ``context``, is in none of the model's slices."""
+    """Whether a row of `read_observations` with the column ``context`` is in none of the model's slices."""
     return IS_FIRST if model.name in read_first_subwords(run)["model"] else pl.lit(value=False)
 
 

@@ -21,10 +21,9 @@ from typing import Any
 import psutil
 
 from sonde.api.outputs import OutputOptions, write_outputs
-from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.base.memory import measure_peak_memory
-from sonde.base.option_types import parse_duration
+from sonde.base.options import parse_duration
+from sonde.base.process import measure_peak_memory, safe_path_environment
 from sonde.base.progress import NullProgress, Progress
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import (
@@ -38,6 +37,7 @@ from sonde.experiments.cost import (
     TrialCosts,
     check_sampling_possible,
     choose_sample,
+    duration,
     extrapolate_cost,
     load_sample,
     measure_trials,
@@ -52,7 +52,6 @@ from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.progress import processor_time
 from sonde.experiments.resolve import uses_datasets
 from sonde.experiments.run import run
-from sonde.experiments.timing import duration
 from sonde.experiments.workload import (
     ASSUMED,
     DetectableEffect,

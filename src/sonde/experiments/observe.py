@@ -29,19 +29,18 @@ from typing import Any, TypeVar
 import polars as pl
 
 from sonde.alignment import get_surfaces
-from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
+from sonde.base.process import safe_path_environment
 from sonde.base.progress import Progress
-from sonde.capture.preparing import prepare, prepare_items
-from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, with_bos
+from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, prepare_items, with_bos
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
 from sonde.executors.local import LocalExecutor
+from sonde.experiments.cost import Forecast, group_trial_jobs, observation_work, put_trials_first
 from sonde.experiments.experiment import LensChoice, get_lens_settings
 from sonde.experiments.plan import JobBatch, ObserveJob, Part, TrainJob, assign_device, batch_jobs
 from sonde.experiments.progress import Session
-from sonde.experiments.timing import Forecast, group_trial_jobs, observation_work, put_trials_first
 from sonde.lenses import CapturedItem, load_reading_lens
 from sonde.lenses.engine.item_tables import read_inputs, scan_inputs
 from sonde.lenses.engine.lens import ServerOptions

@@ -30,9 +30,18 @@ from sonde.lenses.probe.controls import (
     score_selectivity,
 )
 from sonde.lenses.probe.data import gather_states, get_poolings, prepare_examples, scan_text_states
-from sonde.lenses.probe.examples import IS_WHOLE, Examples, FittedProbes, States
-from sonde.lenses.probe.fit import BEST, fit_hidden_probes, fit_label_sets, fit_probes
-from sonde.lenses.probe.options import SIZES, ResolvedProbeOptions
+from sonde.lenses.probe.fit import (
+    BEST,
+    IS_WHOLE,
+    SIZES,
+    Examples,
+    FittedProbes,
+    ResolvedProbeOptions,
+    States,
+    fit_hidden_probes,
+    fit_label_sets,
+    fit_probes,
+)
 from sonde.results import (
     Score,
     left_out,
@@ -50,7 +59,7 @@ from sonde.stats.metrics import average_ranks
 from sonde.training.probes.splits import Splits
 
 if TYPE_CHECKING:
-    from sonde.training.probes.ridge import RidgeResult
+    from sonde.training.probes.linear import RidgeResult
 
 TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
 
@@ -157,7 +166,7 @@ def score_regression(
     characters, as they are and in logarithms) has said what it can by least squares. Where nothing is left,
     as with the length itself, there are no such rows.
     """
-    from sonde.training.probes.ridge import regress_layers, remove_length_effect
+    from sonde.training.probes.linear import regress_layers, remove_length_effect
 
     held = np.flatnonzero(np.isfinite(examples.values))
     if len(held) < len(examples.values):

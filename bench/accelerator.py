@@ -24,16 +24,15 @@ import transformers
 from bench import probe
 from bench._paired import BUDGET, batched, forward
 from sonde.capture.forward import observe_lenses
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import Prepared
+from sonde.capture.requests import Prepared, prepare
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.observe import build_requests, observe_batch, read_job_items
 from sonde.experiments.plan import JobBatch, ObserveJob, batch_jobs
 from sonde.experiments.run import run as carry_out
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
-from sonde.training.pretrain.blocks import BlockDataset
 from sonde.training.pretrain.loop import train
+from sonde.training.pretrain.objectives import BlockDataset
 from sonde.training.pretrain.recipe import read_recipe
 from sonde.training.probes.linear import probe_layers
 

@@ -12,8 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sonde.alignment.align import align
-from sonde.alignment.spans import Subwords
-from sonde.alignment.subwords import encode
+from sonde.alignment.subwords import Subwords, encode
 from sonde.languages import LANGUAGES, Tree
 
 _FILES = ("ast.py", "csv.py", "heapq.py", "json/decoder.py", "shlex.py", "textwrap.py")

@@ -26,7 +26,6 @@ from jaxtyping import Float
 from bench._tiny import HEADS, model_types, save
 from sonde.base.errors import SondeError
 from sonde.capture.forward import observe
-from sonde.capture.preparing import prepare
 from sonde.capture.requests import (
     AttentionRows,
     HiddenStates,
@@ -38,6 +37,7 @@ from sonde.capture.requests import (
     TokenScores,
     WordAttention,
     WordLookups,
+    prepare,
 )
 from sonde.corpora import Item, item_id
 from sonde.models import LoadedModel, ModelSpec, load_model

@@ -21,9 +21,8 @@ import torch
 import transformers
 
 from bench._paired import BUDGET, batched, forward, paired
-from sonde.capture.attention import pick_rows
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import RankRules, WordLookups, WordRanks
+from sonde.capture.attention_backend import pick_rows
+from sonde.capture.requests import RankRules, WordLookups, WordRanks, prepare
 from sonde.capture.windows import batch_by_length
 from sonde.capture.word_attention import RowWords, rank_words
 from sonde.corpora import Item, Selection, SkipCounter, read_items

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import transformers
 
-from sonde.alignment.spans import Alignment, Coverage, Subwords
+from sonde.alignment.subwords import Alignment, Coverage, Subwords
 from sonde.capture.forward import observe
 from sonde.capture.requests import Pass, Plain, Prepared, TokenScores
 from sonde.capture.settings import CaptureSettings

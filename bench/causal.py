@@ -20,8 +20,7 @@ import transformers
 from sonde.capture.forward import observe
 from sonde.capture.hooks import ModelHooks
 from sonde.capture.interventions import Affine, Change
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import Changed, HiddenStates, Pass, Plain, Prepared
+from sonde.capture.requests import Changed, HiddenStates, Pass, Plain, Prepared, prepare
 from sonde.corpora import SkipCounter, read_items
 from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer
 

@@ -21,8 +21,7 @@ import transformers
 from jaxtyping import Float
 
 from sonde.capture.forward import observe
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared, TokenScores
+from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared, TokenScores, prepare
 from sonde.corpora import Item, Selection
 from sonde.corpora.engine.select import select
 from sonde.models import LoadedModel, full_name, load_model, load_tokenizer, parse_spec

@@ -16,8 +16,7 @@ import transformers
 from bench._paired import batched, forward, paired
 from sonde.capture import CaptureSettings
 from sonde.capture.merge_requests import InputShape, InputVariant, MergedRequests
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import Prepared
+from sonde.capture.requests import Prepared, prepare
 from sonde.capture.windows import Row, RowCutter
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment

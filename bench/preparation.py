@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import chain
 from multiprocessing import get_context
 
-from sonde.base.child_process import safe_path_environment
-from sonde.capture.preparing import prepare_items
+from sonde.base.process import safe_path_environment
+from sonde.capture.requests import prepare_items
 from sonde.capture.windows import batch_by_length
 from sonde.corpora import Item, Selection
 from sonde.corpora.engine.select import select

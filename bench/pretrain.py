@@ -18,9 +18,9 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArgu
 
 from sonde.models.engine.silence import silence_libraries
 from sonde.training.precision import uses_bfloat16
-from sonde.training.pretrain.blocks import BlockDataset, DocumentLines, PairDataset, build_all_pairs
 from sonde.training.pretrain.initial_weights import init_model
 from sonde.training.pretrain.loop import train
+from sonde.training.pretrain.objectives import BlockDataset, DocumentLines, PairDataset, build_all_pairs
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 
 _ENCODER = Path(__file__).parents[1] / "recipes" / "mini-encoder-cpu.toml"

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sonde.base.option_types import AllowedValues
-from sonde.base.options import OptionDescription, describe_fields
+from sonde.base.options import AllowedValues, OptionDescription, describe_fields
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments.catalogue import lens_options

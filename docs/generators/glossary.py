@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.results.glossary import load_glossary
+from sonde.results.text_format import load_glossary
 
 
 def render_page() -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sonde.api.run import run
     from sonde.api.show import show
     from sonde.experiments.experiment import Experiment
-    from sonde.training.finetune.saved import FineTuned
+    from sonde.training.finetune.predict import FineTuned
 
 __all__ = [
     "Experiment",
@@ -42,7 +42,7 @@ __all__ = [
 
 _MODULES = {
     "Experiment": "sonde.experiments",
-    "FineTuned": "sonde.training.finetune.saved",
+    "FineTuned": "sonde.training.finetune.predict",
     "Run": "sonde.api.results",
     "align": "sonde.api.label",
     "card": "sonde.api.compare",

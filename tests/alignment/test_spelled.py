@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonde.alignment.server_tokens import locate_pieces
 from sonde.base.errors import InputError
+from sonde.capture.server import locate_pieces
 
 
 def spans(text: str, pieces: list[str]) -> list[tuple[int, int]]:

@@ -7,10 +7,10 @@ import sys
 
 CODE = """
 import subprocess, sys
-from sonde.base.memory import measure_peak_memory
+from sonde.base.process import measure_peak_memory
 held = bytearray(400_000_000)
 held[::4096] = b"x" * len(held[::4096])
-code = "from sonde.base.memory import measure_peak_memory; print(measure_peak_memory())"
+code = "from sonde.base.process import measure_peak_memory; print(measure_peak_memory())"
 child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 print(measure_peak_memory(), child)
 """

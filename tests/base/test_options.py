@@ -9,8 +9,7 @@ import pytest
 from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.option_types import Count, OneOf, Positive, Share
-from sonde.base.options import Options, option, parse_value
+from sonde.base.options import Count, OneOf, Options, Positive, Share, option, parse_value
 
 
 class Chosen(Options):

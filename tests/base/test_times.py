@@ -1,7 +1,7 @@
 import pytest
 
 from sonde.base.errors import UsageError
-from sonde.base.option_types import parse_duration
+from sonde.base.options import parse_duration
 
 
 @pytest.mark.parametrize(

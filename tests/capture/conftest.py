@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 
-from sonde.alignment.spans import Alignment, Coverage, Subwords
+from sonde.alignment.subwords import Alignment, Coverage, Subwords
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id
 from sonde.languages import LANGUAGES

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from sonde.base.errors import CaptureError
-from sonde.capture import attention
-from sonde.capture.attention import FUSED, OUTPUTS, OWN
-from sonde.capture.attention_backend import describe_backend
+from sonde.capture import attention_backend
+from sonde.capture.attention_backend import FUSED, OUTPUTS, OWN, describe_backend
 from sonde.capture.forward import observe
 from sonde.capture.requests import AttentionRows, HiddenStates, Pass, Plain, Prepared
 from sonde.capture.settings import CaptureSettings
@@ -138,9 +137,9 @@ def test_a_model_that_returns_no_attention_is_refused(
 def test_rows_that_differ_from_eager_attention_are_refused(
     tiny: Tiny, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded, rows = tiny("llama"), attention.pick_rows
+    loaded, rows = tiny("llama"), attention_backend.pick_rows
     # What is picked is wrong, whichever way it is picked.
-    monkeypatch.setattr(attention, "pick_rows", lambda matrix, columns: rows(matrix, columns) * 0.9)
+    monkeypatch.setattr(attention_backend, "pick_rows", lambda matrix, columns: rows(matrix, columns) * 0.9)
     with pytest.raises(
         CaptureError, match=r"differs from eager attention by 0\.\d+; ask for states"
     ) as refused:

@@ -7,8 +7,7 @@ from tests.experiments.conftest import save_decoder
 
 from sonde.base.errors import InputError
 from sonde.capture.forward import observe
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import Pass, Plain, TokenScores
+from sonde.capture.requests import Pass, Plain, TokenScores, prepare
 from sonde.corpora import Item
 from sonde.models import ModelSpec, load_model
 

@@ -11,8 +11,12 @@ import pytest
 import torch
 from tests.capture.conftest import MAKERS
 
-from sonde.capture.attention import attention_rows
-from sonde.capture.attention_backend import describe_backend, use_float32, use_readable_attention
+from sonde.capture.attention_backend import (
+    attention_rows,
+    describe_backend,
+    use_float32,
+    use_readable_attention,
+)
 from sonde.capture.forward import observe
 from sonde.capture.requests import Masked, Pass, Plain, Prepared, TokenScores
 from sonde.models import LoadedModel

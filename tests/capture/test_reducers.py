@@ -5,7 +5,8 @@ import pytest
 import torch
 from scipy.special import log_softmax
 
-from sonde.capture.scoring import pool_states, score_logits, score_positions, top_logits
+from sonde.capture.hidden_states import pool_states
+from sonde.capture.scoring import score_logits, score_positions, top_logits
 
 
 @pytest.mark.parametrize("vocab", [3, 64, 777, 5000])

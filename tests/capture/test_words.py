@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.base.errors import CaptureError, InputError
-from sonde.capture import attention
+from sonde.capture import attention_backend
 from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.requests import (
     NEVER,
@@ -399,8 +399,8 @@ def test_broken_attention_is_an_error(tiny: Tiny, prepare: Prepare, monkeypatch:
     loaded, item = tiny("bert"), prepare("abc = 1")
     read = Pass(Plain(), (WordAttention({item.item.item_id: words_of(7, 0)}),))
     list(observe(loaded, [item], [read]))
-    rows = attention.attention_rows
-    monkeypatch.setattr(attention, "attention_rows", lambda *arguments: rows(*arguments) * torch.nan)
+    rows = attention_backend.attention_rows
+    monkeypatch.setattr(attention_backend, "attention_rows", lambda *arguments: rows(*arguments) * torch.nan)
     with pytest.raises(CaptureError, match="attention is not finite"):
         list(observe(loaded, [item], [read]))
 

@@ -11,8 +11,7 @@ from jsonschema import Draft202012Validator
 
 from generators.experiment_schema import build_schema
 from sonde.base.errors import UsageError
-from sonde.base.option_types import AllowedValues
-from sonde.base.options import Options
+from sonde.base.options import AllowedValues, Options
 from sonde.experiments import Experiment, merge_overrides, parse_options
 from sonde.experiments.resolve import resolve_lenses
 from sonde.lenses import LENSES, LensDefaults

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 DRIVER = """
 import sys, time
 from pathlib import Path
-from sonde.cli.errors import run_command
-from sonde.base.error_log import set_log_folder
+from sonde.cli.output import run_command
+from sonde.base.errors import set_log_folder
 from sonde.executors import ray as ray_executor
 from sonde.executors.ray import RayExecutor
 

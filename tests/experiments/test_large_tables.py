@@ -119,7 +119,7 @@ def test_rows_that_repeat_each_other_are_read_until_there_are_enough(tmp_path: P
 
 CHILD = """
 import sys
-from sonde.base.memory import measure_peak_memory
+from sonde.base.process import measure_peak_memory
 from sonde.corpora import Selection
 from sonde.base.progress import NullProgress
 from sonde.experiments.label_files import LabelOptions, write_label_files

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 import sonde.experiments
 from generators.experiment_schema import build_schema
 from sonde.base.errors import UsageError
-from sonde.base.option_types import Count
-from sonde.base.options import Options, describe_fields, option
+from sonde.base.options import Count, Options, describe_fields, option
 from sonde.capture import CaptureOptions
 from sonde.cli import app
 from sonde.cli.options import LENS_FLAGS

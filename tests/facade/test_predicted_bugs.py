@@ -24,8 +24,8 @@ from sonde.models import ModelSpec
 from sonde.tasks.engine.bugs import BugTask, RandomChoice, find_pointers
 from sonde.tasks.engine.task import TASKS
 from sonde.training.finetune.data import Sample, TaskData
+from sonde.training.finetune.predict import Classifier, FineTuned, Pointer, TokenClassifier
 from sonde.training.finetune.recipe import MAX, POOLED, FinetuneRecipe
-from sonde.training.finetune.saved import Classifier, FineTuned, Pointer, TokenClassifier
 from sonde.training.finetune.tune import tune
 from tests.lenses.test_finetune import save_encoder
 

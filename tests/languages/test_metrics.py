@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.base.plugins import load_published_object
+from sonde.base.registry import load_published_object
 from sonde.languages import get_facet
 from sonde.languages.engine.metrics import ExecutionPaths, Metrics
 from sonde.papers.inspect.labels import list_operator_signs

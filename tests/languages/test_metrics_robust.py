@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonde.base.plugins import load_published_object
+from sonde.base.registry import load_published_object
 from sonde.languages import get_facet
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.metrics import ExecutionPaths, Metrics

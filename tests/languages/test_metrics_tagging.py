@@ -8,7 +8,7 @@ import token
 
 import pytest
 
-from sonde.base.plugins import load_published_object
+from sonde.base.registry import load_published_object
 from sonde.corpora import Item
 from sonde.languages import get_facet
 from sonde.languages.engine.metrics import Metrics

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from tests.slices import with_slices
 
-from sonde.alignment.spans import Alignment, Coverage, Subwords
+from sonde.alignment.subwords import Alignment, Coverage, Subwords
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree

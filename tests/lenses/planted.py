@@ -24,7 +24,7 @@ import polars as pl
 import torch
 import transformers
 
-from sonde.alignment.spans import Alignment, Coverage, Subwords
+from sonde.alignment.subwords import Alignment, Coverage, Subwords
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared
 from sonde.corpora import Item, item_id

@@ -16,7 +16,7 @@ import transformers
 from tests.slices import slice_of, with_slices
 
 from sonde.alignment.align import align
-from sonde.alignment.spans import Subwords
+from sonde.alignment.subwords import Subwords
 from sonde.base.errors import UsageError
 from sonde.capture.forward import observe_lenses
 from sonde.capture.requests import Prepared, RankRules, WordAttention

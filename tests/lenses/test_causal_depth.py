@@ -20,8 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from planted import BOS, Ran, labels_of, planted, run_lens, some_items
 
-from sonde.capture.preparing import prepare_items
-from sonde.capture.requests import Prepared
+from sonde.capture.requests import Prepared, prepare_items
 from sonde.corpora import Item, item_id
 from sonde.lenses.causal.logit_lens import stays_on_top
 from sonde.lenses.causal.patch import CELLS

@@ -16,7 +16,7 @@ from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, Method, load_training_lens
 from sonde.lenses.finetune.options import FinetuneOptions, further_texts
-from sonde.training.baselines.recipe import BASELINES
+from sonde.training.finetune.recipe import BASELINES
 
 LENS = load_training_lens("finetune")
 TASKS = ("variable_misuse", "misuse_repair")

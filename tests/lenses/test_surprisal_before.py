@@ -19,8 +19,7 @@ from tests.slices import slice_of, with_slices
 from sonde.alignment import encode
 from sonde.base.errors import UsageError
 from sonde.capture.forward import observe
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import Pass, Plain, TokenScores
+from sonde.capture.requests import Pass, Plain, TokenScores, prepare
 from sonde.corpora import Item, Selection
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run

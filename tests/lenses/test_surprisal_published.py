@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from sonde.alignment import get_surfaces
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.capture.forward import observe_lenses
-from sonde.capture.preparing import prepare
+from sonde.capture.requests import prepare
 from sonde.corpora import Item, SourceFile
 from sonde.lenses import LENSES, CapturedItem, LensSettings
 from sonde.models import ModelSpec, load_model

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from sonde.base.child_process import SAFE_PATH_ENV
+from sonde.base.process import SAFE_PATH_ENV
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = (

@@ -25,8 +25,7 @@ import sonde
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture.attention_backend import describe_backend
 from sonde.capture.forward import observe
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import AttentionRows, HiddenStates, Masked, Pass, Plain, TokenScores
+from sonde.capture.requests import AttentionRows, HiddenStates, Masked, Pass, Plain, TokenScores, prepare
 from sonde.capture.settings import CaptureSettings
 from sonde.corpora import Item, item_id
 from sonde.models import (

@@ -8,8 +8,7 @@ import torch
 from sonde.base.errors import UsageError
 from sonde.capture.attention_backend import describe_backend
 from sonde.capture.forward import observe_lenses
-from sonde.capture.preparing import prepare
-from sonde.capture.requests import Pass, Plain, TokenScores
+from sonde.capture.requests import Pass, Plain, TokenScores, prepare
 from sonde.corpora import Item
 from sonde.models import ModelSpec, load_model, resolve_auto
 from tests.posing import posing

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sonde.alignment.spans import Subwords
+from sonde.alignment.subwords import Subwords
 from sonde.base.errors import UnknownNameError
 from sonde.languages import LANGUAGES
 from sonde.papers.perplexed.tags import (

@@ -1,7 +1,7 @@
 """The glossary on the page: the first mention of a term says on hover what it means."""
 
 from sonde.report.theme import mark_terms
-from sonde.results.glossary import load_glossary
+from sonde.results.text_format import load_glossary
 
 
 def test_the_first_mention_of_a_term_is_marked_and_text_is_escaped() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sonde.base.child_process import SAFE_PATH_ENV, safe_path_environment
+from sonde.base.process import SAFE_PATH_ENV, safe_path_environment
 from sonde.corpora.sources.pypi import _download_wheel, pip_setting
 from sonde.executors import EXECUTORS
 

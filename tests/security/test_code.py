@@ -11,7 +11,7 @@ import sonde
 
 ROOT = Path(sonde.__file__).parent
 PICKLES = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
-IMPORTING = {"base/plugins.py"}
+IMPORTING = {"base/registry.py"}
 """The one module that executes a file, which a user has to have named."""
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sonde.base.error_log import set_log_folder
-from sonde.base.errors import InputError, UsageError, redact_secrets
+from sonde.base.errors import InputError, UsageError, redact_secrets, set_log_folder
 from sonde.cli.commands import app
-from sonde.cli.errors import run_command
+from sonde.cli.output import run_command
 from sonde.corpora import SkipCounter, read_files
 from sonde.lenses.prompting.replies import PromptingOptions
 from sonde.store.run_folder import RunDirectory

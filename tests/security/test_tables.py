@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from sonde.base.errors import InputError
-from sonde.base.memory import measure_peak_memory
+from sonde.base.process import measure_peak_memory
 from sonde.corpora import SkipCounter, read_files
 from sonde.results.scores import read_scores
 
@@ -48,7 +48,7 @@ def test_a_long_value_of_many_rows(tmp_path: Path) -> None:
     assert path.stat().st_size < 2_000_000
     code = f"""
 from sonde.base.errors import SondeError
-from sonde.base.memory import measure_peak_memory
+from sonde.base.process import measure_peak_memory
 from sonde.corpora import SkipCounter, read_files
 try:
     print(len(list(read_files("labelled:{path}", (), SkipCounter()))))

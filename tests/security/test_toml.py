@@ -12,7 +12,7 @@ from typing import get_origin, get_type_hints
 import pytest
 
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.base.option_types import AllowedValues
+from sonde.base.options import AllowedValues
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.experiments import Experiment

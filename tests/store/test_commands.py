@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from typer.utils import get_params_from_function
 
 from sonde.cli.commands import app
-from sonde.store import manifest
+from sonde.store import remote
 from sonde.store.remote import sync_folder
 
 from .conftest import Place, computer, silent
@@ -33,7 +33,7 @@ FOREIGN = {
 }
 """What somebody else keeps at an address."""
 
-OVERHEAD = (manifest.MANIFEST_NAME,)
+OVERHEAD = (remote.MANIFEST_NAME,)
 
 
 @dataclass(frozen=True, slots=True)

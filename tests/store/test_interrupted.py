@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
 from sonde.cli.commands import app
-from sonde.store import lock, manifest
+from sonde.store import lock, remote
 from sonde.store.cache import PartStore
 from sonde.store.checksums import verify_folder, write_with_receipt
 from sonde.store.remote import RemoteFolder, fetch_folder, sync_folder
@@ -65,7 +65,7 @@ def test_a_run_that_was_killed_while_it_sent_goes_on_and_is_equal(
     assert code.returncode == -signal.SIGKILL, code.stderr
     before = Place(address).content()
     assert lock.LEASE_NAME in before
-    assert manifest.MANIFEST_NAME in before
+    assert remote.MANIFEST_NAME in before
     monkeypatch.setattr(lock, "EXPIRY_SECONDS", 2.0)
     computer(number, tmp_path, monkeypatch)
     done = CliRunner().invoke(app, words)
@@ -78,8 +78,8 @@ def test_a_run_that_was_killed_while_it_sent_goes_on_and_is_equal(
     assert_frame_equal(
         pl.read_parquet(there / "scores.parquet"), pl.read_parquet(made.whole / "scores.parquet")
     )
-    listed = json.loads(Place(address).content()[manifest.MANIFEST_NAME])["files"]
-    assert {*listed, manifest.MANIFEST_NAME} == set(Place(address).content())
+    listed = json.loads(Place(address).content()[remote.MANIFEST_NAME])["files"]
+    assert {*listed, remote.MANIFEST_NAME} == set(Place(address).content())
 
 
 def test_a_fetch_that_fails_removes_nothing(
@@ -212,8 +212,8 @@ def test_a_run_that_another_program_copied_there_goes_on(
     with sync_folder(Path(address), silent) as folder:
         PartStore(folder).put("observations/a.parquet", "k", pl.DataFrame({"x": [1]}), {})
     place = Place(address)
-    listed = json.loads(place.content()[manifest.MANIFEST_NAME])["files"]
-    place.system.rm_file(f"{place.root}/{manifest.MANIFEST_NAME}")
+    listed = json.loads(place.content()[remote.MANIFEST_NAME])["files"]
+    place.system.rm_file(f"{place.root}/{remote.MANIFEST_NAME}")
     place.put("mine.txt", b"mine")
     before = place.content()
     computer(2, tmp_path, monkeypatch)
@@ -223,7 +223,7 @@ def test_a_run_that_another_program_copied_there_goes_on(
         write_with_receipt(folder, "run.json", "{}")
     after = place.content()
     assert after["mine.txt"] == b"mine"
-    assert set(json.loads(after[manifest.MANIFEST_NAME])["files"]) == {
+    assert set(json.loads(after[remote.MANIFEST_NAME])["files"]) == {
         *listed,
         "run.json",
         "receipts/run.json.json",
@@ -234,7 +234,7 @@ def test_a_damaged_manifest_is_named_and_made_anew(address: str) -> None:
     place = Place(address)
     with sync_folder(Path(address), silent) as folder:
         write_with_receipt(folder, "run.json", "{}")
-    place.flip(manifest.MANIFEST_NAME)
+    place.flip(remote.MANIFEST_NAME)
     with pytest.raises(StoreError, match=r"/\.sonde-manifest\.json: its content is not what was written"):
         fetch_folder(address)
     with sync_folder(Path(address), silent):

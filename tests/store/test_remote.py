@@ -16,7 +16,7 @@ import pytest
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.store import address as addresses
-from sonde.store import lock, manifest, remote
+from sonde.store import lock, remote
 from sonde.store.address import parse_address
 from sonde.store.cache import PartStore
 from sonde.store.checksums import verify_folder, write_with_receipt
@@ -253,10 +253,10 @@ def test_an_address_leads_out_of_no_folder(address: str, tmp_path: Path) -> None
     with sync_folder(Path(address), silent) as folder:
         some(folder)
     held = opened(address)
-    listed = json.loads(held.system.cat_file(f"{held.root}/{manifest.MANIFEST_NAME}"))["files"]
+    listed = json.loads(held.system.cat_file(f"{held.root}/{remote.MANIFEST_NAME}"))["files"]
     odd = ("../../out", "/out", "a/../../out", "..", ".", "receipts", ".lease")
     listed |= dict.fromkeys(odd, listed["trained/step.safetensors"])
-    held.system.pipe_file(f"{held.root}/{manifest.MANIFEST_NAME}", manifest.format_manifest(listed))
+    held.system.pipe_file(f"{held.root}/{remote.MANIFEST_NAME}", remote.format_manifest(listed))
     before = {path for path in tmp_path.rglob("*") if "-read" not in path.as_posix()}
     there = fetch_folder(address)
     assert {path for path in tmp_path.rglob("*") if "-read" not in path.as_posix()} == before

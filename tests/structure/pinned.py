@@ -91,7 +91,7 @@ from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 from sonde.tasks import Task, build, build_pairs
 from sonde.tasks.engine.examples import Example, example_table
 from sonde.tasks.engine.task import TASKS
-from sonde.training.pretrain.checkpoints import _recipe_keys
+from sonde.training.pretrain.loop import _recipe_keys
 from sonde.training.pretrain.optimiser import OptimiserConfig
 from sonde.training.pretrain.recipe import (
     CorpusConfig,

@@ -21,12 +21,17 @@ from tests.training.test_finetuning import WORDS, KilledError, save, split
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models import ModelSpec, load_model
-from sonde.training.baselines import vectors
-from sonde.training.baselines.models import FACTS, tune_baseline
-from sonde.training.baselines.recipe import BASELINES, LSTM_POINTER, PROGRAM, WORD2VEC, BaselineSizes
-from sonde.training.baselines.vectors import UnlabelledTexts
+from sonde.training.finetune import baselines
+from sonde.training.finetune.baselines import FACTS, UnlabelledTexts, tune_baseline
 from sonde.training.finetune.data import Sample, TaskData
-from sonde.training.finetune.recipe import FinetuneRecipe
+from sonde.training.finetune.recipe import (
+    BASELINES,
+    LSTM_POINTER,
+    PROGRAM,
+    WORD2VEC,
+    BaselineSizes,
+    FinetuneRecipe,
+)
 from sonde.training.finetune.tune import tune
 
 SIZES = BaselineSizes(embedding=32, lstm_layers=1, lstm_width=32, transformer_width=32, transformer_layers=2)
@@ -147,7 +152,7 @@ def gensim_by_hand(data: TaskData, name: str, seed: int) -> Word2Vec:
 def test_the_table_holds_what_gensim_learned_on_the_same_texts(
     name: str, spec: ModelSpec, few: TaskData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vectors, "derive_seed", lambda *_: 11)
+    monkeypatch.setattr(baselines, "derive_seed", lambda *_: 11)
     # At so small a rate no weight of this size moves in single precision.
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
     tuned = tune_baseline(name, spec, few, still, SIZES, tmp_path)
@@ -168,8 +173,8 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 PROCESS = """
 import hashlib, sys
-from sonde.training.baselines.recipe import BaselineSizes
-from sonde.training.baselines.vectors import learn_vectors
+from sonde.training.finetune.recipe import BaselineSizes
+from sonde.training.finetune.baselines import learn_vectors
 texts = [[(7 * at * at + place) % 50 for place in range(40)] for at in range(60)]
 for name in sys.argv[1:]:
     found = learn_vectors(texts, name, BaselineSizes(embedding=16), 3)

@@ -20,8 +20,8 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMa
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import SkipCounter, is_holdout_package, item_id, read_files
 from sonde.corpora.engine.read import extract_items
-from sonde.training.pretrain.documents import THRESHOLD, is_allowed_licence
-from sonde.training.pretrain.export import LARGEST
+from sonde.training.pretrain.data import THRESHOLD, is_allowed_licence
+from sonde.training.pretrain.pretrain import LARGEST
 from sonde.training.pretrain.recipe import read_recipe
 
 BUNDLED = Path(str(files("sonde.models"))) / "bundled"

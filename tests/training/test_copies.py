@@ -5,7 +5,7 @@ import pytest
 
 from sonde.base.fingerprint import hash_text
 from sonde.corpora import duplicate_tokens
-from sonde.training.pretrain.documents import find_contaminated_files
+from sonde.training.pretrain.data import find_contaminated_files
 
 WORDS = [f"name{number}" for number in range(60)]
 

@@ -5,7 +5,7 @@ from tests.training.recipes import silent
 
 from sonde.base.errors import InputError
 from sonde.corpora import SkipCounter, is_holdout_package, item_id
-from sonde.training.pretrain.documents import (
+from sonde.training.pretrain.data import (
     HeldOut,
     choose_documents,
     is_allowed_licence,

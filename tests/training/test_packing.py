@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tests.training.recipes import silent
 
 from sonde.base.errors import StoreError
-from sonde.training.pretrain.blocks import BlockDataset, BlockOrder, block_start, count_blocks
-from sonde.training.pretrain.packing import pack_documents
+from sonde.training.pretrain.data import pack_documents
+from sonde.training.pretrain.objectives import BlockDataset, BlockOrder, block_start, count_blocks
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
 
@@ -69,7 +69,7 @@ def test_the_stream_is_the_documents(recipe, tmp_path):
 
 def test_preparing_twice_reads_what_is_there(recipe, tmp_path, monkeypatch):
     first = pack_documents(recipe, tmp_path, silent)
-    monkeypatch.setattr("sonde.training.pretrain.packing.choose_documents", None)
+    monkeypatch.setattr("sonde.training.pretrain.data.choose_documents", None)
     second = pack_documents(recipe, tmp_path, silent)
     assert np.array_equal(first.tokens, second.tokens)
     stream = next(tmp_path.glob("data-*/tokens.bin"))

@@ -13,10 +13,10 @@ from sonde.base.fingerprint import hash_text
 from sonde.corpora import item_id
 from sonde.training.pretrain import loop
 from sonde.training.pretrain import pretrain as module
-from sonde.training.pretrain.blocks import BlockDataset, block_start
+from sonde.training.pretrain.data import pack_documents
 from sonde.training.pretrain.initial_weights import init_model
 from sonde.training.pretrain.loop import rate_factor, train
-from sonde.training.pretrain.packing import pack_documents
+from sonde.training.pretrain.objectives import BlockDataset, block_start
 from sonde.training.pretrain.pretrain import pretrain
 from sonde.training.pretrain.recipe import TrainingConfig, read_recipe
 

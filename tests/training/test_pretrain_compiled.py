@@ -8,10 +8,9 @@ from tests.training.recipes import change, silent
 from torch._inductor import config
 
 from sonde.base.errors import InputError
-from sonde.training.pretrain.export import build_dataset
+from sonde.training.pretrain.data import pack_documents
 from sonde.training.pretrain.loop import train
-from sonde.training.pretrain.packing import pack_documents
-from sonde.training.pretrain.pretrain import pretrain
+from sonde.training.pretrain.pretrain import build_dataset, pretrain
 from sonde.training.pretrain.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -23,15 +23,16 @@ from sonde.base.errors import InputError
 from sonde.languages import get_facet
 from sonde.languages.engine.program_tokens import ProgramLexer
 from sonde.models import ModelSpec, load_model
-from sonde.training.pretrain.blocks import (
+from sonde.training.pretrain.data import find_break_offsets, find_line_starts, pack_documents
+from sonde.training.pretrain.objectives import (
     DocumentLines,
     PairDataset,
     SentencePair,
     build_all_pairs,
     iterate_document_pairs,
+    mask_fixed_count,
+    pair_losses,
 )
-from sonde.training.pretrain.objectives import mask_fixed_count, pair_losses
-from sonde.training.pretrain.packing import find_break_offsets, find_line_starts, pack_documents
 from sonde.training.pretrain.pretrain import pretrain
 from sonde.training.pretrain.recipe import PairsConfig, read_recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
@@ -290,7 +291,7 @@ def test_a_bert_is_made_that_every_lens_can_read(pairs_path, corpus):
 def test_pairs_are_prepared_once(pairs_path, tmp_path, monkeypatch):
     recipe = read_recipe(pairs_path)
     first = pack_documents(recipe, tmp_path / "data", silent)
-    monkeypatch.setattr("sonde.training.pretrain.packing.build_all_pairs", None)
+    monkeypatch.setattr("sonde.training.pretrain.data.build_all_pairs", None)
     again = pack_documents(recipe, tmp_path / "data", silent)
     assert first.pairs is not None
     assert again.pairs is not None

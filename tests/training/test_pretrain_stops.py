@@ -17,11 +17,9 @@ from tests.training.recipes import change, silent
 
 from sonde.base.errors import InputError, StoreError
 from sonde.training.pretrain import pretrain as module
-from sonde.training.pretrain.checkpoints import find_last_checkpoint
-from sonde.training.pretrain.export import build_dataset
-from sonde.training.pretrain.loop import train
-from sonde.training.pretrain.packing import pack_documents
-from sonde.training.pretrain.pretrain import pretrain
+from sonde.training.pretrain.data import pack_documents
+from sonde.training.pretrain.loop import find_last_checkpoint, train
+from sonde.training.pretrain.pretrain import build_dataset, pretrain
 from sonde.training.pretrain.recipe import read_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -12,8 +12,13 @@ from sonde.base.errors import InputError
 from sonde.papers.inspect.adam import _adam, train_adam_layers
 from sonde.training.probes.adam import train_mlp_layers
 from sonde.training.probes.controls import sample_control_labels, split_within_types
-from sonde.training.probes.linear import compute_online_codelength, probe_layers, probe_without_checks
-from sonde.training.probes.ridge import regress_layers, remove_length_effect
+from sonde.training.probes.linear import (
+    compute_online_codelength,
+    probe_layers,
+    probe_without_checks,
+    regress_layers,
+    remove_length_effect,
+)
 from sonde.training.probes.splits import Splits
 
 ITEMS, WIDTH = 600, 12

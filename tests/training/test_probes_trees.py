@@ -9,8 +9,16 @@ import pytest
 
 from sonde.base.errors import InputError
 from sonde.languages.engine.tree import NO_LABELS, BinaryTree, Labels
-from sonde.training.probes.tree_controls import CEILING, LEFT, PAIRS, RIGHT, measure_tree_controls
-from sonde.training.probes.trees import TreeText, compare_constituents, probe_trees
+from sonde.training.probes.trees import (
+    CEILING,
+    LEFT,
+    PAIRS,
+    RIGHT,
+    TreeText,
+    compare_constituents,
+    measure_tree_controls,
+    probe_trees,
+)
 
 GAPS: tuple[Labels, ...] = (NO_LABELS, ("a",), ("b", "c"))
 UNARY: tuple[Labels, ...] = (NO_LABELS, ("d",))

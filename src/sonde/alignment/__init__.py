@@ -1,8 +1,7 @@
 """Many-to-many alignment of subwords with characters, code tokens and syntax nodes."""
 
 from sonde.alignment.align import VERSION, align, align_table
-from sonde.alignment.spans import Alignment, Coverage, Subwords
-from sonde.alignment.subwords import encode, get_surfaces, split_segments
+from sonde.alignment.subwords import Alignment, Coverage, Subwords, encode, get_surfaces, split_segments
 
 __all__ = [
     "VERSION",

@@ -18,8 +18,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Int
 
-from sonde.alignment.spans import Alignment, Coverage, Subwords
-from sonde.alignment.subwords import encode
+from sonde.alignment.subwords import Alignment, Coverage, Subwords, encode
 from sonde.base.errors import CaptureError
 from sonde.languages import LANGUAGES, TOKEN_KINDS, CodeTokens, Tree
 from sonde.languages.engine.text import whitespace_mask

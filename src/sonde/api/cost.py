@@ -21,10 +21,9 @@ from typing import Any
 import psutil
 
 from sonde.api.outputs import OutputOptions, write_outputs
-from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import InputError, SondeError, UsageError
-from sonde.base.memory import measure_peak_memory
-from sonde.base.option_types import parse_duration
+from sonde.base.options import parse_duration
+from sonde.base.process import measure_peak_memory, safe_path_environment
 from sonde.base.progress import NullProgress, Progress
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import (

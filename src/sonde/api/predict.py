@@ -46,7 +46,7 @@ from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory, group_prefix
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
 from sonde.tasks.engine.task import TASKS
-from sonde.training.finetune.saved import FACTS, NOTHING, FineTuned, Prediction
+from sonde.training.finetune.predict import FACTS, NOTHING, FineTuned, Prediction
 from sonde.training.probes.linear import probe_without_checks
 from sonde.training.probes.splits import Splits
 

@@ -1,4 +1,4 @@
-"""Typed options: one declaration gives validation, help and values.
+"""Typed options: one declaration gives types, bounds, validation, help and values.
 
     class ProbeOptions(Options):
         lens = "probe"
@@ -7,9 +7,14 @@
 
     ProbeOptions.read({"seeds": 5}).seeds
 
-Annotations give the allowed values (`sonde.base.option_types`); lists are separated by commas.
+Annotations give the allowed values: ``Annotated[float, Ge(0), Le(1)]``, `OneOf` and `TextForm`. Types are
+``bool``, ``int``, ``float``, ``str``, literals, and tuples of them; lists are separated by commas, and
+durations are read as a user writes them.
 
-Help tables have a row per option. Fields of plain data (`sonde.base.validation`) have their help line in the
+A `ValidatedRecord` is a dataclass that validates its fields on creation, whether its values come from a file,
+the command line or code. Nothing is converted, so that ``"no"`` is not true and 1.5 is no seed.
+
+Help tables have a row per option. Fields of plain data (`ValidatedRecord`) have their help line in the
 annotation, fields of typed options in `option`; both kinds are described in the same way.
 The JSON schema of experiment files is built from the same descriptions.
 """
@@ -17,49 +22,401 @@ The JSON schema of experiment files is built from the same descriptions.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cache
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.option_types import (
-    MAXIMUM_INTEGER,
-    UNKNOWN_NAME,
-    AllowedValues,
-    AnyDevice,
-    Count,
-    Device,
-    NonNegative,
-    OneOf,
-    Positive,
-    PositiveShare,
-    Share,
-)
-from sonde.base.validation import Help, get_annotated_fields
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = [
-    "MAXIMUM_INTEGER",
-    "AllowedValues",
-    "AnyDevice",
-    "Count",
-    "Device",
-    "NonNegative",
-    "OneOf",
-    "Option",
-    "Options",
-    "Positive",
-    "PositiveShare",
-    "Share",
-    "option",
-    "parse_value",
-]
+
+UNKNOWN_NAME = "unknown_name"
+"""Type of the pydantic error for an unknown name."""
+
+
+MAXIMUM_INTEGER = 2**31 - 1
+"""Largest integer of the columns of tables (32 bits)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """The names that a text may have, as ``Annotated[str, OneOf(("mean", "last"))]``."""
+
+    names: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return a schema that checks a value after its type."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, name: str) -> str:
+        if name not in self.names:
+            raise PydanticCustomError(UNKNOWN_NAME, "unknown name")
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """A pattern that a text has to match.
+
+    Attributes:
+        pattern: A regular expression for the full text.
+        words: The expectation, as it follows "is not" in a message.
+    """
+
+    pattern: str
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return a schema that checks a value after its type."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise PydanticCustomError("form", "other form")
+        return text
+
+
+Count = Annotated[int, Ge(1), Le(MAXIMUM_INTEGER)]
+
+
+NonNegative = Annotated[int, Ge(0), Le(MAXIMUM_INTEGER)]
+
+
+Share = Annotated[float, Ge(0), Le(1)]
+
+
+PositiveShare = Annotated[float, Gt(0), Le(1)]
+
+
+Positive = Annotated[float, Gt(0)]
+
+
+_DEVICE = r"cpu|mps|(cuda|xpu)(:\d{1,3})?"
+
+
+Device = Annotated[str, TextForm(_DEVICE, "a device: cpu, cuda, cuda:N, mps or xpu")]
+
+
+AnyDevice = Annotated[str, TextForm(f"auto|{_DEVICE}", "a device: auto, cpu, cuda, cuda:N, mps or xpu")]
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedValues:
+    """The values that an option accepts.
+
+    Attributes:
+        kind: Type of a single value.
+        several: Whether the option is a list, separated by commas.
+        names: The valid names; empty if any value of the type is valid.
+        bounds: Bounds of a number, such as ``(">=", 1)``.
+        form: Description of the form of a text.
+        pattern: Regular expression for the full text.
+    """
+
+    kind: type
+    several: bool = False
+    names: tuple[str, ...] = ()
+    bounds: tuple[tuple[str, float], ...] = ()
+    form: str = ""
+    pattern: str = ""
+
+    @classmethod
+    def of(cls, field: FieldInfo) -> AllowedValues:
+        """Read the allowed values of a declared option from its field."""
+        (kind, *metadata) = _unwrap_annotation(field.annotation)
+        is_list = get_origin(kind) is tuple
+        if is_list:
+            (kind, *metadata) = _unwrap_annotation(get_args(kind)[0])
+        metadata += field.metadata
+        names = next((mark.names for mark in metadata if isinstance(mark, OneOf)), ())
+        if get_origin(kind) is Literal:
+            kind, names = str, get_args(kind)
+        form = next((mark for mark in metadata if isinstance(mark, TextForm)), TextForm("", ""))
+        return cls(kind, is_list, names, tuple(_iterate_bounds(metadata)), form.words, form.pattern)
+
+    def __str__(self) -> str:
+        """Describe the allowed values, as they follow "is not" in a message."""
+        if self.names:
+            return f"{'any' if self.several else 'one'} of {self.range_text}" + self._format_comma_hint(", ")
+        words = self.form or (self.word if self.kind is bool else f"a {self.word}")
+        return f"{words} {self._limits_text}".rstrip() + self._format_comma_hint(", or several ")
+
+    @property
+    def word(self) -> str:
+        """Name of the type of a single value."""
+        return "name" if self.names else _TYPE_NAMES.get(self.kind, "table")
+
+    @property
+    def type(self) -> str:
+        """Name of the type; plural for a list."""
+        return f"{self.word}s" if self.several else self.word
+
+    @property
+    def range_text(self) -> str:
+        """Names, form or bounds in words; empty if any value of the type is allowed."""
+        return ", ".join(self.names) or self.form or self._limits_text.replace("of at", "at")
+
+    @property
+    def _limits_text(self) -> str:
+        limits = dict(self.bounds)
+        if ">=" in limits and "<=" in limits and limits["<="] < MAXIMUM_INTEGER:
+            return f"from {limits['>=']:g} to {limits['<=']:g}"
+        return " and ".join(
+            f"{_BOUND_PHRASES[sign]} {value:g}" for sign, value in self.bounds if value < MAXIMUM_INTEGER
+        )
+
+    def describe_expectation(self, value: object) -> str:
+        """Describe the allowed values for an error about `value`, as they follow "is not"."""
+        too_large = (
+            isinstance(value, int) and value > MAXIMUM_INTEGER and ("<=", MAXIMUM_INTEGER) in self.bounds
+        )
+        return f"at most {MAXIMUM_INTEGER}" if too_large else str(self)
+
+    def _format_comma_hint(self, separator: str) -> str:
+        return f"{separator}separated by commas" if self.several else ""
+
+    def format_value(self, value: object) -> str:
+        """Format a value as a user writes it."""
+        if isinstance(value, tuple):
+            return ",".join(map(self.format_value, value))
+        if isinstance(value, bool):
+            return str(value).lower()
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    def split_values(self, value: object) -> object:
+        """Split the value of a list option at its commas; types are checked later."""
+        if not self.several:
+            return value
+        if isinstance(value, str):
+            parts = [part.strip() for part in value.split(",")]
+            entries = [part for part in parts if part or (self.kind is not str and len(parts) > 1)]
+            return tuple(dict.fromkeys(self._number(part) for part in entries))
+        return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+    def _number(self, part: str) -> object:
+        kinds: Mapping[type, tuple[Callable[[str], object], ...]] = {int: (int,), float: (int, float)}
+        for kind in kinds.get(self.kind, ()):
+            try:
+                return kind(part)
+            except ValueError:
+                continue
+        return part
+
+
+_TYPE_NAMES: Mapping[type, str] = {
+    bool: "true or false",
+    int: "whole number",
+    float: "number",
+    str: "text",
+    Path: "path",
+    object: "text, number, true or false",
+}
+
+
+_BOUND_PHRASES = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+
+
+def _unwrap_annotation(annotation: Any) -> list[Any]:
+    """Return a type without ``Annotated`` and ``| None``, followed by its metadata."""
+    arguments = [argument for argument in get_args(annotation) if argument is not type(None)]
+    if len(arguments) == 1 and get_origin(annotation) is not tuple:
+        return _unwrap_annotation(arguments[0])
+    if hasattr(annotation, "__metadata__"):
+        return [annotation.__origin__, *annotation.__metadata__]
+    return [annotation]
+
+
+def _iterate_bounds(metadata: Iterable[object]) -> Iterator[tuple[str, float]]:
+    for mark in metadata:
+        match mark:
+            case Ge(ge=value):
+                yield ">=", float(str(value))
+            case Le(le=value):
+                yield "<=", float(str(value))
+            case Gt(gt=value):
+                yield ">", float(str(value))
+            case Lt(lt=value):
+                yield "<", float(str(value))
+            case _:
+                continue
+
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+
+
+_UNIT_SECONDS = (3600.0, 60.0, 1.0)
+
+
+def parse_duration(text: str, label: str) -> float:
+    """Parse a duration such as ``2h``, ``90m``, ``1h30m`` or ``3600s``.
+
+    >>> parse_duration("1h30m", "--budget")
+    5400.0
+
+    Args:
+        text: The duration.
+        label: Name of the option, for the message.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        UsageError: The text is no duration, or zero.
+    """
+    match = _DURATION.fullmatch(text.strip().lower())
+    parts = zip(match.groups(), _UNIT_SECONDS, strict=True) if match else ()
+    seconds = sum(float(part) * unit_seconds for part, unit_seconds in parts if part)
+    if not seconds:
+        raise UsageError(f"{label} {text!r} is no time; write it as 2h, 90m, 1h30m or 3600s")
+    return seconds
+
+
+Record = TypeVar("Record", bound="DataclassInstance")
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """Help text of a field that users set: ``Annotated[Count | None, Help("most items", "--limit")]``.
+
+    Attributes:
+        line: A phrase without capital and full stop; type, range and default are added automatically.
+        flag: Its flag on the command line; empty if it has none.
+        unset: The default in words, if the value itself does not explain it.
+    """
+
+    line: str
+    flag: str = ""
+    unset: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidatedRecord:
+    """Base dataclass that validates its fields with `check_fields` on creation."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def check_fields(record: DataclassInstance) -> None:
+    """Check the values of all fields; call it in ``__post_init__``.
+
+    Raises:
+        UnknownNameError: A name does not exist; suggests the nearest.
+        UsageError: A value has the wrong type or is outside its range.
+    """
+    from pydantic import ValidationError
+
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    try:
+        _build_model(type(record)).model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _build_error(type(record), first["loc"], first["input"], values) from None
+
+
+def build_record(data_class: type[Record], table: object, label: str) -> Record:
+    """Build a dataclass from a table of a file; lists become tuples.
+
+    Args:
+        data_class: The dataclass, which validates its fields.
+        table: Values by name.
+        label: Name of the table in messages.
+
+    Raises:
+        UnknownNameError: A key does not exist; suggests the nearest.
+        UsageError: `table` is no table, a key is missing, or a value is invalid.
+    """
+    if not isinstance(table, dict):
+        raise UsageError(f"{label} = {table!r} is not a table")
+    names = [field.name for field in dataclasses.fields(data_class)]
+    for key in table:
+        if key not in names:
+            raise UnknownNameError(f"{label} key", key, names)
+    missing_names = [
+        field.name
+        for field in dataclasses.fields(data_class)
+        if _is_required(field) and field.name not in table
+    ]
+    if missing_names:
+        raise UsageError(f"{label} lacks {', '.join(missing_names)}")
+    return data_class(
+        **{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
+    )
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def get_annotated_fields(data_class: type[DataclassInstance]) -> Mapping[str, FieldInfo]:
+    """Return the types and metadata of all fields, by name."""
+    return _build_model(data_class).model_fields
+
+
+@cache
+def _build_model(data_class: type[DataclassInstance]) -> type[BaseModel]:
+    from pydantic import ConfigDict, create_model
+
+    hints = get_type_hints(data_class, include_extras=True)
+    fields: dict[str, Any] = {
+        field.name: (hints[field.name], ...) for field in dataclasses.fields(data_class)
+    }
+    config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    return create_model(data_class.__name__, __config__=config, **fields)
+
+
+def _build_error(
+    data_class: type[DataclassInstance],
+    location: tuple[int | str, ...],
+    invalid_value: object,
+    values: dict[str, Any],
+) -> UsageError:
+
+    name = str(location[0])
+    allowed_values = AllowedValues.of(get_annotated_fields(data_class)[name])
+    if allowed_values.names and isinstance(invalid_value, str):
+        return UnknownNameError(name, invalid_value, allowed_values.names)
+    if allowed_values.several:
+        return UsageError(f"{name} = {values[name]!r} is not a list of {allowed_values.word}s")
+    if len(location) > 1:
+        expectation = "a table" if len(location) == _TABLE_DEPTH else "a text, a finite number, true or false"
+        return UsageError(
+            f"{'.'.join(map(str, location[:_VALUE_DEPTH]))} = {invalid_value!r} is not {expectation}"
+        )
+    return UsageError(f"{name} = {values[name]!r} is not {allowed_values.describe_expectation(values[name])}")
+
+
+_TABLE_DEPTH, _VALUE_DEPTH = 2, 3
+"""Number of parts in the location of a table, and of a value, of the options of a lens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ from sonde.capture.settings import VERSION, CaptureOptions, CaptureSettings
 
 if TYPE_CHECKING:
     from sonde.capture.forward import observe, observe_lenses
-    from sonde.capture.preparing import prepare
+    from sonde.capture.requests import prepare
 
 __all__ = [
     "VERSION",
@@ -72,7 +72,7 @@ __all__ = [
 _LATER = {
     "observe": "sonde.capture.forward",
     "observe_lenses": "sonde.capture.forward",
-    "prepare": "sonde.capture.preparing",
+    "prepare": "sonde.capture.requests",
 }
 """Modules of what needs torch or a tokenizer, imported when it is asked for: plans and lenses do without."""
 

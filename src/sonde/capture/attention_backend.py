@@ -1,39 +1,394 @@
-"""Selection of a method to read a model's attention, and float32 arithmetic for half-precision models.
+"""Chosen rows of a model's attention matrices in float32, and the method that can read them.
 
-Each method is tried on a small batch and compared with eager attention. A model in half precision can be
-computed in float32 for a while.
+Transformers calls a registered attention function with the queries, keys and mask of each layer. There are
+three ways to read it:
+
+- `FUSED`: ours returns what PyTorch's fused attention returns and computes the softmax of the rows asked for
+  on the side, so that a whole matrix is never stored. Only where nothing but scale, mask and position bias
+  changes the scores.
+- `OWN`: ours calls the model's own eager function, in float32, and picks the rows from its weights: attention
+  with learned sinks, soft-capping or whatever else the model does, one layer's weights at a time.
+- `OUTPUTS`: models that do not use the interface are run with eager attention; each layer's weights are read
+  where the layer returns them and let go before the next layer makes its own.
+
+Each way is tried on a small batch and compared with eager attention. A model in half precision can be
+computed in float32 for a while (`use_float32`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Generator, Iterable, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
 from sonde.base.errors import CaptureError
-from sonde.capture.attention import (
-    FUSED,
-    OUTPUTS,
-    OWN,
-    SIDES,
-    RecordableModel,
-    RowReader,
-    use_attention_backend,
-    use_attention_implementation,
-)
 from sonde.models import LoadedModel
 from sonde.models.engine.trial_batches import forward_rows, largest_change, make_rows, rounding_tolerance
 from sonde.models.engine.weights import TF32
+
+FUSED, OWN, OUTPUTS = "fused", "own", "outputs"
+
+
+SIDES = ("encoder", "decoder", "cross")
+"""Sides of an encoder-decoder; cross-attention goes from the decoder to the encoder."""
+
+
+_NAMES = {FUSED: "sonde_rows", OWN: "sonde_own_rows", OUTPUTS: "eager"}
+"""What each way is called among transformers' attention implementations."""
+
+
+_UNSCORED = frozenset({"sliding_window", "position_ids", "cache_position"})
+"""Keywords beside switches that change no score: a window is part of the mask that fused attention gets."""
+
+
+_CROSS = ("encoder_attn", "encdecattention", "cross")
+
+
+class AttentionReader(Protocol):
+    """Takes chosen rows of one side of a model, layer after layer.
+
+    Attributes:
+        side: ``"encoder"``, ``"decoder"`` or ``"cross"`` (from decoder to encoder).
+    """
+
+    side: str
+
+    @property
+    def columns(self) -> Int[Tensor, "batch row"]:
+        """Query columns wanted of each row of the batch, padded with any valid column."""
+        ...
+
+    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
+        """Take the rows of the next layer."""
+        ...
+
+
+class RowReader:
+    """Keeps rows as they are.
+
+    Args:
+        side: Which side.
+        columns: Query columns wanted of each row of the batch, padded with any valid column.
+    """
+
+    def __init__(self, side: str, columns: Int[Tensor, "batch row"]) -> None:
+        self.side = side
+        self._columns = columns
+        self.layers: list[Float[Tensor, "batch head row token"]] = []
+
+    @property
+    def columns(self) -> Int[Tensor, "batch row"]:
+        """Query columns wanted of each row of the batch."""
+        return self._columns
+
+    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
+        """Keep the rows of the next layer."""
+        self.layers.append(rows)
+
+
+class Recorder:
+    """Gives each reader its rows of every attention layer during one forward.
+
+    Args:
+        readers: What reads.
+        side_of: From a module to the side of the model that it belongs to.
+    """
+
+    def __init__(self, readers: Sequence[AttentionReader], side_of: Callable[[Any], str]) -> None:
+        self._readers = readers
+        self._side_of = side_of
+        self.layers = 0
+
+    def record(
+        self,
+        module: Any,
+        query: Float[Tensor, "batch head token d_head"],
+        key: Float[Tensor, "batch key_head key d_head"],
+        mask: Tensor | None,
+        scaling: float | None,
+        is_causal: bool,
+        position_bias: Tensor | None,
+    ) -> None:
+        """Compute the rows of one layer.
+
+        Raises:
+            CaptureError: Queries and keys are not (batch, heads, tokens, width).
+        """
+        self.layers += 1
+        side = self._side_of(module)
+        if query.ndim != 4 or key.ndim != 4 or query.shape[1] % key.shape[1]:
+            raise _shape_error(module, query)
+        for reader in self._readers:
+            if reader.side == side:
+                _check_batch(module, query, reader)
+                # Of a model over several devices a layer computes elsewhere than what reads it.
+                columns = reader.columns.to(query.device)
+                rows = attention_rows(query, key, mask, columns, scaling, is_causal, position_bias)
+                reader.read(rows.to(reader.columns.device))
+
+    def take(self, module: Any, matrix: Float[Tensor, "batch head token key"]) -> None:
+        """Pick the rows from a whole matrix, as eager attention makes them.
+
+        Raises:
+            CaptureError: The matrix is not (batch, heads, query, key).
+        """
+        self.layers += 1
+        side = self._side_of(module)
+        if matrix.ndim != 4 or (side != "cross" and matrix.shape[2] != matrix.shape[3]):
+            raise _shape_error(module, matrix)
+        for reader in self._readers:
+            if reader.side == side:
+                _check_batch(module, matrix, reader)
+                rows = pick_rows(matrix, reader.columns.to(matrix.device)).float()
+                reader.read(rows.to(reader.columns.device))
+
+
+def _check_batch(module: Any, matrix: Tensor, reader: AttentionReader) -> None:
+    if len(matrix) != len(reader.columns):
+        raise _shape_error(module, matrix)
+
+
+def _shape_error(module: Any, matrix: Tensor) -> CaptureError:
+    shape = " x ".join(map(str, matrix.shape))
+    return CaptureError(
+        f"{type(module).__name__} attends in blocks of {shape}, not as (batch, heads, query, key); its "
+        "attention cannot be read by query and key"
+    )
+
+
+_recorder: ContextVar[Recorder | None] = ContextVar("sonde_attention_recorder", default=None)
+
+
+def attention_rows(
+    query: Float[Tensor, "batch head token d_head"],
+    key: Float[Tensor, "batch key_head key d_head"],
+    mask: Tensor | None,
+    columns: Int[Tensor, "batch row"],
+    scaling: float | None = None,
+    is_causal: bool = False,
+    position_bias: Tensor | None = None,
+) -> Float[Tensor, "batch head row key"]:
+    """Softmax probabilities of chosen query rows, in float32.
+
+    Half-precision queries and keys are widened before they are multiplied: their products would be rounded to
+    ties, and unscaled ones can overflow in float16.
+
+    Args:
+        query: Queries.
+        key: Keys; fewer heads than the queries where heads share them.
+        mask: None, bool (True = may attend) or additive; axes that are 1 are broadcast.
+        columns: The query columns of each row of the batch.
+        scaling: Factor of the scores; None means one over the root of ``d_head``.
+        is_causal: Whether a missing mask means the triangle.
+        position_bias: Added to the scores (T5).
+    """
+    groups = query.shape[1] // key.shape[1]
+    keys = key.repeat_interleave(groups, dim=1) if groups > 1 else key
+    factor = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = (pick_rows(query, columns).float() @ keys.float().transpose(2, 3)) * factor
+    axes = (len(query), -1, query.shape[2], -1)
+    if position_bias is not None:
+        scores = scores + pick_rows(position_bias.expand(axes), columns)
+    if mask is None:
+        if is_causal:
+            later = torch.arange(keys.shape[2], device=columns.device) > columns[:, None, :, None]
+            scores = scores.masked_fill(later, -torch.inf)
+    else:
+        rows = pick_rows(mask.expand(axes), columns)
+        scores = scores.masked_fill(~rows, -torch.inf) if rows.dtype == torch.bool else scores + rows
+    return scores.softmax(-1)
+
+
+def pick_rows(
+    matrix: Float[Tensor, "batch head token axis"], columns: Int[Tensor, "batch row"]
+) -> Float[Tensor, "batch head row axis"]:
+    """Take other query rows from each row of the batch."""
+    index = columns[:, None, :, None].expand(-1, matrix.shape[1], -1, matrix.shape[3])
+    return matrix.gather(2, index)
+
+
+def _attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    position_bias: Tensor | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """The registered function of `FUSED`, with the rows of the running recorder on the side."""
+    unknown = [name for name, given in kwargs.items() if not (given is None or isinstance(given, bool))]
+    unknown = sorted({*unknown} - _UNSCORED)
+    if unknown:
+        raise CaptureError(f"{type(module).__name__}: fused attention has no {', '.join(unknown)}")
+    recorder = _recorder.get()
+    if recorder is not None:
+        triangle = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+        recorder.record(module, query, key, attention_mask, scaling, triangle, position_bias)
+    return sdpa_attention_forward(
+        module,
+        query,
+        key,
+        value,
+        attention_mask,
+        dropout=dropout,
+        scaling=scaling,
+        is_causal=is_causal,
+        position_bias=position_bias,
+        **kwargs,
+    )
+
+
+def _attend_in_float32(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+) -> tuple[Tensor, None]:
+    """The registered function of `OWN`: the eager function beside the module's class, in float32."""
+    eager = sys.modules[type(module).__module__].eager_attention_forward
+    given = [_widen(one) for one in (query, key, value, attention_mask)]
+    output, weights = eager(module, *given, **{name: _widen(one) for name, one in kwargs.items()})
+    recorder = _recorder.get()
+    if recorder is not None:
+        recorder.take(module, weights)
+    return output.to(query.dtype), None
+
+
+def _widen(given: Any) -> Any:
+    return given.float() if isinstance(given, Tensor) and given.is_floating_point() else given
+
+
+class RecordableModel:
+    """A model whose attention can be read.
+
+    Args:
+        loaded: The model, switched to the way.
+        way: `FUSED`, `OWN` or `OUTPUTS`.
+    """
+
+    def __init__(self, loaded: LoadedModel, way: str) -> None:
+        self._loaded = loaded
+        self._way = way
+        self._side_of = _side_finder(loaded)
+
+    def read(self, readers: Sequence[AttentionReader], forward: Callable[..., Any]) -> Any:
+        """One forward whose attention is read.
+
+        Args:
+            readers: What reads.
+            forward: Runs the model with the keywords that it is given.
+
+        Returns:
+            What the forward returns.
+
+        Raises:
+            CaptureError: No attention came.
+        """
+        recorder = Recorder(readers, self._side_of)
+        more = {"output_attentions": True} if self._way == OUTPUTS else {}
+        token = _recorder.set(recorder)
+        try:
+            output = forward(**more)
+        finally:
+            _recorder.reset(token)
+        if self._way == OUTPUTS and not recorder.layers:
+            for matrix in getattr(output, "attentions", None) or ():
+                if matrix is not None:
+                    recorder.take(self._loaded.model, matrix)
+        if not recorder.layers:
+            raise CaptureError(
+                f"model {self._loaded.spec.name!r} returned no attention though asked for it; ask for states"
+            )
+        return output
+
+
+@contextmanager
+def use_attention_backend(loaded: LoadedModel, way: str) -> Generator[RecordableModel]:
+    """Switch a model to an attention that can be read, and back afterwards."""
+    AttentionInterface.register(_NAMES[FUSED], _attend)
+    AttentionMaskInterface.register(_NAMES[FUSED], ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    AttentionInterface.register(_NAMES[OWN], _attend_in_float32)
+    AttentionMaskInterface.register(_NAMES[OWN], ALL_MASK_ATTENTION_FUNCTIONS["eager"])
+    hooks: list[Any] = []
+    with use_attention_implementation(loaded.model, _NAMES[way]):
+        try:
+            if way == OUTPUTS:
+                hooks += [
+                    module.register_forward_hook(_record_weights)
+                    for module in _attention_modules(loaded.model)
+                ]
+            yield RecordableModel(loaded, way)
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+
+@contextmanager
+def use_attention_implementation(model: Any, implementation: str) -> Generator[None]:
+    """Give a model another implementation of its attention for a while."""
+    previous = model.config._attn_implementation
+    _set_implementation(model, implementation)
+    try:
+        yield
+    finally:
+        _set_implementation(model, previous)
+
+
+def _set_implementation(model: Any, implementation: str) -> None:
+    model.set_attn_implementation(implementation)
+    if model.config._attn_implementation != implementation:
+        # Models without the interface look at their configuration at every step, and only warn when asked.
+        model.config._attn_implementation = implementation
+
+
+def _side_finder(loaded: LoadedModel) -> Callable[[Any], str]:
+    """From a module to its side; in models with two sides the module's place in the model tells."""
+    kind = loaded.capabilities.kind
+    if kind != "encoder-decoder":
+        return lambda _: kind
+    places = {id(module): name for name, module in loaded.model.named_modules()}
+
+    def side(module: Any) -> str:
+        parts = places[id(module)].lower().split(".")
+        if "decoder" not in parts:
+            return "encoder"
+        return "cross" if any(part.startswith(_CROSS) for part in parts) else "decoder"
+
+    return side
+
+
+def _attention_modules(model: Any) -> list[Any]:
+    return [module for module in model.modules() if "attention" in type(module).__name__.lower()]
+
+
+def _record_weights(module: Any, arguments: Any, output: Any) -> Any:
+    """Forward hook: record the weights that eager attention hands up, and let go of them at once."""
+    recorder = _recorder.get()
+    if recorder is None or not isinstance(output, tuple):
+        return None
+    places = [at for at, part in enumerate(output[1:], 1) if isinstance(part, Tensor) and part.ndim == 4]
+    if len(places) != 1:
+        return None
+    (at,) = places
+    recorder.take(module, output[at])
+    return (*output[:at], None, *output[at + 1 :])
+
 
 HALF = (torch.float16, torch.bfloat16)
 

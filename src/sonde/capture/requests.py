@@ -1,23 +1,27 @@
-"""Requests of lenses to a forward pass, and the captures of one item. Plain data without torch.
+"""Requests of lenses to a forward pass, prepared items, and the captures of an item, without torch.
 
 A lens states requests; the plan unions the requests of all lenses over the same input, so that each
 distinct input is forwarded once per pass. Every answer is reduced on the device. Single layers can be
 requested too: `LayerScores` are read off each layer through the head.
+
+`prepare` parses, tokenizes and aligns items for one model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt16
 
-from sonde.alignment.spans import Alignment
+from sonde.alignment import align, encode
+from sonde.alignment.subwords import Alignment
 from sonde.capture.interventions import Change, PatchedItem, Patches
 from sonde.corpora import Item
-from sonde.languages import CodeTokens, Tree
+from sonde.languages import LANGUAGES, CodeTokens, Tree
+from sonde.models import LoadedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,3 +447,24 @@ class ItemCapture:
     change: str = ""
     layers: ScoredLayers | None = None
     patches: PatchedItem | None = None
+
+
+def prepare(loaded: LoadedModel, items: Iterable[Item]) -> list[Prepared]:
+    """Parse, tokenize and align items for a model.
+
+    Raises:
+        InputError: The tokenizer gives no offsets that hold.
+    """
+    return prepare_items(loaded.tokenizer, items)
+
+
+def prepare_items(tokenizer: Any, items: Iterable[Item]) -> list[Prepared]:
+    """Parse, tokenize and align items for the models of a tokenizer; see `prepare`."""
+    prepared: list[Prepared] = []
+    for item in items:
+        language = LANGUAGES.load(item.language)
+        tree = language.parse(item.text)
+        tokens = language.tokens(tree)
+        alignment = align(encode(tokenizer, item.text, item.cuts), tree, tokens, item=item.path)
+        prepared.append(Prepared(item, tree, tokens, alignment))
+    return prepared

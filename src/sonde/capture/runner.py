@@ -22,8 +22,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.base.errors import CaptureError, SondeError, explain_nan
-from sonde.capture.attention import SIDES, AttentionReader, RecordableModel, RowReader
-from sonde.capture.attention_backend import use_readable_attention
+from sonde.capture.attention_backend import (
+    SIDES,
+    AttentionReader,
+    RecordableModel,
+    RowReader,
+    use_readable_attention,
+)
 from sonde.capture.caches import (
     LayerBundle,
     LayerStates,
@@ -36,13 +41,12 @@ from sonde.capture.caches import (
     skip_layers,
 )
 from sonde.capture.collect import Finish, RowResult, attention_queries, head_segments, state_segments
+from sonde.capture.hidden_states import LayerReader, PooledStates, select_layers
 from sonde.capture.hooks import BatchChanges, HeadReader, ModelHooks, text_side
-from sonde.capture.logit_lens import LayerReader
 from sonde.capture.merge_requests import InputVariant, MergedRequests
 from sonde.capture.requests import Prepared, WordLookups, WordRanks
 from sonde.capture.scoring import AnswerBoard, PositionScorer, build_answer_ranker
 from sonde.capture.settings import CaptureSettings
-from sonde.capture.states import PooledStates, select_layers
 from sonde.capture.tensors import (
     BatchTokens,
     Download,

@@ -392,24 +392,6 @@ def _sort_best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return best.values, ids.gather(1, best.indices)
 
 
-def segment_mask(
-    start: Int[Tensor, "batch segment"], stop: Int[Tensor, "batch segment"], tokens: int
-) -> Bool[Tensor, "batch segment token"]:
-    """Which tokens lie in which segments, from their half-open bounds."""
-    place = torch.arange(tokens, device=start.device)
-    return (place >= start[:, :, None]) & (place < stop[:, :, None])
-
-
-def pool_states(
-    states: Float[Tensor, "batch token d_model"], weights: Bool[Tensor, "batch segment token"]
-) -> Float[Tensor, "batch segment d_model"]:
-    """Sum hidden states over segments of each row, in float32."""
-    # Padding may hold anything, infinity included, and 0 * inf is not 0.
-    used = weights.any(1)
-    kept = states.float().masked_fill(~used[:, :, None], 0.0)
-    return torch.bmm(weights.float(), kept)
-
-
 _ANSWERS = ("nats", "rank", "shared_nats", "shared_rank")
 
 

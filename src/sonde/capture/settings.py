@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from sonde.base.errors import UsageError
-from sonde.base.option_types import Count, NonNegative, PositiveShare, Share
-from sonde.base.validation import Help, ValidatedRecord, check_fields
+from sonde.base.options import Count, Help, NonNegative, PositiveShare, Share, ValidatedRecord, check_fields
 
 VERSION = "5"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""

@@ -12,13 +12,11 @@ from typing import Annotated
 
 import typer
 
-from sonde.base.child_process import SAFE_PATH_ENV
-from sonde.base.error_log import set_log_folder
-from sonde.base.errors import UsageError
+from sonde.base.errors import UsageError, set_log_folder
+from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
-from sonde.cli.errors import run_command
-from sonde.cli.finished_runs import card, compare, list_names, predict
+from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
 from sonde.cli.options import (
     Address,
     Bos,
@@ -43,9 +41,8 @@ from sonde.cli.options import (
     Unit,
     with_lens_flags,
 )
-from sonde.cli.output import CommandOutput, with_addresses, with_json_option
+from sonde.cli.output import CommandOutput, run_command, with_addresses, with_json_option
 from sonde.cli.show import show
-from sonde.cli.storage import cache_app, merge, verify
 from sonde.version import __version__
 
 app = typer.Typer(

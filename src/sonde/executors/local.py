@@ -14,8 +14,8 @@ from multiprocessing import connection
 from threading import Thread
 from typing import TypeVar
 
-from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import SondeError
+from sonde.base.process import safe_path_environment
 from sonde.executors import JOBS_PER_WORKER
 
 Job = TypeVar("Job")

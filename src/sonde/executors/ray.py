@@ -36,9 +36,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from sonde.base.error_log import log_native_error, log_path, redirect_native_errors
-from sonde.base.errors import SondeError, StoreError, UsageError
-from sonde.base.plugins import get_plugin_environment
+from sonde.base.errors import (
+    SondeError,
+    StoreError,
+    UsageError,
+    log_native_error,
+    log_path,
+    redirect_native_errors,
+)
+from sonde.base.registry import get_plugin_environment
 from sonde.executors import count_cores
 
 LOCAL_ADDRESS = "local"

@@ -18,8 +18,7 @@ from typing import Any
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.base.options import OptionDescription, describe_fields, describe_named_options
-from sonde.base.plugins import find_entry_points, find_source_file
-from sonde.base.registry import Header, Registry
+from sonde.base.registry import Header, Registry, find_entry_points, find_source_file
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import CORPORA, Selection
 from sonde.executors import EXECUTORS

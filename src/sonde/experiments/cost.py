@@ -22,7 +22,7 @@ from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.option_types import parse_duration
+from sonde.base.options import parse_duration
 from sonde.experiments.experiment import Execution, Experiment
 from sonde.experiments.timing import duration
 from sonde.store.checksums import check_intact, write_with_receipt

@@ -13,11 +13,18 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 from sonde.base.errors import UsageError
+from sonde.base.files import read_toml
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT
-from sonde.base.option_types import AnyDevice, Count, OneOf, parse_duration
-from sonde.base.options import Option
-from sonde.base.toml import read_toml
-from sonde.base.validation import Help, build_record, check_fields
+from sonde.base.options import (
+    AnyDevice,
+    Count,
+    Help,
+    OneOf,
+    Option,
+    build_record,
+    check_fields,
+    parse_duration,
+)
 from sonde.capture.settings import CaptureOptions
 from sonde.corpora import Selection
 from sonde.lenses import DEFAULT_LENS, LensSettings

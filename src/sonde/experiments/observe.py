@@ -29,12 +29,11 @@ from typing import Any, TypeVar
 import polars as pl
 
 from sonde.alignment import get_surfaces
-from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import hash_text
+from sonde.base.process import safe_path_environment
 from sonde.base.progress import Progress
-from sonde.capture.preparing import prepare, prepare_items
-from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, with_bos
+from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, prepare_items, with_bos
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
 from sonde.executors.local import LocalExecutor

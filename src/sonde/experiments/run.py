@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sonde.base.child_process import safe_path_environment
 from sonde.base.errors import InputError, SondeError, StoreError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.process import safe_path_environment
 from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.compare import compare, default_output, load_compared_key, write_comparison
 from sonde.corpora import ItemSet

@@ -4,7 +4,6 @@ from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamil
 from sonde.models.engine.catalogue import CELLS, Checkpoint, known_checkpoints, known_models, size_text
 from sonde.models.engine.configuration import tokenizer_stamps
 from sonde.models.engine.convert import convert_checkpoint
-from sonde.models.engine.derive import derive_checkpoint
 from sonde.models.engine.device_map import device_map_text
 from sonde.models.engine.family import (
     FAMILIES,
@@ -17,6 +16,7 @@ from sonde.models.engine.family import (
     SpecialTokens,
 )
 from sonde.models.engine.load import (
+    derive_checkpoint,
     describe_checkpoint,
     describe_model,
     describe_special,

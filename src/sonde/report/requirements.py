@@ -26,8 +26,8 @@ import polars as pl
 from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
-from sonde.base.toml import read_toml
-from sonde.base.validation import Help, ValidatedRecord, build_record
+from sonde.base.files import read_toml
+from sonde.base.options import Help, ValidatedRecord, build_record
 from sonde.report.card import (
     Card,
     CardNumber,

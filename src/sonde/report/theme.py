@@ -18,7 +18,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sonde.results.glossary import load_glossary
+from sonde.results.text_format import load_glossary
 
 MODES = ("light", "dark")
 

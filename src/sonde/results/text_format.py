@@ -1,15 +1,17 @@
-"""Text of numbers, intervals, verdicts and table cells for people, and their values for programs.
+"""Text of numbers and scores for people, their values for programs, and the glossary of terms.
 
-A `Format` writes a value of a table twice: as the text that people read, and as the numbers that programs
-read. `format_score` and its like write a number, its interval and its caveat where plain text is printed.
+The glossary gives the tooltips of pages and a list in the docs.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any, ClassVar
 
 import polars as pl
@@ -562,3 +564,9 @@ def format_name(name: object) -> str:
     return (
         visible_text if len(visible_text) <= _MAX_NAME_LENGTH else f"{visible_text[:_MAX_NAME_LENGTH]}\u2026"
     )
+
+
+@cache
+def load_glossary() -> Mapping[str, str]:
+    """Load the meaning of each term, in one clause, in alphabetical order."""
+    return tomllib.loads((files("sonde.results") / "glossary.toml").read_text(encoding="utf-8"))

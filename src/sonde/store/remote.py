@@ -1,32 +1,33 @@
-"""Remote run folders (``s3://bucket/run``) and the synchronisation of their local copies.
+"""Remote run folders (``s3://bucket/run``), their manifests and the synchronisation of local copies.
 
 Finished files are sent before their receipts. Writers and readers use separate copies: the copy of readers
 mirrors the remote folder, damage included, and that of writers is its next state.
 
-`RemoteFolder` downloads, sends and removes object by object. Only objects that the manifest lists are
-downloaded, replaced or removed. Damaged objects are downloaded as they are: whoever reads the copy is told of
-the damage as in any folder.
+The manifest lists sonde's objects, so that no other is ever changed. It is written before the objects that it
+lists are sent. So objects of a killed process are known as sonde's, and all others as somebody else's.
 """
 
 from __future__ import annotations
 
 import _thread
 import contextlib
+import json
 import os
+import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.files import try_hard_link, write_atomic
 from sonde.base.fingerprint import hash_bytes, hash_file, hash_text
-from sonde.store import lock, manifest
+from sonde.store import lock
 from sonde.store.address import (
     SyncRecord,
     get_copies_folder,
@@ -46,6 +47,101 @@ from sonde.store.checksums import (
     receipt_to_file,
 )
 from sonde.store.run_folder import slug
+
+MANIFEST_NAME = ".sonde-manifest.json"
+
+
+TEMPORARY_NAME = f"{MANIFEST_NAME}.tmp"
+"""Temporary name of the manifest on stores that do not write objects atomically."""
+
+
+_MAXIMUM_BYTES = 256 << 20
+
+
+_HASH = re.compile("[0-9a-f]{32}")
+
+
+def read_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str] | None:
+    """Read the list of sonde's objects in a remote folder.
+
+    Without a manifest, as in a run that another program has copied, the receipts are used.
+
+    Args:
+        system: The fsspec file system.
+        root: Path of the folder.
+        sizes: Sizes in bytes of all objects in the folder, by relative path.
+
+    Returns:
+        Hashes of contents by relative path, empty for receipts and files that have one; None if nothing in
+        the folder was written by sonde.
+
+    Raises:
+        StoreError: The manifest is damaged.
+    """
+    if MANIFEST_NAME not in sizes:
+        return _read_receipts(system, root, sizes)
+    if (
+        sizes[MANIFEST_NAME] > _MAXIMUM_BYTES
+        or (files := _parse_manifest(system.cat_file(f"{root}/{MANIFEST_NAME}"))) is None
+    ):
+        raise StoreError(f"{MANIFEST_NAME}: its content is not what was written")
+    return files
+
+
+def rebuild_manifest(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str]:
+    """Rebuild a damaged manifest from the receipts."""
+    return _read_receipts(system, root, sizes) or {}
+
+
+def format_manifest(files: dict[str, str]) -> bytes:
+    """Format the content of a manifest as JSON."""
+    files_text = json.dumps(files, sort_keys=True)
+    return json.dumps({"content": hash_text(files_text), "files": files}, sort_keys=True).encode()
+
+
+def _parse_manifest(content: bytes) -> dict[str, str] | None:
+    try:
+        document = json.loads(content)
+        files = {str(name): str(digest) for name, digest in document["files"].items()}
+        if document["content"] != hash_text(json.dumps(files, sort_keys=True)):
+            return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return {name: digest for name, digest in files.items() if _is_safe_name(name)}
+
+
+def _read_receipts(system: Any, root: str, sizes: dict[str, int]) -> dict[str, str] | None:
+    files: dict[str, str] = {}
+    for name, content in read_objects(
+        system, root, (path for path in sizes if receipt_to_file(path))
+    ).items():
+        receipt = parse_receipt(content)
+        if receipt is not None and _HASH.fullmatch(receipt.content):
+            files |= {name: "", receipt_to_file(name): ""}
+    return {name: digest for name, digest in files.items() if _is_safe_name(name)} or None
+
+
+def read_objects(system: Any, root: str, names: Iterable[str]) -> dict[str, bytes]:
+    """Read the content of small objects by relative path; missing ones are omitted."""
+    by_path = {f"{root}/{name}": name for name in names}
+    if not by_path:
+        return {}
+    contents = system.cat(list(by_path), on_error="omit")
+    return {get_relative_path(root, path): content for path, content in contents.items()}
+
+
+def get_relative_path(root: str, path: str) -> str:
+    """Return the path of an object relative to the folder."""
+    return path.removeprefix("/").removeprefix(root.removeprefix("/")).removeprefix("/")
+
+
+def _is_safe_name(name: str) -> bool:
+    """Return whether a name stays inside its folder and is no reserved name."""
+    parts = PurePosixPath(name).parts
+    return (
+        bool(parts) and ".." not in parts and not name.startswith(("/", ".")) and parts != (RECEIPT_FOLDER,)
+    )
+
 
 _FLAT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "az", "memory"})
 """Protocols of stores with atomic writes and no folders; creating a folder there would create a bucket."""
@@ -92,7 +188,7 @@ class RemoteFolder:
             UsageError: The folder holds objects that sonde has not written.
             InputError: There is no run, and none may be created.
         """
-        if self.system.exists(f"{self.root}/{manifest.MANIFEST_NAME}"):
+        if self.system.exists(f"{self.root}/{MANIFEST_NAME}"):
             return
         foreign = sorted(name for name in self._list_top_names() if not self._is_leftover(name))
         # A run copied by another program has no manifest.
@@ -234,7 +330,7 @@ class RemoteFolder:
         except (FileNotFoundError, NotADirectoryError):
             return []
         entries_by_name = {
-            manifest.get_relative_path(self.root, entry["name"]).partition("/")[0]: entry for entry in entries
+            get_relative_path(self.root, entry["name"]).partition("/")[0]: entry for entry in entries
         }
         return [
             name
@@ -248,7 +344,7 @@ class RemoteFolder:
     def _is_leftover(self, name: str) -> bool:
         """Return whether an object is left from a process of sonde that was killed before it sent files."""
         is_lease = name == lock.LEASE_NAME and lock.is_lease(self.system, f"{self.root}/{name}")
-        return is_lease or name == manifest.TEMPORARY_NAME
+        return is_lease or name == TEMPORARY_NAME
 
     def _build_missing_error(self) -> InputError:
         return InputError(f"{self.address}: no run here; `sonde run -o {self.address}` makes one")
@@ -258,7 +354,7 @@ class RemoteFolder:
         self.system.invalidate_cache()
         details_by_path: dict[str, Any] = self.system.find(self.root, detail=True)
         details_by_name = {
-            manifest.get_relative_path(self.root, path): details for path, details in details_by_path.items()
+            get_relative_path(self.root, path): details for path, details in details_by_path.items()
         }
         self._objects = {
             name: hash_text(repr(sorted(map(repr, details.items()))))
@@ -271,12 +367,12 @@ class RemoteFolder:
         sizes = self._found()
         self._is_manifest_current = True
         try:
-            self._files = manifest.read_manifest(self.system, self.root, sizes)
+            self._files = read_manifest(self.system, self.root, sizes)
         except StoreError as error:
             if not writable:
                 raise StoreError(f"{self.address}/{error}; the same `sonde run` writes it anew") from error
             self._files, self._is_manifest_current = (
-                manifest.rebuild_manifest(self.system, self.root, sizes),
+                rebuild_manifest(self.system, self.root, sizes),
                 False,
             )
 
@@ -303,7 +399,7 @@ class RemoteFolder:
         }
         receipts = [name for name in names if receipt_to_file(name)]
         missing = [name for name in receipts if name not in self._records and name not in newer]
-        for name, content in manifest.read_objects(self.system, self.root, missing).items():
+        for name, content in read_objects(self.system, self.root, missing).items():
             if self._is_inside_copy(name):
                 write_atomic(self.local / name, content)
                 self._records[name] = SyncRecord(
@@ -417,11 +513,11 @@ class RemoteFolder:
     def _write_manifest(self, files: dict[str, str]) -> None:
         if files == self._files and self._is_manifest_current:
             return
-        content, target = manifest.format_manifest(files), self.prepare_path(manifest.MANIFEST_NAME)
+        content, target = format_manifest(files), self.prepare_path(MANIFEST_NAME)
         if self._is_flat:
             self.system.pipe_file(target, content)
         else:
-            temporary = self.prepare_path(manifest.TEMPORARY_NAME)
+            temporary = self.prepare_path(TEMPORARY_NAME)
             self.system.pipe_file(temporary, content)
             self.system.mv(temporary, target)
         self._files, self._is_manifest_current = dict(files), True
@@ -637,7 +733,7 @@ class _Sender(threading.Thread):
 
 def _open_remote(address: str, *, writable: bool) -> RemoteFolder:
     """Open a remote folder with the local copy for writers or for readers."""
-    system, root = open_address(address, manifest.MANIFEST_NAME)
+    system, root = open_address(address, MANIFEST_NAME)
     name = f"{slug(address)}-{hash_text(address)[:12]}"
     writers, readers = get_copies_folder() / name, get_copies_folder() / f"{name}-read"
     local, neighbour = (writers, None) if writable else (readers, writers)

@@ -1,1 +1,1 @@
-"""Training: vocabulary, packed data and pre-training by recipe."""
+"""Training: pre-training by recipe, fine-tuning, probes, erasure and the tuned lens."""

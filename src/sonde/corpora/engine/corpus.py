@@ -16,8 +16,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
-from sonde.base.option_types import Count, NonNegative, OneOf
-from sonde.base.validation import Help, check_fields
+from sonde.base.options import Count, Help, NonNegative, OneOf, check_fields
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.stats.verdict import MIN_CLUSTERS

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
-from sonde.base.option_types import NonNegative
-from sonde.base.validation import build_record, check_fields
+from sonde.base.options import NonNegative, build_record, check_fields
 from sonde.corpora.engine.candidates import CandidateItem
 from sonde.corpora.engine.corpus import ItemSet, Selection
 from sonde.version import __version__

@@ -13,8 +13,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 
 from sonde.base.errors import UsageError
-from sonde.base.plugins import find_entry_points
-from sonde.base.registry import Registry
+from sonde.base.registry import Registry, find_entry_points
 from sonde.languages.engine.grammar import Language, has_grammar
 
 F = TypeVar("F")

@@ -39,7 +39,7 @@ from typing import Any
 
 import tree_sitter
 
-from sonde.base.plugins import get_public_name
+from sonde.base.registry import get_public_name
 from sonde.languages.engine.grammar import (
     Grammar,
     LanguageSettings,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sonde.base.plugins import get_public_name
+from sonde.base.registry import get_public_name
 from sonde.languages.engine.grammar import read_table
 from sonde.languages.engine.tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 

@@ -15,7 +15,7 @@ import polars as pl
 from jaxtyping import Int
 
 from sonde.alignment.align import trim_spans
-from sonde.alignment.spans import Subwords
+from sonde.alignment.subwords import Subwords
 from sonde.capture.requests import Lookups
 from sonde.corpora import Item
 from sonde.languages import has_facet

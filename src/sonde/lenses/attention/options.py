@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sonde.base.option_types import Share
-from sonde.base.options import Options, option
+from sonde.base.options import Options, Share, option
 from sonde.capture.requests import RankRules
 from sonde.lenses.engine.lens import LensSettings, QuirkHook
 

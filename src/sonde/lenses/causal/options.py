@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sonde.base.option_types import Count, OneOf
-from sonde.base.options import Options, option
+from sonde.base.options import Count, OneOf, Options, option
 from sonde.lenses.engine.lens import LensSettings
 
 LENS = "causal"

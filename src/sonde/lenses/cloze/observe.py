@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int
 
-from sonde.alignment.spans import Subwords
+from sonde.alignment.subwords import Subwords
 from sonde.base.errors import CaptureError
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item

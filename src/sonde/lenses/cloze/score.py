@@ -15,8 +15,7 @@ from typing import Annotated
 import polars as pl
 
 from sonde.base.files import write_atomic
-from sonde.base.option_types import Count, OneOf
-from sonde.base.options import option
+from sonde.base.options import Count, OneOf, option
 from sonde.corpora.sources.codexglue import predictions
 from sonde.lenses.cloze.libraries import scores_by_release, scores_by_use
 from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids

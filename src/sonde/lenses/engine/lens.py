@@ -23,9 +23,8 @@ import polars as pl
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from sonde.base.option_types import Count, NonNegative
-from sonde.base.options import Option, Options, option
-from sonde.base.plugins import check_published_group, find_entry_points, load_published_object
+from sonde.base.options import Count, NonNegative, Option, Options, option
+from sonde.base.registry import check_published_group, find_entry_points, load_published_object
 from sonde.capture.requests import ItemCapture, Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses.engine.observations import BatchSums

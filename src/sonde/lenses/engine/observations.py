@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from sonde.alignment.spans import Alignment, Subwords
+from sonde.alignment.subwords import Alignment, Subwords
 from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.requests import ItemCapture, ScoredSubwords
 from sonde.executors import EXECUTORS

@@ -52,7 +52,7 @@ from sonde.models import Capabilities
 from sonde.models.engine.locate import locate_model
 from sonde.results.pairing import ComparableMetric
 from sonde.results.scores import Score
-from sonde.training.baselines.recipe import BASELINES, MODEL
+from sonde.training.finetune.recipe import BASELINES, MODEL
 
 
 def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFrame:
@@ -67,8 +67,7 @@ def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl
         InputError: The model is not one that was fine-tuned for the task.
     """
     from sonde.training.finetune.data import build_text_encoder, encode_samples
-    from sonde.training.finetune.predict import predict_examples
-    from sonde.training.finetune.saved import FineTuned
+    from sonde.training.finetune.predict import FineTuned, predict_examples
 
     place = locate_model(training.model)
     model = FineTuned.from_pretrained(place.name, training.model.device)
@@ -165,7 +164,7 @@ class FinetuneLens(LensDefaults):
         if method.name == BAG:
             return baseline_rows(method.task, splits, training.language, pointer=method.task in POINTER_TASKS)
         if method.name in BASELINES:
-            from sonde.training.baselines.models import tune_baseline
+            from sonde.training.finetune.baselines import tune_baseline
 
             own, further = options.baseline_recipe(recipe), None
             if options.word2vec_corpus:

@@ -14,8 +14,7 @@ from jaxtyping import Float, Int
 
 from sonde.base.errors import CaptureError
 from sonde.base.fingerprint import unit_hash
-from sonde.capture.attention import RowReader
-from sonde.capture.attention_backend import use_readable_attention
+from sonde.capture.attention_backend import RowReader, use_readable_attention
 from sonde.lenses.finetune.data import ATTENTION, EXAMPLE, TEST
 from sonde.models import LoadedModel, ModelSpec
 from sonde.training.finetune.batches import collate

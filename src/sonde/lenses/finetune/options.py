@@ -19,24 +19,39 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import unit_hash
-from sonde.base.option_types import Count, NonNegative, OneOf, PositiveShare, Share
-from sonde.base.options import Option, Options, option, parse_value
+from sonde.base.options import (
+    Count,
+    NonNegative,
+    OneOf,
+    Option,
+    Options,
+    PositiveShare,
+    Share,
+    option,
+    parse_value,
+)
 from sonde.corpora import NearDuplicateIndex, SkipCounter, duplicate_tokens, read_items
 from sonde.lenses.engine.lens import LensSettings, Method, QuirkHook, paper_options
 from sonde.results.schema import Dimensions
-from sonde.training.baselines.recipe import (
+from sonde.training.finetune.recipe import (
     BASELINES,
+    CUTS,
+    DROP,
+    HEADS,
+    HELD,
+    KEEP,
     LSTM_POINTER,
     SUBWORDS,
     TRANSFORMER,
+    WEIGHTS,
     WORD2VEC,
     BaselineSizes,
+    FinetuneRecipe,
 )
-from sonde.training.finetune.recipe import CUTS, DROP, HEADS, HELD, KEEP, WEIGHTS, FinetuneRecipe
 from sonde.training.precision import PRECISIONS
 
 if TYPE_CHECKING:
-    from sonde.training.baselines.vectors import UnlabelledTexts
+    from sonde.training.finetune.baselines import UnlabelledTexts
 
 POINTER_TASKS = frozenset({"misuse_repair"})
 """Tasks that ask for two places rather than for a class."""
@@ -166,7 +181,7 @@ def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]
     Raises:
         SondeError: The corpus cannot be read.
     """
-    from sonde.training.baselines.vectors import UnlabelledTexts
+    from sonde.training.finetune.baselines import UnlabelledTexts
 
     apart = pl.concat([splits["valid"], splits["test"]])
     clusters = set(apart["cluster"].to_list())

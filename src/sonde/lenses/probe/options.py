@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Ge, Le
 from pydantic import PrivateAttr
 
-from sonde.base.option_types import AnyDevice, Count, OneOf, Positive, Share
-from sonde.base.options import Option, Options, option
+from sonde.base.options import AnyDevice, Count, OneOf, Option, Options, Positive, Share, option
 from sonde.lenses.engine.lens import LensSettings, QuirkHook
 from sonde.training.probes.splits import MIN_FOLDS
 

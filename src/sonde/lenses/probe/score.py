@@ -50,7 +50,7 @@ from sonde.stats.metrics import average_ranks
 from sonde.training.probes.splits import Splits
 
 if TYPE_CHECKING:
-    from sonde.training.probes.ridge import RidgeResult
+    from sonde.training.probes.linear import RidgeResult
 
 TRAIN_SHARE, VALID_SHARE = 0.6, 0.2
 
@@ -157,7 +157,7 @@ def score_regression(
     characters, as they are and in logarithms) has said what it can by least squares. Where nothing is left,
     as with the length itself, there are no such rows.
     """
-    from sonde.training.probes.ridge import regress_layers, remove_length_effect
+    from sonde.training.probes.linear import regress_layers, remove_length_effect
 
     held = np.flatnonzero(np.isfinite(examples.values))
     if len(held) < len(examples.values):

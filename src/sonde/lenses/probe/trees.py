@@ -187,8 +187,7 @@ def score_trees(
     Raises:
         InputError: Too few functions.
     """
-    from sonde.training.probes.tree_controls import CEILING, measure_tree_controls
-    from sonde.training.probes.trees import MEASURES
+    from sonde.training.probes.trees import CEILING, MEASURES, measure_tree_controls
 
     template = dataclasses.replace(template, task=TASK)
     texts = _texts(functions.texts)

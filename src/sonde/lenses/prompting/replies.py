@@ -18,8 +18,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import StoreError
-from sonde.base.option_types import Count
-from sonde.base.options import option
+from sonde.base.options import Count, option
 from sonde.languages import format_language
 from sonde.lenses.engine.lens import ServerOptions
 from sonde.models.engine.external import Reply

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 from sonde.base.errors import UsageError
-from sonde.base.option_types import Count, OneOf
-from sonde.base.options import Option, option
+from sonde.base.options import Count, OneOf, Option, option
 from sonde.capture.requests import Start
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import LensSettings, ServerOptions, get_active_quirks

@@ -35,7 +35,7 @@ from jaxtyping import Float
 from sonde.base.errors import CaptureError, InputError, UsageError, explain_nan
 from sonde.base.files import expand_home
 from sonde.base.fingerprint import fingerprint
-from sonde.base.plugins import (
+from sonde.base.registry import (
     find_entry_points,
     find_source_file,
     hash_path,

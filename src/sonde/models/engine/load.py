@@ -1,18 +1,26 @@
-"""Loading: from a specification to a model ready for capture; transformers is imported inside."""
+"""Loading of models ready for capture, saving, and derived checkpoints (8-bit or random weights).
+
+`load_model` goes from a specification to a model; transformers is imported inside. `save_model` saves as
+transformers does, but omits a head that the model's files never held. `derive_checkpoint` makes a checkpoint
+to compare another with.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import shutil
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, SondeError
+from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError
 from sonde.models.engine.adapters import check_adapter, lacks_adapter
 from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
-from sonde.models.engine.checks import check_vocabulary, contents_by_headers
+from sonde.models.engine.checks import check_vocabulary, contents_by_headers, head_weights
 from sonde.models.engine.config_values import architectures, names_language_model, number, text_config
 from sonde.models.engine.configuration import load_config
 from sonde.models.engine.device_map import count_modules_by_device
@@ -34,6 +42,7 @@ from sonde.models.engine.files import (
     SERVED_SPECIAL,
     adapter_hash,
     gguf_file,
+    small_files,
     takes_texts,
     uses_server,
 )
@@ -47,7 +56,7 @@ from sonde.models.engine.quantise import (
     needs_bitsandbytes,
     quantiser,
 )
-from sonde.models.engine.silence import MODEL_CODE_ERRORS
+from sonde.models.engine.silence import MODEL_CODE_ERRORS, silence_libraries
 from sonde.models.engine.tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models.engine.weights import TF32, check_files, resolve_device, resolve_dtype
 
@@ -329,3 +338,89 @@ def _one_line(spec: ModelSpec, model: Any) -> Generator[None]:
         raise InputError(
             f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself: {line}"
         ) from error
+
+
+def save_model(loaded: LoadedModel, folder: Path) -> None:
+    """Write the weights and configuration of a model; a head of random weights is left out.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    model = loaded.model
+    kept = None
+    if not loaded.capabilities.head:
+        absent = head_weights(model, ())
+        kept = {name: weight for name, weight in model.state_dict().items() if name not in absent}
+    with silence_libraries():
+        model.save_pretrained(folder, state_dict=kept)
+
+
+WEIGHTS = ("int8", "random")
+"""``int8``: every matrix rounded row by row to 255 steps (symmetric, by the row's largest weight), written as
+float32, so that rounding is all that changes; ``random``: drawn anew, as the architecture begins."""
+
+
+_STEPS = 127
+
+
+def derive_checkpoint(name: str, target: Path, weights: str, *, seed: int = 0) -> Path:
+    """Write a checkpoint with derived weights, its tokenizer and other files beside them.
+
+    Args:
+        name: A folder, a hub name or a bundled name.
+        target: The new folder.
+        weights: One of `WEIGHTS`.
+        seed: Of random weights.
+
+    Returns:
+        ``target``.
+
+    Raises:
+        UnknownNameError: No such weights, or no model has this name.
+        UsageError: The folder is not empty, or the model is no folder.
+        InputError: The model cannot be read.
+        StoreError: The folder cannot be written.
+    """
+    if weights not in WEIGHTS:
+        raise UnknownNameError("weights", weights, WEIGHTS)
+    place = locate_model(ModelSpec(name=name))
+    if not place.local:
+        raise UsageError(f"model {name!r}: only weights of a folder are derived; download it first")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise UsageError(f"folder {str(target)!r} is not empty; name a new one")
+    spec = ModelSpec(
+        name=name, device="cpu", dtype="float32", reinitialise=seed if weights == "random" else None
+    )
+    loaded = load_model(spec)
+    if weights == "int8":
+        _round(loaded.model)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".deriving-") as temporary:
+            made = Path(temporary) / "model"
+            save_model(loaded, made)
+            for path in small_files(Path(place.name)):
+                if not (made / path.name).exists():
+                    shutil.copyfile(path, made / path.name)
+            with contextlib.suppress(OSError):
+                target.rmdir()
+            made.replace(target)
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {target}: {error.strerror or error}; free space and run again"
+        ) from error
+    return target
+
+
+def _round(model: Any) -> None:
+    """Round every matrix in place, one that several layers share once."""
+    import torch
+
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim != 2:
+                continue
+            step = weight.abs().amax(dim=1, keepdim=True) / _STEPS
+            if not torch.isfinite(step).all():
+                raise InputError("weights are infinite or no numbers; they cannot be rounded")
+            weight.copy_(torch.where(step > 0, (weight / step).round() * step, weight))

@@ -1,4 +1,4 @@
-"""sonde.models.engine.tokenizer_comparison."""
+"""Comparison of two tokenizers on texts that tokenizers are known to cut differently."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from sonde.alignment.align import join_tags, trim_spans
-from sonde.alignment.spans import Subwords
+from sonde.alignment.subwords import Subwords
 from sonde.base.errors import UnknownNameError
 from sonde.capture.requests import Prepared
 from sonde.languages import Tree

@@ -19,8 +19,7 @@ from annotated_types import Ge, Le
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
 from sonde.base.fingerprint import unit_hash
-from sonde.base.option_types import MAXIMUM_INTEGER, Count, OneOf, Share
-from sonde.base.options import Options, option
+from sonde.base.options import MAXIMUM_INTEGER, Count, OneOf, Options, Share, option
 from sonde.corpora import Given, SourceFile
 from sonde.tasks.engine.api_names import SCOPES, SHARED, WITHIN
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, REFERENCE, QueryRules, make_query

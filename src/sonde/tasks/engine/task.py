@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 import polars as pl
 
 from sonde.base.errors import InputError
-from sonde.base.plugins import check_published_group, load_published_object
-from sonde.base.registry import Registry
+from sonde.base.registry import Registry, check_published_group, load_published_object
 from sonde.corpora import Item, SourceFile, content_key
 from sonde.corpora.engine.parallel import AHEAD, ONE, ItemChunk, ParallelMap, make_chunks
 from sonde.languages import LANGUAGES, Definition, get_facet, has_facet

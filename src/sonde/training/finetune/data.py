@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from sonde.alignment.spans import Subwords
-from sonde.alignment.subwords import encode
+from sonde.alignment.subwords import Subwords, encode
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import unit_hash
 from sonde.models import SpecialTokens

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from sonde.base.child_process import safe_path_environment
+from sonde.base.process import safe_path_environment
 
 _PATIENCE = timedelta(minutes=30)
 """How long a process waits for the others, as while one writes a checkpoint."""

@@ -1,20 +1,62 @@
-"""What a trained model answers to examples."""
+"""Predictions of fine-tuned models for examples, and fine-tuned models read from and saved to folders.
+
+    model = sonde.FineTuned.from_pretrained("RUN/trained/KEY/model")
+    model.tell(["def f(a, b): return a + a"])[0].chances
+
+A pooled classifier is one of transformers, and ``AutoModelForSequenceClassification`` reads the same folder.
+Heads that read subword by subword, and pointers, have classes of their own here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from sonde.base.errors import InputError, UsageError
+from sonde.models import LoadedModel, ModelSpec
+from sonde.models.engine.load import save_model
+from sonde.models.engine.silence import silence_libraries
 from sonde.training.finetune.batches import Batch, MicroBatches, batch_by_length, collate
-from sonde.training.finetune.data import EncodedExample
-from sonde.training.finetune.model import LEAST, HeadedModel, PointerHead, TokenHead
+from sonde.training.finetune.data import (
+    EncodedExample,
+    Sample,
+    Span,
+    TaskData,
+    TextEncoder,
+    build_text_encoder,
+    encode_samples,
+    find_candidate,
+)
+from sonde.training.finetune.model import (
+    LEAST,
+    ClassHead,
+    ClassifierBody,
+    Head,
+    HeadedModel,
+    LoadedBody,
+    OwnHead,
+    PointerHead,
+    TokenHead,
+    build_head,
+    default_poolings,
+    load_for_training,
+    save_classifier,
+)
+from sonde.training.finetune.pointing import find_word
+from sonde.training.finetune.recipe import EQUAL, FLOAT32, FinetuneRecipe
 
 _AT_ONCE = 64
 
@@ -137,3 +179,234 @@ def _gold_share(
 ) -> Float[np.ndarray, " example"]:
     """Share of what is right; not a number where that is -1."""
     return np.where(right >= 0, shares[np.arange(len(right)), right], np.nan)
+
+
+HEAD, FACTS, BASELINE = "head.safetensors", "head.json", "baseline.json"
+
+
+NOTHING, SOMETHING = "nothing", "something"
+"""What a pointer says of a text by whether it points."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadConfig:
+    """What ``head.json`` says of a fine-tuned model.
+
+    Attributes:
+        kind: Name of the head's class.
+        classes: Names of the classes, in their order.
+        recipe: How it was trained.
+        pair: Whether it reads two texts.
+        about: Task, language, base model and seed, as far as they are known.
+    """
+
+    kind: str
+    classes: tuple[str, ...]
+    recipe: FinetuneRecipe
+    pair: bool = False
+    about: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+
+    @classmethod
+    def read(cls, folder: Path) -> HeadConfig:
+        """Those of a folder.
+
+        Raises:
+            InputError: They are missing, damaged, or a baseline's.
+        """
+        if (folder / BASELINE).is_file():
+            raise InputError(f"model {str(folder)!r} is a baseline, which only its run can ask")
+        try:
+            facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            return cls(
+                str(facts["kind"]),
+                tuple(map(str, facts["classes"])),
+                FinetuneRecipe(**facts["recipe"]),
+                bool(facts.get("pair")),
+                dict(facts.get("about") or {}),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"model {str(folder)!r}: its head cannot be read ({error})") from None
+
+
+def write_head(head: Head, facts: HeadConfig, folder: Path) -> None:
+    """Write a head beside its body."""
+    weights = {name: weight.detach().cpu().contiguous() for name, weight in head.state_dict().items()}
+    if weights:
+        save_file(weights, folder / HEAD)
+    (folder / FACTS).write_text(json.dumps(asdict(facts), indent=2), encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a model says of a text.
+
+    Attributes:
+        label: The likeliest class; of a pointer ``something`` where it points at an error, else ``nothing``.
+        chances: Probability of every class.
+        place: Characters of what the answer rests on, or of the error; None where the model does not say.
+        repair: Characters of a place that has what is right in the place of the error; pointers only.
+        cut: Whether the model read a part of the text only.
+    """
+
+    label: str
+    chances: Mapping[str, float]
+    place: Span | None = None
+    repair: Span | None = None
+    cut: bool = False
+
+
+class FineTuned:
+    """A fine-tuned model; its subclasses say what stands on the body.
+
+    Args:
+        model: Body and head.
+        loaded: The model that the body is of.
+        facts: How it was trained.
+    """
+
+    heads: ClassVar[tuple[type[Head], ...]] = (ClassHead, OwnHead)
+
+    def __init__(self, model: HeadedModel, loaded: LoadedModel, facts: HeadConfig) -> None:
+        self.model, self.loaded, self.facts = model, loaded, facts
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in their order."""
+        return self.facts.classes
+
+    @staticmethod
+    def about(folder: str | Path) -> Mapping[str, Any]:
+        """Task, language, base model, method and seed of the model in a folder, as far as it says them."""
+        return HeadConfig.read(Path(folder)).about
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, device: str = "auto") -> FineTuned:
+        """Read a model from the folder that a run or `save_pretrained` wrote.
+
+        Args:
+            folder: The folder.
+            device: ``"auto"``, ``"cpu"`` or ``"cuda"``.
+
+        Returns:
+            A model of the subclass that its head calls for.
+
+        Raises:
+            InputError: It is damaged, or not of the class that was asked for.
+        """
+        place = Path(folder)
+        facts = HeadConfig.read(place)
+        kinds: tuple[type[FineTuned], ...] = (Classifier, TokenClassifier, Pointer)
+        own = next((kind for kind in kinds if facts.kind in {one.__name__ for one in kind.heads}), None)
+        if own is None or not issubclass(own, cls):
+            raise InputError(
+                f"model {str(place)!r} has a {facts.kind}, and {cls.__name__} reads another head"
+            )
+        loaded = load_for_training(ModelSpec(name=str(place), device=device))
+        try:
+            model = _rebuild_model(place, loaded, facts)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError, RuntimeError) as error:
+            raise InputError(f"model {str(place)!r}: its head cannot be read ({error})") from None
+        return own(model.eval(), loaded, facts)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model with its tokenizer into a folder, as a run does."""
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        with silence_libraries():
+            if isinstance(self.model.body, ClassifierBody):
+                save_classifier(self.model.body.inner, self.loaded, place)
+            else:
+                save_model(self.loaded, place)
+            self.loaded.tokenizer.save_pretrained(place)
+        write_head(self.model.head, self.facts, place)
+
+    def tell(self, texts: Sequence[str], language: str = "") -> list[Prediction]:
+        """What the model says of texts, in their order.
+
+        Args:
+            texts: Functions, or whatever it was trained on.
+            language: Public name of their language, by default that of its training; pointers look for the
+                variables of a function.
+
+        Raises:
+            UsageError: It reads pairs of texts.
+        """
+        if self.facts.pair:
+            raise UsageError(f"the model reads pairs of texts (task {self.facts.about.get('task', '?')!r})")
+        samples = [
+            self._sample(text, language or str(self.facts.about.get("language", ""))) for text in texts
+        ]
+        reader: TextEncoder = build_text_encoder(
+            self.loaded.tokenizer, self.loaded.special, self.loaded.capabilities.kind
+        )
+        encoded = encode_samples(samples, reader, self.facts.recipe.length)
+        answers = predict_examples(self.model, encoded, reader.pad)
+        names = (NOTHING, SOMETHING) if isinstance(self.model.head, PointerHead) else self.classes
+        found: list[Prediction] = []
+        for row, (sample, one) in enumerate(zip(samples, encoded, strict=True)):
+            chances = dict(zip(names, answers.probability[row].tolist(), strict=True))
+            told = Prediction(
+                names[int(answers.predicted[row])],
+                chances,
+                cut=one.spans is not None and int(one.spans.max(initial=0)) < len(sample.text.rstrip()),
+            )
+            spans = [] if answers.pointed is None else answers.pointed[row].tolist()
+            found.append(self._add_spans(told, sample, [(start, end) for start, end in spans]))
+        return found
+
+    def _sample(self, text: str, language: str) -> Sample:
+        return Sample("", text, 0)
+
+    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
+        return told
+
+
+class Classifier(FineTuned):
+    """A class from pooled states: a classifier of transformers, or a linear layer on a named pooling."""
+
+
+class TokenClassifier(FineTuned):
+    """A class from a head that reads subword by subword, which says what its answer rests on."""
+
+    heads = (TokenHead,)
+
+    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
+        (span,) = pointed
+        return dataclasses.replace(told, place=find_word(sample.text, span) if span[0] >= 0 else None)
+
+
+class Pointer(FineTuned):
+    """Two pointers into a function: to a misused variable, and to a place of the right one."""
+
+    heads = (PointerHead,)
+
+    def _sample(self, text: str, language: str) -> Sample:
+        # The variables of a function are found by its language.
+        from sonde.tasks.engine.bugs import find_pointers
+
+        return Sample("", text, 0, candidates=find_pointers(text, language, None, None).candidates)
+
+    def _add_spans(self, told: Prediction, sample: Sample, pointed: Sequence[Span]) -> Prediction:
+        if told.label == NOTHING:
+            return told
+        place, repair = (find_candidate(sample, span) if span[0] >= 0 else None for span in pointed)
+        return dataclasses.replace(told, place=place, repair=repair)
+
+
+def _rebuild_model(folder: Path, loaded: LoadedModel, facts: HeadConfig) -> HeadedModel:
+    """Body and head of a folder."""
+    recipe = dataclasses.replace(facts.recipe, class_weights=EQUAL, weights=FLOAT32)
+    if facts.kind == OwnHead.__name__:
+        from transformers import AutoModelForSequenceClassification
+
+        with silence_libraries():
+            inner = AutoModelForSequenceClassification.from_pretrained(folder, dtype=loaded.model.dtype)
+        body = ClassifierBody(loaded, inner.to(loaded.device))
+        return HeadedModel(body, OwnHead(len(facts.classes), None).to(loaded.device), frozen=True)
+    pointer = facts.kind == PointerHead.__name__
+    sample = Sample("", "", 0, second=0 if facts.pair else None, candidates=() if pointer else None)
+    whole, pointed = default_poolings(loaded)
+    data = TaskData(facts.classes, [sample], [sample], [sample])
+    head = build_head(data, recipe, loaded.capabilities.d_model, whole, pointed)
+    head.load_state_dict(load_file(folder / HEAD))
+    return HeadedModel(LoadedBody(loaded), head.to(loaded.device), frozen=True)

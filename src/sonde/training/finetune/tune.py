@@ -24,7 +24,7 @@ from sonde.base.errors import InputError, StoreError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import derive_seed
 from sonde.models import ModelSpec
-from sonde.models.engine.derive import save_model
+from sonde.models.engine.load import save_model
 from sonde.models.engine.silence import silence_libraries
 from sonde.models.engine.weights import resolve_device
 from sonde.training.finetune import checkpoint
@@ -59,9 +59,8 @@ from sonde.training.finetune.model import (
     save_classifier,
 )
 from sonde.training.finetune.pointing import PointerStage, build_pointer_stage
-from sonde.training.finetune.predict import ExamplePredictions, predict_examples
+from sonde.training.finetune.predict import ExamplePredictions, HeadConfig, predict_examples, write_head
 from sonde.training.finetune.recipe import KEEP, FinetuneRecipe, Hyperparameters
-from sonde.training.finetune.saved import HeadConfig, write_head
 from sonde.training.precision import compile_body, uses_bfloat16
 
 CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"

@@ -26,9 +26,14 @@ from sonde.corpora import SkipCounter, SourceFile, read_files
 from sonde.corpora.engine.ngram import NGram
 from sonde.languages import get_facet
 from sonde.languages.engine.program_tokens import ProgramLexer
-from sonde.training.pretrain.blocks import DocumentLines, SentencePair, build_all_pairs, frame_pair
-from sonde.training.pretrain.objectives import mask_tokens
-from sonde.training.pretrain.packing import encode_document, find_break_offsets, line_edges
+from sonde.training.pretrain.data import encode_document, find_break_offsets, line_edges
+from sonde.training.pretrain.objectives import (
+    DocumentLines,
+    SentencePair,
+    build_all_pairs,
+    frame_pair,
+    mask_tokens,
+)
 from sonde.training.pretrain.recipe import Recipe
 from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
 

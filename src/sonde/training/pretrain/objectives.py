@@ -1,15 +1,37 @@
-"""What a model is trained for: the next subword, hidden ones, or hidden ones and the next sentence."""
+"""Pre-training objectives: losses and masking, and the blocks and sentence pairs that are trained on.
+
+A model learns the next subword, hidden ones (masked language model), or hidden ones and the next sentence.
+
+Pairs of sentences from logical lines follow the procedure of Devlin et al. (2019) as released
+(``create_pretraining_data.py``), which CuBERT ran on logical lines: lines are gathered until they reach the
+length aimed at; the first few are A; B is the rest, or with a chance of one half (and where there is no rest)
+lines from a random place of another document, and then the lines that were not used come again; the longer
+side loses subwords at random ends until the pair fits. All of it happens once for each duplicate of the data.
+
+A pair is two stretches of the stream, so it takes 40 bytes whatever its length. Which subwords are hidden
+follows from the seed and the pair's number, so each duplicate hides others and a second pass the same ones.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import Dataset
 from transformers import PreTrainedModel
+
+from sonde.base.errors import InputError
+from sonde.base.fingerprint import derive_seed
+from sonde.training.pretrain.recipe import PairsConfig, Recipe
+from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
 
 _CHUNK = {"cpu": 512, "cuda": 8192}
 """Positions whose logits exist at a time: on a processor they should fit its cache, elsewhere fill the
@@ -190,3 +212,344 @@ def pair_losses(
         functional.cross_entropy(logits.float(), labels[places]),
         functional.cross_entropy(following.float(), next_sentence_label),
     )
+
+
+def count_blocks(tokens: int, width: int) -> int:
+    """Number of blocks of ``width`` new subwords that cover a stream; the last one may reach back."""
+    return max(1, -(-tokens // width))
+
+
+def block_start(index: int, tokens: int, width: int) -> int:
+    """First subword of a block: blocks lie side by side, the last ends with the stream."""
+    return max(0, min(index * width, tokens - width))
+
+
+@dataclass(frozen=True, slots=True)
+class BlockOrder:
+    """Which block each sample of a run is; a pure function of its fields.
+
+    Blocks are shuffled within stretches of the stream, which is itself in an order by hash. So a longer run
+    begins exactly as a shorter one, and a run shorter than one pass sees the front of the stream: a list of
+    files.
+
+    Attributes:
+        blocks: Number of different blocks.
+        seed: Of the order.
+        stretch: Blocks shuffled together.
+    """
+
+    blocks: int
+    seed: int
+    stretch: int = 2048
+
+    def block(self, sample: int) -> int:
+        """The block that a sample is; each pass over the stream takes every block once."""
+        epoch, place = divmod(sample, self.blocks)
+        stretch, inside = divmod(place, self.stretch)
+        first = stretch * self.stretch
+        return first + int(
+            _permute(min(self.stretch, self.blocks - first), self.seed, epoch, stretch)[inside]
+        )
+
+    def passes(self, samples: int) -> Int[np.ndarray, " block"]:
+        """How often each block is trained on in a run of so many samples."""
+        whole, rest = divmod(samples, self.blocks)
+        counts = np.full(self.blocks, whole)
+        for sample in range(whole * self.blocks, whole * self.blocks + rest):
+            counts[self.block(sample)] += 1
+        return counts
+
+
+@functools.lru_cache(maxsize=2)
+def _permute(size: int, *seed: int) -> Int[np.ndarray, " block"]:
+    return np.random.default_rng(derive_seed("order", *seed)).permutation(size)
+
+
+class BlockDataset(Dataset[dict[str, Tensor]]):
+    """The samples of a run in training order; sample ``k`` is the same in every process and after every stop.
+
+    A decoder's block is one subword longer than its width, so that every subword of the stream but the first
+    is predicted. An encoder's block stands between `BOS` and `EOS` as its inputs will later, with some of its
+    subwords hidden; which ones depends on the seed and ``k`` alone.
+
+    Args:
+        stream: The packed subwords.
+        recipe: Role, block length and seed.
+
+    Attributes:
+        width: Subwords of the stream that a block adds.
+        course: Which block each sample is.
+    """
+
+    def __init__(self, stream: Int[np.ndarray, " token"], recipe: Recipe) -> None:
+        self._stream = stream
+        self._recipe = recipe
+        training = recipe.training
+        self._decoder = recipe.model.role == "decoder"
+        self.width = training.block - 1 if self._decoder else training.block - 2
+        self.course = BlockOrder(count_blocks(len(stream), self.width), recipe.seed)
+        self._samples = training.steps * training.blocks_per_step
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __getitem__(self, k: int) -> dict[str, Tensor]:
+        start = block_start(self.course.block(k), len(self._stream), self.width)
+        if self._decoder:
+            start = max(0, start - 1)
+            return {"input_ids": self._block(start, self.width + 1)}
+        bos, eos = SPECIALS.index(BOS), SPECIALS.index(EOS)
+        block = torch.cat([torch.tensor([bos]), self._block(start, self.width), torch.tensor([eos])])
+        generator = torch.Generator().manual_seed(derive_seed("hide", self._recipe.seed, k))
+        shown, labels = mask_tokens(
+            block,
+            share=self._recipe.training.masked,
+            vocabulary=self._recipe.vocabulary.size,
+            mask=SPECIALS.index(MASK),
+            special=len(SPECIALS),
+            generator=generator,
+        )
+        return {"input_ids": shown, "labels": labels}
+
+    def token_passes(self) -> Int[np.ndarray, " token"]:
+        """How often each subword of the stream is read in the run."""
+        passes = self.course.passes(self._samples)
+        counts = np.zeros(len(self._stream) + 1, np.int64)
+        for block in np.flatnonzero(passes):
+            start = block_start(int(block), len(self._stream), self.width)
+            counts[start] += passes[block]
+            counts[min(start + self.width, len(self._stream))] -= passes[block]
+        return counts[:-1].cumsum()
+
+    def _block(self, start: int, length: int) -> Int[Tensor, " token"]:
+        return torch.from_numpy(self._stream[start : start + length].astype(np.int64))
+
+
+FRAMING = 3
+"""Special pieces of a pair: before A, behind A, behind B."""
+
+
+_ELSEWHERE = 10
+"""How often another document is asked for before a line of the same one is taken."""
+
+
+class SentencePair(NamedTuple):
+    """Two stretches of the stream, ends exclusive, and whether B is from elsewhere (1) or follows A (0)."""
+
+    first: int
+    first_end: int
+    second: int
+    second_end: int
+    random: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocumentLines:
+    """Documents as lines on a stream of subwords.
+
+    Attributes:
+        edges: First subword of every line, document by document, each closed by the end of its last line.
+        documents: Where each document's edges begin in `edges`, closed by their number.
+    """
+
+    edges: Int[np.ndarray, " edge"]
+    documents: Int[np.ndarray, " document"]
+
+    def __len__(self) -> int:
+        return len(self.documents) - 1
+
+    def document(self, index: int) -> list[int]:
+        """The edges of one document."""
+        return self.edges[self.documents[index] : self.documents[index + 1]].tolist()
+
+
+def build_all_pairs(
+    lines: DocumentLines, length: int, config: PairsConfig, seed: int
+) -> Int[np.ndarray, "pair 5"]:
+    """The pairs of every duplicate of the data, in the order of the stream.
+
+    Args:
+        lines: The data; documents without a line give nothing.
+        length: Most subwords of a pair, the special ones included.
+        config: Duplicates, and the share of short ones.
+        seed: Of every choice; what a document gives depends on it and the document's number alone.
+
+    Returns:
+        One row a pair, with the columns of `SentencePair`.
+
+    Raises:
+        InputError: Fewer than two documents have lines, so that nothing is from elsewhere.
+    """
+    documents = [edges for edges in map(lines.document, range(len(lines))) if len(edges) > 1]
+    if len(documents) < 2:
+        raise InputError(
+            f"{len(documents)} file(s) with logical lines: next sentences need two at least; take more data, "
+            "or the objective 'masked'"
+        )
+    rows = [
+        pair
+        for duplicate in range(config.duplicates)
+        for index in range(len(documents))
+        for pair in iterate_document_pairs(
+            documents,
+            index,
+            length - FRAMING,
+            config.short,
+            random.Random(derive_seed("pairs", seed, duplicate, index)),
+        )
+    ]
+    return np.array(rows, np.int64)
+
+
+def iterate_document_pairs(
+    documents: list[list[int]], index: int, most: int, short: float, draw: random.Random
+) -> Iterator[SentencePair]:
+    """The pairs of one document.
+
+    Args:
+        documents: The edges of the lines of every document, two or more each.
+        index: The document.
+        most: Most subwords of A and B together.
+        short: Chance that a shorter length is aimed at.
+        draw: Where the choices come from.
+    """
+    edges = documents[index]
+    aim = draw.randint(2, most) if draw.random() < short else most
+    line = 0
+    while line < len(edges) - 1:
+        begin = line
+        while line < len(edges) - 2 and edges[line + 1] - edges[begin] < aim:
+            line += 1
+        line += 1
+        split = begin + (draw.randint(1, line - begin - 1) if line - begin > 1 else 1)
+        if line - begin == 1 or draw.random() < 0.5:
+            other = _sample_other_document(len(documents), index, draw)
+            second = _sample_lines(documents[other], aim - (edges[split] - edges[begin]), draw)
+            # What was not used comes again.
+            line = split
+            pair = SentencePair(edges[begin], edges[split], *second, 1)
+        else:
+            pair = SentencePair(edges[begin], edges[split], edges[split], edges[line], 0)
+        yield _truncate_pair(pair, most, draw)
+
+
+def _sample_other_document(documents: int, index: int, draw: random.Random) -> int:
+    other = index
+    for _ in range(_ELSEWHERE):
+        other = draw.randrange(documents)
+        if other != index:
+            break
+    return other
+
+
+def _sample_lines(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, int]:
+    """Lines from a random one on, one at least, until they hold so many subwords or end."""
+    begin = draw.randrange(len(edges) - 1)
+    end = begin + 1
+    while end < len(edges) - 1 and edges[end] - edges[begin] < wanted:
+        end += 1
+    return edges[begin], edges[end]
+
+
+def _truncate_pair(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
+    """A pair without what is too much: subword by subword from the longer side, B of two alike."""
+    first, second = pair.first_end - pair.first, pair.second_end - pair.second
+    over = first + second - most
+    if over <= 0:
+        return pair
+    lead = min(over, abs(first - second))
+    rest = over - lead
+    from_first = rest // 2 + (lead if first > second else 0)
+    from_second = rest - rest // 2 + (lead if second > first else 0)
+    # Each one goes from the front or the back with equal chance.
+    front, other_front = _count_heads(from_first, draw), _count_heads(from_second, draw)
+    return SentencePair(
+        pair.first + front,
+        pair.first_end - (from_first - front),
+        pair.second + other_front,
+        pair.second_end - (from_second - other_front),
+        pair.random,
+    )
+
+
+def _count_heads(tosses: int, draw: random.Random) -> int:
+    return draw.getrandbits(tosses).bit_count() if tosses else 0
+
+
+class PairDataset(Dataset[dict[str, Tensor]]):
+    """The pairs of a run in training order; sample ``k`` is the same in every process and after every stop.
+
+    Each sample is one pair, padded to the block length: special pieces stand before A, behind A and behind B,
+    as the tokenizer of the finished model puts them. All pairs of all duplicates are shuffled together;
+    a run that is longer goes through them again in another order.
+
+    Args:
+        stream: The packed subwords.
+        pairs: From `build_all_pairs`.
+        recipe: Block length, shares and seed.
+
+    Attributes:
+        course: Which pair each sample is.
+    """
+
+    def __init__(
+        self, stream: Int[np.ndarray, " token"], pairs: Int[np.ndarray, "pair 5"], recipe: Recipe
+    ) -> None:
+        self._stream = stream
+        self._pairs = pairs
+        self._recipe = recipe
+        self.course = BlockOrder(len(pairs), recipe.seed, stretch=len(pairs))
+        self._samples = recipe.training.steps * recipe.training.blocks_per_step
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def __getitem__(self, k: int) -> dict[str, Tensor]:
+        number = self.course.block(k)
+        recipe = self._recipe
+        tokens, segments, random_next = frame_pair(self._stream, self._pairs[number])
+        shown, labels = mask_fixed_count(
+            tokens,
+            share=recipe.training.masked,
+            most=recipe.pairs.predictions,
+            vocabulary=recipe.vocabulary.size,
+            mask=SPECIALS.index(MASK),
+            special=len(SPECIALS),
+            draw=np.random.default_rng(derive_seed("hide", recipe.seed, number)),
+        )
+        block = recipe.training.block
+        return {
+            "input_ids": _pad(shown, block, SPECIALS.index(PAD)),
+            "token_type_ids": _pad(segments, block, 0),
+            "attention_mask": _pad(np.ones_like(tokens), block, 0),
+            "labels": _pad(labels, block, -100),
+            "next_sentence_label": torch.tensor(random_next),
+        }
+
+    def token_passes(self) -> Int[np.ndarray, " token"]:
+        """How often each subword of the stream is read in the run."""
+        passes = self.course.passes(self._samples)
+        counts = np.zeros(len(self._stream) + 1, np.int64)
+        for begin, end in ((0, 1), (2, 3)):
+            np.add.at(counts, self._pairs[:, begin], passes)
+            np.subtract.at(counts, self._pairs[:, end], passes)
+        return counts[:-1].cumsum()
+
+
+def frame_pair(
+    stream: Int[np.ndarray, " token"], row: Int[np.ndarray, " 5"]
+) -> tuple[Int[np.ndarray, " framed"], Int[np.ndarray, " framed"], int]:
+    """A pair as a model reads it: subwords with the special pieces, segments (0, 1), whether B is random."""
+    pair = SentencePair(*row.tolist())
+    bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
+    first, second = stream[pair.first : pair.first_end], stream[pair.second : pair.second_end]
+    tokens = np.concatenate([bos, first, eos, second, eos]).astype(np.int64)
+    segments = np.zeros_like(tokens)
+    segments[len(first) + 2 :] = 1
+    return tokens, segments, pair.random
+
+
+def _pad(values: Int[np.ndarray, " token"], length: int, filler: int) -> Int[Tensor, " block"]:
+    whole = torch.full((length,), filler, dtype=torch.long)
+    whole[: len(values)] = torch.from_numpy(values)
+    return whole

@@ -20,8 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sonde.base.option_types import OneOf
-from sonde.base.validation import ValidatedRecord
+from sonde.base.options import OneOf, ValidatedRecord
 from sonde.training.precision import uses_bfloat16
 
 _QUINTIC = (3.4445, -4.7750, 2.0315)

@@ -11,9 +11,16 @@ from typing import Annotated, Any
 from annotated_types import Ge, Gt, Lt
 
 from sonde.base.errors import UsageError
-from sonde.base.option_types import Count, NonNegative, OneOf, Positive, PositiveShare
-from sonde.base.toml import read_toml
-from sonde.base.validation import ValidatedRecord, build_record
+from sonde.base.files import read_toml
+from sonde.base.options import (
+    Count,
+    NonNegative,
+    OneOf,
+    Positive,
+    PositiveShare,
+    ValidatedRecord,
+    build_record,
+)
 from sonde.training.precision import PRECISIONS
 from sonde.training.pretrain.optimiser import OptimiserConfig
 

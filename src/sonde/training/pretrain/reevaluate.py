@@ -21,10 +21,9 @@ from transformers import AutoModelForMaskedLM
 
 from sonde.models.engine.silence import silence_libraries
 from sonde.results.schema import scan_files
-from sonde.training.pretrain.documents import find_contaminated_files
+from sonde.training.pretrain.data import find_contaminated_files
 from sonde.training.pretrain.evaluate import Compression, EvaluationResult, evaluate_encoder, sample_files
-from sonde.training.pretrain.export import write_card
-from sonde.training.pretrain.pretrain import evaluate_languages
+from sonde.training.pretrain.pretrain import evaluate_languages, write_card
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 from sonde.training.pretrain.vocabulary import load_vocabulary
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.training.probes.data import standardise
+from sonde.training.probes.linear import standardise
 from sonde.training.probes.splits import Splits, check_labels, check_states
 
 

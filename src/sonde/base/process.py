@@ -1,4 +1,4 @@
-"""Safe import path for child Python processes.
+"""Safe import path for child Python processes, and the peak memory of this process.
 
 ``python -c`` and ``python -m`` import from the current folder first, and so do the workers and the resource
 tracker of `multiprocessing`. Reading a repository from inside it would execute its ``threading.py``.
@@ -7,8 +7,12 @@ tracker of `multiprocessing`. Reading a repository from inside it would execute 
 from __future__ import annotations
 
 import os
+import re
+import resource
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 
 SAFE_PATH_ENV = "PYTHONSAFEPATH"
@@ -44,3 +48,21 @@ def safe_path_environment() -> Generator[None]:
                     os.environ.pop(SAFE_PATH_ENV, None)
                 else:
                     os.environ[SAFE_PATH_ENV] = _ActiveContexts.before
+
+
+_STATUS = Path("/proc/self/status")
+
+
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
+
+
+def measure_peak_memory() -> int:
+    """Measure how many bytes this process has held in memory at most.
+
+    Linux counts it for each program apart; in `getrusage` the peak of the process that started this one
+    counts too.
+    """
+    if _STATUS.is_file() and (found := _PEAK.search(_STATUS.read_text(encoding="utf-8"))):
+        return int(found[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

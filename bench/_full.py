@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from sonde.experiments.provenance import describe_hardware
+from sonde.experiments.progress import describe_hardware
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("sonde", "torch", "transformers", "tokenizers", "polars", "numpy", "scikit-learn")

@@ -33,16 +33,21 @@ from sonde.experiments.run import run as carry_out
 from sonde.languages import get_facet
 from sonde.languages.engine.relations import Relations
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.baselines import PICKS, clamp_ranks
-from sonde.lenses.attention.edges import find_word_subwords, read_item
-from sonde.lenses.attention.head_selection import (
+from sonde.lenses.attention.observe import (
+    OBSERVATIONS,
+    PICKS,
+    clamp_ranks,
+    find_word_subwords,
+    read_item,
+    side_rows,
+)
+from sonde.lenses.attention.predictors import (
     collect_hits,
     hits_by_k,
     predict_keywords,
     predict_offsets,
     select_better_predictor,
 )
-from sonde.lenses.attention.observe import OBSERVATIONS, side_rows
 from sonde.models import ModelSpec, load_model, load_tokenizer
 from sonde.tasks.engine.task import TASKS
 

@@ -12,7 +12,7 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import BuildOptions, SkipCounter, read_files
 from sonde.corpora.engine.build import ReadCorpora, inspect_files, select_survivors
-from sonde.corpora.engine.minhash import EXACT, METHODS
+from sonde.corpora.engine.dedup import EXACT, METHODS
 from sonde.corpora.engine.staging import Candidate, LineFile
 
 _FILES = 20_000

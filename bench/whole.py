@@ -21,7 +21,7 @@ import polars as pl
 
 from bench._commands import Took, took
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.edges import TASK, read_item
+from sonde.lenses.attention.observe import TASK, read_item
 from sonde.lenses.engine.item_tables import frame_to_items
 from sonde.models.engine.model_names import bundled_folder
 from sonde.tasks.engine.task import TASKS

@@ -19,7 +19,7 @@ import polars as pl
 
 import sonde
 from sonde.lenses.engine.lens import LensSettings, ScoringContext
-from sonde.lenses.probe.options import read_options
+from sonde.lenses.probe.fit import read_options
 from sonde.lenses.probe.score import score_task
 from sonde.report.controls import ABOVE, BELOW, SLIGHT, compare_with_controls
 from sonde.report.sections.probe import title

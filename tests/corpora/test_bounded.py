@@ -12,9 +12,9 @@ import pytest
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import SkipCounter, SourceFile, read_files
-from sonde.corpora.engine import decode
+from sonde.corpora.engine import source_files
 from sonde.corpora.engine.releases import read_metadata, read_tar, read_zip
-from sonde.corpora.engine.walk import suffix_table
+from sonde.corpora.engine.source_files import suffix_table
 
 TABLE = suffix_table(("python",))
 INFO = "demo-1.0.dist-info/METADATA"
@@ -54,14 +54,14 @@ def test_a_bomb_among_the_sources_is_passed_over(tmp_path: Path) -> None:
 
 def test_an_archive_of_too_many_members_or_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = wheel(tmp_path / "src.zip", {f"m{n}.py": 1 << 20 for n in range(20)})
-    monkeypatch.setattr(decode, "_FREE_BYTES", 5_000_000)
+    monkeypatch.setattr(source_files, "_FREE_BYTES", 5_000_000)
     with pytest.raises(InputError, match=r"more than 5,000,000 bytes"):
         list(read_zip(archive, TABLE, SkipCounter(), lambda path: True))
-    monkeypatch.setattr(decode, "MAX_MEMBERS", 10)
+    monkeypatch.setattr(source_files, "MAX_MEMBERS", 10)
     with pytest.raises(InputError, match="more than 10 members"):
         list(read_zip(archive, TABLE, SkipCounter(), lambda path: True))
-    monkeypatch.setattr(decode, "MAX_MEMBERS", 100)
-    monkeypatch.setattr(decode, "_MAX_SECONDS", -1)
+    monkeypatch.setattr(source_files, "MAX_MEMBERS", 100)
+    monkeypatch.setattr(source_files, "_MAX_SECONDS", -1)
     with pytest.raises(InputError, match="unpack it first"):
         list(read_zip(archive, TABLE, SkipCounter(), lambda path: True))
 
@@ -85,7 +85,7 @@ def test_a_tar_whose_header_lies(tmp_path: Path, said: int) -> None:
 
 
 def test_a_tar_that_unpacks_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_FREE_BYTES", 5_000_000)
+    monkeypatch.setattr(source_files, "_FREE_BYTES", 5_000_000)
     for kind, name in ((tarfile.REGTYPE, "a"), (tarfile.XHDTYPE, "b"), (tarfile.GNUTYPE_LONGNAME, "c")):
         archive = tar(tmp_path / f"{name}.tar.gz", 9 << 20, 9 << 20, kind)
         for read in (
@@ -110,7 +110,7 @@ def test_tar_metadata_of_the_outermost_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["jsonl", "cubert", "conllu"])
 def test_a_line_without_an_end(tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(source_files, "LONGEST_LINE", 10_000)
     path = tmp_path / "rows.jsonl"
     path.write_text("{" + "x" * 1_000_000)
     with pytest.raises(InputError, match="line 1 is longer than 10,000 bytes"):
@@ -121,7 +121,7 @@ def test_a_line_without_an_end(tmp_path: Path, scheme: str, monkeypatch: pytest.
 def test_a_file_that_is_too_long_to_be_read_whole(
     tmp_path: Path, scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decode, "MAX_WHOLE", 1_000)
+    monkeypatch.setattr(source_files, "MAX_WHOLE", 1_000)
     path = tmp_path / "rows.json"
     path.write_text(" " * 2_000)
     with pytest.raises(InputError, match=r"rows\.json is longer than 1,000 bytes"):

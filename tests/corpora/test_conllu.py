@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Selection, SkipCounter, SourceFile, read_files, select
-from sonde.tasks.engine.relation_rows import relation_rows, relation_words
+from sonde.tasks.syntax.syntax_relations import relation_rows, relation_words
 
 ENGLISH = """\
 # newdoc id = d1

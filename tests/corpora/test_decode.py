@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sonde.corpora.engine.corpus import SkipCounter
-from sonde.corpora.engine.decode import MAX_BYTES, MAX_LINE, decode, read_text
+from sonde.corpora.engine.source_files import MAX_BYTES, MAX_LINE, decode, read_text
 
 
 def text_of(raw: bytes, path: str = "a.py") -> tuple[str | None, dict[str, int]]:

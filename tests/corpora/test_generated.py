@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sonde.corpora import SkipCounter, read_files, read_items
-from sonde.corpora.engine.walk import find_generated_sign
+from sonde.corpora.engine.source_files import find_generated_sign
 from sonde.languages import LANGUAGES
 
 CODE = "def f(x):\n    return x\n" * 5

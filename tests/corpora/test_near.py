@@ -12,12 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sonde.corpora.engine.minhash as nearness
+import sonde.corpora.engine.dedup as nearness
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile, duplicate_tokens
 from sonde.corpora.engine.build import build_token_bag
-from sonde.corpora.engine.dedup import is_near_duplicate, keywords
-from sonde.corpora.engine.minhash import Bags, DuplicateFinder, ExactFinder, MinHashFinder, Signer
+from sonde.corpora.engine.dedup import (
+    Bags,
+    DuplicateFinder,
+    ExactFinder,
+    MinHashFinder,
+    Signer,
+    is_near_duplicate,
+    keywords,
+)
 
 Tokens = Counter[str]
 KEYWORDS = set(keyword.kwlist) - {"True", "False", "None"}

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sonde.corpora import SkipCounter, read_files
-from sonde.corpora.engine import decode
+from sonde.corpora.engine import source_files
 
 GOOD = {"a.py": "x = 1\n", "z/b.py": "y = 1\n"}
 
@@ -164,7 +164,7 @@ def test_what_is_exchanged_between_looking_and_opening(
     root = planted(tmp_path)
     secret = tmp_path / "secret"
     secret.write_text("hunter2 = 1\n")
-    is_regular = decode.stat.S_ISREG
+    is_regular = source_files.stat.S_ISREG
 
     def exchange(kind: str) -> None:
         (root / "a.py").unlink(missing_ok=True)
@@ -184,7 +184,7 @@ def test_what_is_exchanged_between_looking_and_opening(
             return is_regular(mode)
 
         with monkeypatch.context() as patched:
-            patched.setattr(decode.stat, "S_ISREG", looked)
+            patched.setattr(source_files.stat, "S_ISREG", looked)
             intake, texts = SkipCounter(), []
             reader = threading.Thread(
                 target=lambda intake=intake, texts=texts: texts.extend(

@@ -9,7 +9,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item, ItemSet, Selection, SkipCounter, SourceFile, Tag, read_items, select
 from sonde.corpora.engine.read import extract_items
-from sonde.experiments.sampling import describe_selection
+from sonde.experiments.inputs import describe_selection
 
 WORDS = [f"name{n}" for n in range(400)]
 

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sonde.lenses.attention.options import METRICS as HITS
+from sonde.lenses.attention.observe import METRICS as HITS
 from sonde.lenses.attention.score import SINKS
 from sonde.lenses.causal.effects import ANSWERS, APART, BEFORE, BITS, EXCESS
 from sonde.lenses.causal.erase_controls import EXCESS as HITS_EXCESS
 from sonde.lenses.causal.erase_controls import LOST, OVERLAP, REALISED
 from sonde.lenses.causal.patch import ALIGNED, CHANGE, MARGIN, PREFERS, RECOVERED
 from sonde.lenses.cloze.observe import CUT, ONE, RESPELLED, SEVERAL
-from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, CEILING, OUT_OF_REACH, TRUNCATED
-from sonde.lenses.finetune.score import _CHOSEN, ACCURACY
+from sonde.lenses.finetune.score import _CHOSEN, ACCURACY, AT_EDGE, AT_END, CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.probe.trees import METRICS as DISTANCES
 from sonde.lenses.surprisal.file_context import _CHANGING
 from sonde.results.group_means import MATCHED_SHARE

@@ -24,13 +24,12 @@ import sonde
 from sonde.base.errors import InputError, UsageError
 from sonde.cli.commands import app
 from sonde.corpora import BuildOptions, Selection, SkipCounter, build_corpus, read_files, read_manifest
-from sonde.corpora.engine.minhash import METHODS
+from sonde.corpora.engine.dedup import METHODS
 from sonde.executors import EXECUTORS
 from sonde.experiments import Execution, Experiment, datasets
-from sonde.experiments.merge import merge
 from sonde.experiments.plan import Part
 from sonde.experiments.progress import Outcome
-from sonde.experiments.run import run
+from sonde.experiments.run import merge, run
 from sonde.experiments.shards import read_shard_record
 from sonde.models import ModelSpec, point_to_folder, resolve_revision
 from sonde.results.scores import read_scores

@@ -34,7 +34,7 @@ from sonde.store.run_folder import slug
 from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks.calls.call_origin import CALL_SCHEMA
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
-from sonde.tasks.engine.relation_rows import RELATION_SCHEMA
+from sonde.tasks.syntax.syntax_relations import RELATION_SCHEMA
 from tests.slices import with_slices
 
 LENSES = ("surprisal", "probe", "attention", "cloze", "finetune")

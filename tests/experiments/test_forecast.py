@@ -3,7 +3,7 @@
 import pytest
 
 from sonde.cli import progress
-from sonde.experiments.timing import Forecast, JobProfile, duration, group_trial_jobs, put_trials_first
+from sonde.experiments.cost import Forecast, JobProfile, duration, group_trial_jobs, put_trials_first
 
 
 def work(

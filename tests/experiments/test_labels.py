@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sonde.experiments import labels
-from sonde.experiments.labels import LabelTables
+from sonde.experiments import datasets
+from sonde.experiments.datasets import LabelTables
 from sonde.experiments.plan import Group
 from sonde.store.cache import PartStore
 from sonde.store.run_folder import label_path
@@ -20,8 +20,8 @@ def test_labels_are_read_when_they_are_asked_for_and_once(
     table = pl.DataFrame({"item_id": ["a"], "label": ["x"]})
     store.put(label_path("len", group.prefix), "key", table, {})
     asked: list[str] = []
-    real = labels.read_labels
-    monkeypatch.setattr(labels, "read_labels", lambda *given: asked.append(given[1]) or real(*given))
+    real = datasets.read_labels
+    monkeypatch.setattr(datasets, "read_labels", lambda *given: asked.append(given[1]) or real(*given))
     held = LabelTables(store, ("len", "absent"), group)
     assert list(held) == ["len", "absent"] and "len" in held and not asked
     assert held["len"].equals(table) and held["len"] is held["len"]

@@ -15,8 +15,8 @@ from tests.fuzz import hostile
 from sonde.alignment import align_table
 from sonde.base.errors import SondeError
 from sonde.corpora import SkipCounter, SourceFile, read_files, read_lock
-from sonde.corpora.engine.decode import MAX_LINE, is_usable
 from sonde.corpora.engine.read import extract_items
+from sonde.corpora.engine.source_files import MAX_LINE, is_usable
 from sonde.experiments import load_experiment
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer

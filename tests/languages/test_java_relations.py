@@ -12,7 +12,7 @@ from tests.counting import grows_by
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.languages import get_facet
 from sonde.languages.engine.relations import Delimiters, RelationGraph, Relations
-from sonde.papers.codesyntax.java.edges import add_newlines
+from sonde.papers.codesyntax.java import add_newlines
 
 JAVA = get_facet("java", "relations", Relations)
 LOOP = "for (int i = 0; i < n; i++) { g(n); }"

@@ -3,7 +3,7 @@
 import pytest
 
 from sonde.languages import LANGUAGES
-from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.names import Locals
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

@@ -7,7 +7,7 @@ import tree_sitter
 
 from sonde.base.errors import InputError
 from sonde.languages import LANGUAGES, has_facet
-from sonde.languages.engine.grammar import Grammar
+from sonde.languages.engine.language import Grammar
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 

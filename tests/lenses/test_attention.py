@@ -26,9 +26,8 @@ from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.relations import Relations
 from sonde.lenses import LENSES, CapturedItem, Control, ControlObservations, LensSettings, ScoringContext
 from sonde.lenses.attention import assign_item_splits
-from sonde.lenses.attention.baselines import NumberSets
-from sonde.lenses.attention.edges import provided_split, read_item
-from sonde.lenses.attention.head_selection import PredictorHits, RelationEdges
+from sonde.lenses.attention.observe import provided_split, read_item
+from sonde.lenses.attention.predictors import NumberSets, PredictorHits, RelationEdges
 from sonde.lenses.attention.score import StackPredictions, gains, pooled_scores
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.schema import dimension_value, has_dimension_names

@@ -7,16 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonde.languages.engine.relations import Words
-from sonde.lenses.attention.baselines import (
-    NEVER,
-    Hits,
-    NumberRuns,
-    NumberSets,
-    rank_predictors,
-    select_greedy,
-)
-from sonde.lenses.attention.edges import Edges
-from sonde.lenses.attention.observe import keyword_hits
+from sonde.lenses.attention.observe import NEVER, Edges, keyword_hits
+from sonde.lenses.attention.predictors import Hits, NumberRuns, NumberSets, rank_predictors, select_greedy
 
 EDGES = st.lists(st.sets(st.integers(-4, 4), max_size=4), min_size=1, max_size=12)
 RANGES = st.lists(st.tuples(st.integers(-5, 5), st.integers(0, 4)), min_size=1, max_size=12)

@@ -7,7 +7,7 @@ import pytest
 
 from sonde.corpora import Item
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.edges import read_item
+from sonde.lenses.attention.observe import read_item
 from sonde.tasks.engine.task import TASKS
 
 JAVA = '''int f(int a) {

@@ -33,11 +33,10 @@ from tests.lenses.planted import (
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.capture.requests import Prepared
 from sonde.lenses import LENSES, LensSettings
-from sonde.lenses.causal import properties
+from sonde.lenses.causal import erase_maps
 from sonde.lenses.causal.erase_controls import HIT, find_following_heads
 from sonde.lenses.causal.findings import collect_erasures, lead_sentences
-from sonde.lenses.causal.interventions import FittedIntervention, read_fits
-from sonde.lenses.causal.options import read_options
+from sonde.lenses.causal.interventions import FittedIntervention, read_fits, read_options
 from sonde.results.schema import REASON
 from sonde.results.scores import LEFT_OUT, scores_to_frame
 
@@ -117,7 +116,7 @@ def test_effects_are_by_function_and_their_subwords_add_up(erased: Ran) -> None:
 def test_nothing_is_erased_from_too_little(
     count: int, dimension: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(properties, "A_DIMENSION", dimension)
+    monkeypatch.setattr(erase_maps, "A_DIMENSION", dimension)
     items = some_items(count)
     ran = run_lens(planted(), items, labels_of(items), {"methods": ("erase",)}, tmp_path)
     assert {score.metric for score in ran.scores} == {LEFT_OUT} and len(ran.tables) == 1

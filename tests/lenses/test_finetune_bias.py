@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from sonde.corpora.engine.ngram import NGram
-from sonde.lenses.finetune import bias
-from sonde.lenses.finetune.bias import BIAS, BIGRAMS, NGRAM, bias_predictions
-from sonde.tasks.engine.surface import bag_words
+from sonde.tasks.engine import surface
+from sonde.tasks.engine.surface import BIAS_BASELINES, BIGRAMS, NGRAM, bag_words, bias_predictions
 
 
 def examples(size: int, seed: int, *, planted: bool) -> pl.DataFrame:
@@ -40,7 +39,7 @@ def right(found: dict[str, list[str]], held: dict[str, pl.DataFrame]) -> dict[st
 
 def test_neighbours_that_give_bugs_away_are_found_and_others_are_not() -> None:
     held = splits(planted=True)
-    assert right(bias_predictions(held), held) == dict.fromkeys(BIAS, 1.0)
+    assert right(bias_predictions(held), held) == dict.fromkeys(BIAS_BASELINES, 1.0)
     none = splits(planted=False)
     found = right(bias_predictions(none), none)
     assert found.keys() == {BIGRAMS, NGRAM}
@@ -51,12 +50,12 @@ def test_neighbours_that_give_bugs_away_are_found_and_others_are_not() -> None:
 def test_texts_in_a_row_are_as_surprising_as_each_by_itself(order: int) -> None:
     held = splits(planted=True)
     words = [bag_words(text) for text in held["train"]["text"].to_list()[:30]]
-    numbers = bias._numbers(words)
+    numbers = surface._numbers(words)
     coded = [np.array([numbers.get(word, 1) for word in text]) for text in words]
     learned, asked = coded[:20], coded[20:]
-    model = NGram(bias._stream(learned, order), len(numbers) + 2, order)
+    model = NGram(surface._stream(learned, order), len(numbers) + 2, order)
     alone = [model.nats(np.concatenate([[0] * (order - 1), text]))[order - 1 :].sum() for text in asked]
-    np.testing.assert_allclose(bias._nats(learned, asked, len(numbers) + 2, order), alone)
+    np.testing.assert_allclose(surface._nats(learned, asked, len(numbers) + 2, order), alone)
 
 
 def test_the_commoner_class_is_said_where_the_text_says_nothing() -> None:

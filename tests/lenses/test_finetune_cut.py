@@ -20,9 +20,9 @@ from sonde.corpora import Item, SkipCounter, read_items
 from sonde.experiments import Execution
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, load_training_lens
-from sonde.lenses.finetune.caveats import accuracy_ceilings
 from sonde.lenses.finetune.data import build_training_data, find_difference, with_evidence
 from sonde.lenses.finetune.options import FinetuneOptions
+from sonde.lenses.finetune.score import accuracy_ceilings
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.report import write_report
 from sonde.tasks import build

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from sonde.lenses import LensSettings, load_training_lens
-from sonde.lenses.finetune.caveats import AT_EDGE, AT_END, convergence_lines, stopped_early
 from sonde.lenses.finetune.data import split_examples
 from sonde.lenses.finetune.options import FinetuneOptions, variants
+from sonde.lenses.finetune.score import AT_EDGE, AT_END, convergence_lines, stopped_early
 from sonde.results.scores import Score, scores_to_frame
 
 LENS = load_training_lens("finetune")

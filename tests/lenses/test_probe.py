@@ -20,7 +20,7 @@ from sonde.lenses import LENSES, Control, LensSettings, ScoringContext
 from sonde.lenses.engine.lens import CapturedItem, ControlObservations
 from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
 from sonde.lenses.probe.data import STATES_SCHEMA, gather_states
-from sonde.lenses.probe.examples import Examples
+from sonde.lenses.probe.fit import Examples
 from sonde.report.controls import compare_with_controls
 from sonde.report.sections.probe import title
 from sonde.results import spearman_rows

@@ -15,9 +15,7 @@ from sonde.lenses import LENSES, Control, LensSettings
 from sonde.lenses.engine.lens import ControlObservations
 from sonde.lenses.probe.controls import share_of_classes
 from sonde.lenses.probe.data import gather_states
-from sonde.lenses.probe.examples import Examples
-from sonde.lenses.probe.fit import fit_probes
-from sonde.lenses.probe.options import read_options
+from sonde.lenses.probe.fit import Examples, fit_probes, read_options
 from sonde.training.probes.splits import make_grouped_folds
 
 FIVE = {"folds": 5}

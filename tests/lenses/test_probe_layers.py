@@ -10,8 +10,7 @@ import pytest
 from scipy.special import ndtri
 from tests.lenses.test_probe import TEMPLATE
 
-from sonde.lenses.probe.examples import FittedProbes
-from sonde.lenses.probe.fit import BEST
+from sonde.lenses.probe.fit import BEST, FittedProbes
 from sonde.lenses.probe.score import compare_layers
 from sonde.results import mean_rows, trained_rows
 from sonde.results.layers import LayerSummary, summarise_layers

@@ -22,7 +22,7 @@ from sonde.base.errors import InputError, UsageError
 from sonde.capture.generate import generate_continuations, has_chat_template
 from sonde.corpora import SourceFile
 from sonde.lenses import LENSES, LensSettings, Method, ScoringContext, Training, TrainingLens
-from sonde.lenses.prompting.replies import INSTRUCTION, build_prompt, parse_reply
+from sonde.lenses.prompting import INSTRUCTION, build_prompt, parse_reply
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.models.engine.external import Server, ServerSettings, get_server
 from sonde.models.engine.model_names import bundled_folder

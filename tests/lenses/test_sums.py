@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from sonde.lenses.engine.observations import BatchSums
-from sonde.lenses.surprisal.sums import Sums, collect_sums
+from sonde.lenses.surprisal.score import Sums, collect_sums
 from sonde.results.schema import OBSERVATIONS_SCHEMA
 
 ITEMS, ROWS = 60, 40

@@ -27,10 +27,10 @@ from sonde.lenses import LENSES, LensSettings
 from sonde.lenses.engine.observations import BatchSums
 from sonde.lenses.surprisal.file_context import score_changes
 from sonde.lenses.surprisal.origin import OriginSummary
-from sonde.lenses.surprisal.sums import collect_sums
+from sonde.lenses.surprisal.score import collect_sums
 from sonde.models import ModelSpec, load_model
 from sonde.report import RunData
-from sonde.report.sections.surprisal._title import list_headlines
+from sonde.report.sections.surprisal import list_headlines
 from sonde.results.schema import OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 

@@ -12,7 +12,7 @@ from tests.slices import with_slices
 
 import sonde
 from sonde.lenses.engine.observations import BatchSums
-from sonde.lenses.surprisal.sums import collect_sums
+from sonde.lenses.surprisal.score import collect_sums
 from sonde.report.run_tables import RunData
 from sonde.report.sections.surprisal import (
     distribution,

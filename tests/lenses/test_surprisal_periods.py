@@ -15,7 +15,7 @@ from sonde.alignment import encode
 from sonde.corpora import Selection, select
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
-from sonde.lenses.surprisal.cutoff import items_by_period, period_scores
+from sonde.lenses.surprisal.score import items_by_period, period_scores
 from sonde.models import ModelSpec, load_model
 from sonde.results.headlines import contamination_verdict
 from sonde.results.scores import Score

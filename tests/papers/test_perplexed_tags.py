@@ -6,12 +6,12 @@ import pytest
 from sonde.alignment.subwords import Subwords
 from sonde.base.errors import UnknownNameError
 from sonde.languages import LANGUAGES
-from sonde.papers.perplexed.tags import (
+from sonde.papers.perplexed.quirks import (
     BYTE_COLUMNS,
     FIRST_OVERLAP,
     NOT_AVAILABLE,
     PADS,
-    QUIRKS,
+    TAG_QUIRKS,
     WHOLE_STRINGS,
     byte_columns,
     compute_quirky_tags,
@@ -98,4 +98,4 @@ def test_pads_take_the_tag_of_the_first_leaf():
 def test_unknown_quirk_names_the_nearest():
     with pytest.raises(UnknownNameError, match=r"codetokenizers\.pads"):
         tags(["a"], "codetokenizers.pad")
-    assert all(name.startswith("codetokenizers.") for name in QUIRKS)
+    assert all(name.startswith("codetokenizers.") for name in TAG_QUIRKS)

@@ -9,7 +9,7 @@ from tests.report.synthetic import Source, dims, write_run
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS
-from sonde.report.sections.surprisal import _title
+from sonde.report.sections import surprisal
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT
 from sonde.results.scores import Score, scores_to_frame
 from sonde.store.run_folder import RunDirectory
@@ -61,13 +61,13 @@ def behind(folder: Path, *scores: Score, above: int = 7) -> RunData:
 def test_a_run_of_texts_alone_has_no_such_section(run_directory: Path) -> None:
     run = RunData(run_directory)
     assert PLOT.draw(run) is None
-    assert _title.lacks_file_context(run)
+    assert surprisal.lacks_file_context(run)
 
 
 def test_every_change_stands_beside_its_two_numbers(tmp_path: Path, sources: list[Source]) -> None:
     run = behind(write_run(tmp_path / "run", sources[:3], {"m": 1.0}), *told("m"))
     # The page no longer says that functions were read without their file.
-    assert not _title.lacks_file_context(run)
+    assert not surprisal.lacks_file_context(run)
     figure = PLOT.draw(run)
     assert figure is not None and figure.table is not None
     text, first, calls = figure.answer.splitlines()

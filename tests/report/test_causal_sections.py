@@ -13,8 +13,17 @@ from altair.vegalite.v6.schema.core import load_schema
 from tests.report import test_causal_depth_sections as depth
 from tests.report.synthetic import dims, write_run
 
-from sonde.lenses.causal.findings import ErasedProperty, collect_erasures, lead_sentences
-from sonde.lenses.causal.verdicts import ABSENT, BETWEEN, ENCODED, UNMEASURED, UNTOLD, USED
+from sonde.lenses.causal.findings import (
+    ABSENT,
+    BETWEEN,
+    ENCODED,
+    UNMEASURED,
+    UNTOLD,
+    USED,
+    ErasedProperty,
+    collect_erasures,
+    lead_sentences,
+)
 from sonde.report import answer_by_lens, write_report
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.report.synthetic import write_run
 
 from sonde.report import PLOTS, RunData, write_report
-from sonde.report.sections.finetune._examples import MARKS, build_examples, cut_excerpt, split_segments
+from sonde.report.sections.finetune import MARKS, build_examples, cut_excerpt, split_segments
 from sonde.store.run_folder import RunDirectory, slug
 
 MODEL = "org/one"

@@ -17,7 +17,7 @@ from sonde.report import PLOTS, RunData, write_report
 from sonde.report.card import build_card, format_entry, render_markdown
 from sonde.report.export import write_table
 from sonde.report.section import Figure
-from sonde.report.sections.probe._scores import render_sparkline
+from sonde.report.sections.probe import render_sparkline
 from sonde.report.text import sort_by_family, task_family
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
 from sonde.results.scores import Score, scores_to_frame

@@ -10,8 +10,8 @@ from tests.report.synthetic import Source, rewrite_summary, write_run
 from sonde.report import PLOTS
 from sonde.report.header import format_rerun_command
 from sonde.report.run_tables import RunData
+from sonde.report.sections.surprisal import list_headlines
 from sonde.report.sections.surprisal._scores import read_slices
-from sonde.report.sections.surprisal._title import list_headlines
 from sonde.report.sections.surprisal.distribution import _count_by_bin, _quantiles
 from sonde.report.sections.surprisal.frequency_loss import _entries
 from sonde.report.sections.surprisal.kinds import _shares

@@ -54,7 +54,7 @@ def test_neither_runs_nor_pages_import_what_takes_long_for_nothing() -> None:
         "from sonde.lenses import LENSES\n"
         "from sonde.report import PLOTS\n"
         "[LENSES.load(name) for name in LENSES.names()], [PLOTS.load(name) for name in PLOTS.names()]\n"
-        "import sonde.lenses.probe.score, sonde.lenses.surprisal.curves\n"
+        "import sonde.lenses.probe.score, sonde.lenses.surprisal.score\n"
         "from sonde.report.sections.surprisal.word_clouds import _draw_cloud\n"
         "import polars as pl\n"
         "row = {'word': 'a', 'bits': 1.0, 'calls': 3, 'step': 0}\n"

@@ -18,7 +18,7 @@ import sonde
 from sonde.base.errors import InputError, SondeError
 from sonde.corpora import SkipCounter, read_files
 from sonde.corpora.engine.releases import read_tar, read_zip
-from sonde.corpora.engine.walk import suffix_table
+from sonde.corpora.engine.source_files import suffix_table
 from sonde.models import ModelSpec, describe_model, load_model
 from sonde.models.engine import files
 from sonde.models.engine.files import Location

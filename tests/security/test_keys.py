@@ -11,7 +11,7 @@ from sonde.base.errors import InputError, UsageError, redact_secrets, set_log_fo
 from sonde.cli.commands import app
 from sonde.cli.output import run_command
 from sonde.corpora import SkipCounter, read_files
-from sonde.lenses.prompting.replies import PromptingOptions
+from sonde.lenses.prompting import PromptingOptions
 from sonde.store.run_folder import RunDirectory
 
 KEY = "hf_0123456789secret"

@@ -64,10 +64,9 @@ from sonde.experiments import Experiment, default_output
 from sonde.experiments.catalogue import all_options
 from sonde.experiments.catalogue import experiment_headers as replications
 from sonde.experiments.cost import experiment_key
-from sonde.experiments.datasets import LensDatasets, _DatasetBuilder
+from sonde.experiments.datasets import LensDatasets, _DatasetBuilder, label_key
 from sonde.experiments.experiment import LensChoice
 from sonde.experiments.formats import FORMATS
-from sonde.experiments.labels import label_key
 from sonde.experiments.plan import Group, LensInput, ResolvedModel, build_plan
 from sonde.experiments.shards import tables_key
 from sonde.languages import (
@@ -79,7 +78,7 @@ from sonde.languages import (
     get_unsupported_tasks,
     has_facet,
 )
-from sonde.languages.engine.components import QUERY_FACETS
+from sonde.languages.engine.language import QUERY_FACETS
 from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.lenses import LENSES, Control, Method
 from sonde.models import ModelSpec
@@ -89,8 +88,7 @@ from sonde.report import PLOTS, card_schema
 from sonde.results.scores import SCORES_COLUMNS
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 from sonde.tasks import Task, build, build_pairs
-from sonde.tasks.engine.examples import Example, example_table
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, Example, example_table
 from sonde.training.pretrain.loop import _recipe_keys
 from sonde.training.pretrain.optimiser import OptimiserConfig
 from sonde.training.pretrain.recipe import (

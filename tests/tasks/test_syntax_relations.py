@@ -4,8 +4,8 @@ import pytest
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Given, Item, item_id
-from sonde.tasks.engine.relation_rows import relation_rows, relation_words
 from sonde.tasks.engine.task import TASKS
+from sonde.tasks.syntax.syntax_relations import relation_rows, relation_words
 
 CODE = "def f(x):\n    if x:\n        y = g(x)\n"
 

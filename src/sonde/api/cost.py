@@ -37,6 +37,7 @@ from sonde.experiments.cost import (
     TrialCosts,
     check_sampling_possible,
     choose_sample,
+    duration,
     extrapolate_cost,
     load_sample,
     measure_trials,
@@ -51,7 +52,6 @@ from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.experiments.progress import processor_time
 from sonde.experiments.resolve import uses_datasets
 from sonde.experiments.run import run
-from sonde.experiments.timing import duration
 from sonde.experiments.workload import (
     ASSUMED,
     DetectableEffect,

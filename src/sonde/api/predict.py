@@ -34,9 +34,7 @@ from sonde.languages.engine.bug_sites import BugSites
 from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
 from sonde.lenses.finetune.options import LENS
 from sonde.lenses.probe.data import get_poolings
-from sonde.lenses.probe.examples import Examples
-from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.options import select_probe_device
+from sonde.lenses.probe.fit import BEST, Examples, select_probe_device
 from sonde.models import load_model, parse_spec, resolve_auto, resolve_revision
 from sonde.report import ModelInfo, RunData
 from sonde.results import mean_rows

@@ -38,7 +38,7 @@ from sonde.languages import has_facet
 from sonde.languages.engine.relations import Words
 from sonde.languages.engine.text import whitespace_mask
 from sonde.lenses import LensSettings
-from sonde.lenses.attention.edges import FACET, Edges, find_word_subwords, read_item
+from sonde.lenses.attention.observe import FACET, Edges, find_word_subwords, read_item
 from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
 from sonde.lenses.surprisal.options import select_objective
 from sonde.models import describe_model, load_model, parse_spec, resolve_auto, seen_items

@@ -285,7 +285,7 @@ def merge(
     """Make one run of the shards of ``sonde run --shard I/N``; refuses what does not belong together."""
     from sonde.base.errors import set_log_folder
     from sonde.cli.progress import make_progress, outcome_data, print_outcome
-    from sonde.experiments.merge import merge as merged
+    from sonde.experiments.run import merge as merged
     from sonde.report import write_report
     from sonde.store.remote import fetch_folder, sync_folder
 

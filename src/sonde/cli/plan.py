@@ -12,8 +12,7 @@ from sonde.base.progress import Progress
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import RunCost
-from sonde.experiments.timing import duration
+from sonde.experiments.cost import RunCost, duration
 from sonde.experiments.workload import ASSUMED, FACTORS, DetectableEffect, RequiredSample
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import Format, Row, format_name

@@ -28,8 +28,8 @@ from sonde.base.registry import Header
 from sonde.base.terminal import escape_text, print_lines, print_note
 from sonde.comparison import summary
 from sonde.corpora import ItemSet
+from sonde.experiments.cost import duration
 from sonde.experiments.progress import Outcome, headline_lines
-from sonde.experiments.timing import duration
 from sonde.models import Checkpoint, size_text
 from sonde.report import RunData, answer_by_lens, build_card, read_comparison
 from sonde.results.tables import Column

@@ -16,7 +16,6 @@ from sonde.corpora.engine.corpus import (
     Tag,
     item_id,
 )
-from sonde.corpora.engine.decode import read_text
 from sonde.corpora.engine.dedup import (
     NearDuplicateIndex,
     NearTexts,
@@ -40,8 +39,8 @@ from sonde.corpora.engine.select import (
     select,
     split,
 )
+from sonde.corpora.engine.source_files import find_path_language, read_text
 from sonde.corpora.engine.staging import Manifest, ManifestRow, read_manifest
-from sonde.corpora.engine.walk import find_path_language
 
 __all__ = [
     "BEYOND_CAP",

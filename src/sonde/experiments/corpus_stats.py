@@ -20,7 +20,7 @@ from sonde.corpora.engine.parallel import ONE, ItemChunk
 from sonde.corpora.engine.read import extract_items
 from sonde.corpora.engine.staging import SPLITS
 from sonde.executors import connect_executor, keep_processes
-from sonde.experiments.labels import read_repositories
+from sonde.experiments.datasets import read_repositories
 from sonde.languages import has_facet
 from sonde.tasks import LabelRequest, ParallelMap, Task, label_items
 from sonde.tasks.engine.bugs import BugTask

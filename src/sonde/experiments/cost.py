@@ -1,10 +1,13 @@
-"""Cost of a run predicted from trial runs on a few items, and the sample that a time budget allows.
+"""Time and memory of a run, predicted from trials or its first jobs, and the sample for a budget.
 
-All of the prediction is pure arithmetic over measurements. A run on more items is assumed to cost, in each
-stage, a fixed amount plus an amount per item: the line through two trials (warm-ups). Stages that read texts
-grow with their characters, the report with each doubling of their number, later stages with the number of
-inputs that they read, all others with the number of items; starting and selecting take the same for any
-number.
+While a run observes or trains, its time is told from a few inputs of every kind, tried before it begins, or
+else from its first jobs (`Forecast`).
+
+The cost of a run that has not begun is pure arithmetic over measurements. A run on more items is assumed to
+cost, in each stage, a fixed amount plus an amount per item: the line through two trials (warm-ups). Stages
+that read texts grow with their characters, the report with each doubling of their number, later stages with
+the number of inputs that they read, all others with the number of items; starting and selecting take the same
+for any number.
 
 The sample that fits a budget is written to the folder of the run, where a later call finds it.
 """
@@ -15,17 +18,263 @@ import dataclasses
 import json
 import math
 import statistics
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.options import parse_duration
 from sonde.experiments.experiment import Execution, Experiment
-from sonde.experiments.timing import duration
+from sonde.experiments.plan import ObserveJob, TrainJob
 from sonde.store.checksums import check_intact, write_with_receipt
+
+_JOBS, _SECONDS = 2, 10.0
+"""A kind of work is measured by so many jobs, or by fewer that took so long."""
+
+
+_WORTH_SAYING = 10.0
+"""Seconds: what is over sooner needs no estimate."""
+
+
+_WORTH_A_TRIAL = 512
+"""Inputs of a kind below which its first jobs are a large part of it anyway."""
+
+
+Job = TypeVar("Job")
+
+
+_Kind = tuple[str, frozenset[str], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobProfile:
+    """A job as an estimate sees it.
+
+    Attributes:
+        subject: What the work is summed by: the name of a model.
+        does: What is done with each input: names of lenses, or of what is trained.
+        where: Corpus and language: inputs of one take equally long.
+        size: How many inputs.
+        control: Whether it belongs to a control of the subject, which is as fast.
+    """
+
+    subject: str
+    does: frozenset[str]
+    where: str
+    size: int
+    control: bool = False
+
+
+class Forecast:
+    """Gives one line for each subject: before its first job where a few inputs of every kind were tried.
+
+    Else as soon as every kind of its work has been measured.
+
+    Args:
+        verb: What is done, for example ``"observing"``.
+        unit: What it is done with, for example ``"input"``.
+        works: All jobs.
+        workers: Jobs at a time.
+    """
+
+    def __init__(self, verb: str, unit: str, works: Sequence[JobProfile], workers: int) -> None:
+        self._verb, self._unit = verb, unit
+        self._workers = max(1, min(workers, len(works)))
+        self._open: defaultdict[str, list[JobProfile]] = defaultdict(list)
+        for work in works:
+            self._open[work.subject].append(work)
+        self._planned = {subject: list(mine) for subject, mine in self._open.items()}
+        self._jobs: Counter[_Kind] = Counter()
+        self._size: Counter[_Kind] = Counter()
+        self._seconds: defaultdict[_Kind, float] = defaultdict(float)
+        self._tried: dict[_Kind, tuple[int, float]] = {}
+        self._said: set[str] = set()
+
+    def describe_plan(self) -> list[str]:
+        """One line a subject on what there is to do, for before the first job is done."""
+        return [line for subject in self._planned if (line := self.start(subject))]
+
+    def add_trial(self, work: JobProfile, inputs: int, seconds: float) -> None:
+        """Take in what a few inputs of a kind took, before its first job.
+
+        Args:
+            work: Any job of the kind.
+            inputs: How many were tried.
+            seconds: What they took together.
+        """
+        self._tried[_work_kind(work)] = inputs, seconds
+
+    def start(self, subject: str) -> str:
+        """What is left to do with a subject, and how long it takes where every kind of it was tried.
+
+        Nothing where nothing is left.
+        """
+        left = self._open[subject]
+        kinds = {_work_kind(work) for work in left if not work.control}
+        if not left:
+            return ""
+        what = f"{self._verb} {_count_inputs(left):,} {self._unit}s with {subject}{_parts(left)}"
+        if not kinds or kinds - self._tried.keys():
+            return f"{what}; how long it takes is said when the first are done"
+        self._said.add(subject)
+        seconds = self._remaining_seconds(subject)
+        pace = _count_inputs(left) / seconds
+        number = sum(self._tried[kind][0] for kind in kinds)
+        return (
+            f"{what}: about {duration(seconds)} at {self._speed(pace)} (estimated from {number:,} of them)"
+            f"{self._later_subjects(pace)}"
+        )
+
+    def done(self, work: JobProfile, seconds: float | None) -> str:
+        """Take in a finished job, and give the line of its subject when it can be said; else nothing.
+
+        Args:
+            work: The job.
+            seconds: What it took; None where its results were there already.
+        """
+        # What seemed to be there already and turns out damaged is no longer open.
+        if work in self._open[work.subject]:
+            self._open[work.subject].remove(work)
+        if seconds is None:
+            self._planned[work.subject].remove(work)
+            return ""
+        kind = _work_kind(work)
+        self._jobs[kind] += 1
+        self._size[kind] += work.size
+        self._seconds[kind] += seconds
+        if work.subject in self._said or not self._has_measurements(work.subject):
+            return ""
+        self._said.add(work.subject)
+        return self._line(work.subject)
+
+    def _has_measurements(self, subject: str) -> bool:
+        return all(
+            self._jobs[kind] >= _JOBS or self._seconds[kind] >= _SECONDS
+            for kind in {_work_kind(work) for work in self._open[subject] if not work.control}
+        )
+
+    def _line(self, subject: str) -> str:
+        seconds = self._remaining_seconds(subject)
+        if seconds < _WORTH_SAYING:
+            return ""
+        pace = _count_inputs(self._open[subject]) / seconds
+        planned = _count_inputs(self._planned[subject])
+        first = sum(size for kind, size in self._size.items() if kind[0] == subject)
+        return (
+            f"{self._verb} {planned:,} {self._unit}s with {subject}{_parts(self._planned[subject])}: about "
+            f"{duration(seconds)} left at {self._speed(pace)} (estimated from the first {first:,})"
+            f"{self._later_subjects(pace)}"
+        )
+
+    def _remaining_seconds(self, subject: str) -> float:
+        """Seconds until a subject is done."""
+        return sum(work.size * self._pace(work) for work in self._open[subject]) / self._workers
+
+    def _speed(self, pace: float) -> str:
+        if pace >= 1.5:
+            return f"{pace:,.0f} {self._unit}s a second"
+        return f"one {self._unit} every {duration(1 / pace)}"
+
+    def _later_subjects(self, pace: float) -> str:
+        """What comes after it with other subjects."""
+        later = [work for other, mine in self._open.items() if other not in self._said for work in mine]
+        if not later:
+            return ""
+        names = ", ".join(dict.fromkeys(work.subject for work in later))
+        size = _count_inputs(later)
+        return f"; then {size:,} with {names}, another {duration(size / pace)} if as fast"
+
+    def _pace(self, work: JobProfile) -> float:
+        """Seconds an input: of its kind, else of the kinds that do the same and more, else of all.
+
+        What jobs took counts before what a few inputs did.
+        """
+        done = {kind: (size, self._seconds[kind]) for kind, size in self._size.items() if size}
+        measured = self._tried | done
+        mine = [kind for kind in measured if kind[0] == work.subject]
+        kinds = [kind for kind in mine if kind == _work_kind(work)]
+        kinds = kinds or [kind for kind in mine if kind[1] >= work.does] or mine
+        return sum(measured[kind][1] for kind in kinds) / sum(measured[kind][0] for kind in kinds)
+
+
+def _count_inputs(works: Sequence[JobProfile]) -> int:
+    return sum(work.size for work in works)
+
+
+def _parts(works: Sequence[JobProfile]) -> str:
+    """How many inputs are for which lenses, and for controls; nothing where all are for the same."""
+    sizes: Counter[str] = Counter()
+    for work in works:
+        sizes["controls" if work.control else " and ".join(sorted(work.does))] += work.size
+    parts = ", ".join(f"{what} {size:,}" for what, size in sorted(sizes.items(), key=lambda one: -one[1]))
+    return f" ({parts})" if len(sizes) > 1 else ""
+
+
+def duration(seconds: float) -> str:
+    """A time to plan by.
+
+    >>> duration(44.4), duration(660), duration(9_000)
+    ('44 s', '11 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
+
+
+def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[Job]:
+    """The jobs of each subject in their order, but for two of each kind that go before the others."""
+    order: dict[tuple[str, bool], list[tuple[bool, Job]]] = {}
+    begun: Counter[_Kind] = Counter()
+    for job in jobs:
+        work = work_of(job)
+        kind = _work_kind(work)
+        # Controls are as fast as their subject and need other weights: they are not asked first.
+        later = work.control or begun[kind] >= _JOBS
+        begun[kind] += not later
+        order.setdefault((work.subject, work.control), []).append((later, job))
+    return [job for mine in order.values() for _, job in sorted(mine, key=lambda entry: entry[0])]
+
+
+def group_trial_jobs(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[list[Job]]:
+    """The jobs of each kind, where all kinds are large enough for a trial to cost little beside them.
+
+    All or none: a forecast needs each of them.
+    """
+    kinds: defaultdict[_Kind, list[Job]] = defaultdict(list)
+    for job in jobs:
+        # Controls are as fast as their subject.
+        if not work_of(job).control:
+            kinds[_work_kind(work_of(job))].append(job)
+    each = list(kinds.values())
+    large = all(_count_inputs([work_of(job) for job in mine]) >= _WORTH_A_TRIAL for mine in each)
+    return each if large else []
+
+
+def _work_kind(work: JobProfile) -> _Kind:
+    return work.subject, work.does, work.where
+
+
+def observation_work(job: ObserveJob) -> JobProfile:
+    """An observation: what its lenses do with its items."""
+    model = job.model
+    return JobProfile(
+        subject=model.full_name,
+        does=frozenset(part.lens.name for part in job.parts),
+        where=f"{job.corpus} {job.language}",
+        size=len(job.item_ids),
+        control=model.reinitialise is not None,
+    )
+
+
+def training_work(job: TrainJob) -> JobProfile:
+    """A training run."""
+    return JobProfile(
+        subject=job.model.full_name, does=frozenset({job.method.name}), where=job.corpus, size=1
+    )
+
 
 START, PAGE, OTHER = "start", "report", "other"
 """Stages beside those of a run: Python and imports until it begins; the page; whatever else there is."""

@@ -23,13 +23,16 @@ from sonde.corpora import (
 )
 from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import connect_executor, keep_processes
-from sonde.experiments.datasets import DEFAULT_SIZE, select_pool
-from sonde.experiments.formats import FORMATS, FileFormat, LabelledItem
-from sonde.experiments.formats.sonde import build_label_rows, to_json_lines
-from sonde.experiments.labels import read_repositories
-from sonde.experiments.sampling import (
+from sonde.experiments.datasets import (
+    DEFAULT_SIZE,
     DROPPED,
     describe_dropped_items,
+    read_repositories,
+    select_pool,
+)
+from sonde.experiments.formats import FORMATS, FileFormat, LabelledItem
+from sonde.experiments.formats.sonde import build_label_rows, to_json_lines
+from sonde.experiments.inputs import (
     describe_parse_errors,
     describe_selection,
     describe_unused_files,

@@ -37,10 +37,10 @@ from sonde.capture.requests import Pass, Plain, Prepared, TokenScores, prepare, 
 from sonde.corpora import Item
 from sonde.executors import EXECUTORS, is_on_cluster
 from sonde.executors.local import LocalExecutor
+from sonde.experiments.cost import Forecast, group_trial_jobs, observation_work, put_trials_first
 from sonde.experiments.experiment import LensChoice, get_lens_settings
 from sonde.experiments.plan import JobBatch, ObserveJob, Part, TrainJob, assign_device, batch_jobs
 from sonde.experiments.progress import Session
-from sonde.experiments.timing import Forecast, group_trial_jobs, observation_work, put_trials_first
 from sonde.lenses import CapturedItem, load_reading_lens
 from sonde.lenses.engine.item_tables import read_inputs, scan_inputs
 from sonde.lenses.engine.lens import ServerOptions

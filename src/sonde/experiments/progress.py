@@ -1,16 +1,19 @@
-"""State and outcome of a run, shared by its stages, and the headline lines printed when it is done.
+"""State, outcome and provenance of a run, shared by its stages, and the headline lines at its end.
 
 Every stage gets the `Session` and adds to its `Outcome`, which the caller of the run receives.
-`headline_lines` returns the few lines per lens that a person wants to see first.
+`headline_lines` returns the few lines per lens that a person wants to see first. Provenance is the versions
+of what can change a number, and the machine that it was computed on.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ import polars as pl
 from sonde.base.progress import Progress
 from sonde.experiments.experiment import Execution, Experiment
 from sonde.experiments.plan import LensInput, ObserveJob, TrainJob
+from sonde.languages import LANGUAGES, get_language_version
 from sonde.lenses import LENSES
 from sonde.results.headlines import describe_headline, find_headlines
 from sonde.results.scores import read_scores
@@ -26,6 +30,7 @@ from sonde.results.text_format import format_name
 from sonde.store.cache import PartStore
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks import ParallelMap
+from sonde.version import __version__
 
 
 def processor_time() -> float:
@@ -142,3 +147,49 @@ def _finding_lines(lens: str, rows: pl.DataFrame) -> Iterator[str]:
         yield f"{format_name(lens)}:"
     for finding in found:
         yield f"  {describe_headline(finding)}"
+
+
+_COMPUTING = ("torch", "transformers", "tokenizers", "tree-sitter")
+
+
+_SCORING = ("polars", "numpy", "scipy")
+
+
+def list_versions() -> dict[str, str]:
+    """Versions of sonde, of the libraries that compute, and of each language's grammar and rules."""
+    found = {"sonde": __version__, "python": platform.python_version()}
+    found |= {name: _find_version(name) for name in (*_COMPUTING, *_SCORING)}
+    return found | {f"language {name}": get_language_version(name) for name in LANGUAGES.names()}
+
+
+def list_computing_versions(language: str) -> dict[str, str]:
+    """Versions of what an observation in one language depends on."""
+    return {name: _find_version(name) for name in _COMPUTING} | {"language": get_language_version(language)}
+
+
+def _find_version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def describe_hardware() -> dict[str, str | int]:
+    """What computed: architecture, cores, system. No host name, no user name."""
+    return {
+        "machine": platform.machine(),
+        "processor": _processor_name(),
+        "cores": os.cpu_count() or 0,
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+    }
+
+
+def _processor_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123  a device file, not a path of ours
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"

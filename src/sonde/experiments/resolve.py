@@ -25,8 +25,7 @@ from sonde.executors import connect_executor
 from sonde.experiments.catalogue import describe_replication
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
 from sonde.experiments.plan import LensInput, ResolvedModel
-from sonde.experiments.progress import SkippedTask
-from sonde.experiments.provenance import list_computing_versions
+from sonde.experiments.progress import SkippedTask, list_computing_versions
 from sonde.experiments.shards import parse_shard, read_shard_record
 from sonde.languages import LANGUAGES
 from sonde.lenses import (

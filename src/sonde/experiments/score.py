@@ -10,8 +10,8 @@ import polars as pl
 from sonde.base.fingerprint import fingerprint
 from sonde.base.progress import Advance
 from sonde.executors import is_on_cluster
+from sonde.experiments.datasets import LabelTables
 from sonde.experiments.experiment import Execution, get_lens_settings
-from sonde.experiments.labels import LabelTables
 from sonde.experiments.plan import Part, ScoringJob
 from sonde.lenses import LENSES, ControlObservations, ScoringContext
 from sonde.lenses.engine.item_tables import scan_inputs

@@ -11,11 +11,11 @@ import polars as pl
 
 from sonde.executors import is_on_cluster
 from sonde.executors.local import LocalExecutor
+from sonde.experiments.cost import Forecast, put_trials_first, training_work
 from sonde.experiments.experiment import get_lens_settings
 from sonde.experiments.observe import has_tables, run_jobs
 from sonde.experiments.plan import TrainJob
 from sonde.experiments.progress import Session
-from sonde.experiments.timing import Forecast, put_trials_first, training_work
 from sonde.lenses import Training, load_training_lens
 from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.models.engine.files import uses_server

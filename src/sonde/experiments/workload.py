@@ -19,15 +19,13 @@ from typing import Any
 
 from sonde.base.progress import Progress
 from sonde.corpora import Item
-from sonde.experiments.cost import InputAmount
-from sonde.experiments.datasets import DEFAULT_SIZE
+from sonde.experiments.cost import InputAmount, observation_work
+from sonde.experiments.datasets import DEFAULT_SIZE, read_labels
 from sonde.experiments.experiment import Execution, Experiment, get_lens_settings
 from sonde.experiments.inputs import plan_stage, resolve_experiment, resolve_inputs
-from sonde.experiments.labels import read_labels
 from sonde.experiments.plan import LensInput, ObserveJob, Plan, ResolvedModel
 from sonde.experiments.progress import Session
 from sonde.experiments.resolve import uses_datasets
-from sonde.experiments.timing import observation_work
 from sonde.lenses import LENSES, load_reading_lens
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.models.engine.files import takes_texts, uses_server

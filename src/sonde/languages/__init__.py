@@ -5,8 +5,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from sonde.languages.engine.components import LANGUAGES, get_facet, has_facet
-from sonde.languages.engine.grammar import Language, has_table, read_table
+from sonde.languages.engine.language import LANGUAGES, Language, get_facet, has_facet, has_table, read_table
 from sonde.languages.engine.tree import (
     CONSTRUCT_LABELS,
     TOKEN_KINDS,

@@ -14,15 +14,16 @@ from sonde.tasks.engine.dataset import (
     select_source_items,
     transform_dataset,
 )
-from sonde.tasks.engine.examples import EXAMPLE_SCHEMA, Dataset
 from sonde.tasks.engine.pairs import PAIRED_SCHEMA, build_pairs
 from sonde.tasks.engine.sampling import check_cluster_count, effective_clusters, suggest_more_clusters
 from sonde.tasks.engine.spans import PICKED, LabelRequest, Picks, label_items
 from sonde.tasks.engine.task import (
+    EXAMPLE_SCHEMA,
     LABEL_SCHEMA,
     TASKS,
     AccountingTask,
     CorpusTask,
+    Dataset,
     DrawingTask,
     Repository,
     RowTask,

@@ -21,10 +21,7 @@ from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import write_atomic
 from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
-from sonde.corpora.engine.dedup import duplicate_tokens, keywords
-from sonde.corpora.engine.licences import AllowList
-from sonde.corpora.engine.lock import describe_differences
-from sonde.corpora.engine.minhash import (
+from sonde.corpora.engine.dedup import (
     EXACT,
     METHODS,
     MINHASH,
@@ -34,10 +31,15 @@ from sonde.corpora.engine.minhash import (
     MinHashFinder,
     Signature,
     Signer,
+    duplicate_tokens,
+    keywords,
     library,
 )
+from sonde.corpora.engine.licences import AllowList
+from sonde.corpora.engine.lock import describe_differences
 from sonde.corpora.engine.read import read_files
 from sonde.corpora.engine.select import check_fractions, content_hash, split
+from sonde.corpora.engine.source_files import find_generated_sign
 from sonde.corpora.engine.staging import (
     MANIFEST,
     SPLITS,
@@ -55,7 +57,6 @@ from sonde.corpora.engine.staging import (
     open_build_folder,
     read_manifest,
 )
-from sonde.corpora.engine.walk import find_generated_sign
 from sonde.executors import EXECUTORS
 from sonde.languages import LANGUAGES, get_facet, get_language_version, has_facet
 from sonde.languages.engine.edits import Edits
@@ -72,7 +73,7 @@ class BuildOptions:
         languages: Public names; empty means all that the corpora hold.
         licences: What may stay, see `AllowList`; empty keeps all.
         parses: Leave out what does not parse.
-        written: Leave out what was generated, see `sonde.corpora.engine.walk`.
+        written: Leave out what was generated, see `sonde.corpora.engine.source_files`.
         min_chars: Shorter files are left out.
         max_chars: Longer files are left out.
         limit: At most this many files a language; a larger limit contains a smaller one.

@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
 from sonde.base.errors import UnknownNameError
-from sonde.corpora.engine.decode import read_document
+from sonde.corpora.engine.source_files import read_document
 
 GROUPS = {
     "permissive": (

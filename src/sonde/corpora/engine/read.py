@@ -23,8 +23,8 @@ from sonde.corpora.engine.corpus import (
     find_day_range,
     item_id,
 )
-from sonde.corpora.engine.decode import is_unicode
 from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.corpora.engine.source_files import is_unicode
 from sonde.languages import LANGUAGES, Function
 
 CORPORA: Registry[Source] = Registry(

@@ -33,17 +33,19 @@ from urllib.parse import urlsplit
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import get_cache_folder, write_atomic
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
-from sonde.corpora.engine.decode import (
+from sonde.corpora.engine.source_files import (
     MAX_BYTES,
     MAX_METADATA,
     MAX_WHOLE,
+    TEST_FOLDERS,
     LimitedStream,
     SizeLimit,
     decode,
+    find_language,
     read_document,
+    suffix_table,
 )
 from sonde.corpora.engine.tables import named_file
-from sonde.corpora.engine.walk import TEST_FOLDERS, find_language, suffix_table
 
 _LONGEST_LICENCE = 200
 

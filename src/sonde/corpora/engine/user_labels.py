@@ -20,10 +20,9 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
 from sonde.corpora.engine.corpus import SkipCounter
-from sonde.corpora.engine.decode import is_unicode
-from sonde.corpora.engine.label_columns import LabelColumns
 from sonde.corpora.engine.select import SPLIT_OF
-from sonde.corpora.engine.tables import EntryError, RowTable, TableRow
+from sonde.corpora.engine.source_files import is_unicode
+from sonde.corpora.engine.tables import EntryError, LabelColumns, RowTable, TableRow
 
 _NONE = ("", "nan", "none", "null", "na", "n/a")
 

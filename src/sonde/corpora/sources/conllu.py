@@ -12,7 +12,7 @@ from conllu.exceptions import ParseException
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
-from sonde.corpora.engine.decode import is_usable, numbered_lines
+from sonde.corpora.engine.source_files import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, named_file
 from sonde.languages import LANGUAGES
 

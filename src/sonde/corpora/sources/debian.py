@@ -11,10 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
-from sonde.corpora.engine.decode import read_document, read_text
 from sonde.corpora.engine.licences import copyright_licence
 from sonde.corpora.engine.releases import is_test, read_library, select_safe_paths
-from sonde.corpora.engine.walk import find_language, suffix_table
+from sonde.corpora.engine.source_files import find_language, read_document, read_text, suffix_table
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+(?::[a-z0-9-]+)?")
 

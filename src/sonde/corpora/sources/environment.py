@@ -11,9 +11,8 @@ from typing import cast
 
 from sonde.base.errors import UsageError
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
-from sonde.corpora.engine.decode import read_text
 from sonde.corpora.engine.releases import is_test, normalise, parse_licence, select_safe_paths
-from sonde.corpora.engine.walk import find_language, suffix_table
+from sonde.corpora.engine.source_files import find_language, read_text, suffix_table
 
 _OWN_NAME = "sonde"
 

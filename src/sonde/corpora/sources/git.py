@@ -29,13 +29,15 @@ from urllib.parse import parse_qsl
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import Packages, SkipCounter, SourceFile, find_projects, format_day
-from sonde.corpora.engine.decode import MAX_BYTES, decode, is_unicode
-from sonde.corpora.engine.walk import (
+from sonde.corpora.engine.source_files import (
     BUILT,
     GENERATED_PATH,
+    MAX_BYTES,
     count_unread_files,
+    decode,
     find_language,
     is_handwritten,
+    is_unicode,
     suffix_table,
 )
 from sonde.executors import count_cores

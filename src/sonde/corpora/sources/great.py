@@ -14,7 +14,7 @@ from typing import Any
 from sonde.base.errors import UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
-from sonde.corpora.engine.decode import is_usable, numbered_lines
+from sonde.corpora.engine.source_files import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, json_list, not_json
 from sonde.languages import LANGUAGES
 

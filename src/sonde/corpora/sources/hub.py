@@ -14,9 +14,8 @@ from urllib.parse import parse_qsl
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
-from sonde.corpora.engine.decode import is_usable
 from sonde.corpora.engine.select import SPLIT_OF
-from sonde.corpora.engine.walk import find_path_language
+from sonde.corpora.engine.source_files import find_path_language, is_usable
 from sonde.languages import LANGUAGES
 
 

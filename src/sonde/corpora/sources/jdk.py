@@ -10,7 +10,7 @@ from pathlib import Path
 from sonde.base.errors import InputError
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.releases import read_library
-from sonde.corpora.engine.walk import suffix_table
+from sonde.corpora.engine.source_files import suffix_table
 
 _INSTALLED = Path("/usr/lib/jvm")
 

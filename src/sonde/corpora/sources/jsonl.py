@@ -8,7 +8,7 @@ from typing import Any
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile, Tag, check_day
-from sonde.corpora.engine.decode import is_unicode, is_usable, numbered_lines
+from sonde.corpora.engine.source_files import is_unicode, is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, named_file, not_json
 from sonde.languages import LANGUAGES
 

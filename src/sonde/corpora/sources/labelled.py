@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile, Tag
-from sonde.corpora.engine.decode import is_usable
-from sonde.corpora.engine.label_columns import LabelColumns, TableQuery
-from sonde.corpora.engine.tables import named_file, open_table
+from sonde.corpora.engine.source_files import is_usable
+from sonde.corpora.engine.tables import LabelColumns, TableQuery, named_file, open_table
 from sonde.languages import LANGUAGES
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from pathlib import Path, PurePosixPath
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import Packages, SkipCounter, SourceFile, holds_projects, is_project
-from sonde.corpora.engine.decode import read_text
 from sonde.corpora.engine.licences import copyright_licence
-from sonde.corpora.engine.walk import (
+from sonde.corpora.engine.source_files import (
     ANOTHER_PACKAGE,
     BUILT,
     GENERATED_PATH,
@@ -20,6 +19,7 @@ from sonde.corpora.engine.walk import (
     count_unread_files,
     find_language,
     is_handwritten,
+    read_text,
     suffix_table,
     walk,
 )

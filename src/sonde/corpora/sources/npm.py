@@ -15,7 +15,6 @@ from urllib.parse import quote, urljoin
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import SkipCounter, parse_utc_day
-from sonde.corpora.engine.decode import read_document
 from sonde.corpora.engine.releases import (
     Archive,
     Member,
@@ -24,7 +23,7 @@ from sonde.corpora.engine.releases import (
     http_get,
     read_metadata_file,
 )
-from sonde.corpora.engine.walk import BUILT, GENERATED_PATH, is_handwritten
+from sonde.corpora.engine.source_files import BUILT, GENERATED_PATH, is_handwritten, read_document
 
 _PUBLIC = "https://registry.npmjs.org"
 
@@ -38,7 +37,7 @@ class Npm(ReleaseSource):
     The tarball is fetched as a file from the registry that npm is set up with (``npm_config_registry``, else
     ``~/.npmrc``, a scope's own included), so no script runs. Its leading folder, ``package/``, is left off
     the paths. Left out and counted are packages inside it, and what was not written: what
-    `sonde.corpora.engine.walk` says, folders of builds and files called minified.
+    `sonde.corpora.engine.source_files` says, folders of builds and files called minified.
     """
 
     scheme = "npm"

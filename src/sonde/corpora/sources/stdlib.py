@@ -9,8 +9,14 @@ from pathlib import Path, PurePosixPath
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
-from sonde.corpora.engine.decode import read_text
-from sonde.corpora.engine.walk import NOT_SOURCE, TEST_FOLDERS, find_language, suffix_table, walk
+from sonde.corpora.engine.source_files import (
+    NOT_SOURCE,
+    TEST_FOLDERS,
+    find_language,
+    read_text,
+    suffix_table,
+    walk,
+)
 
 _LEFT_OUT = NOT_SOURCE | TEST_FOLDERS | {"lib2to3", "idlelib"}
 

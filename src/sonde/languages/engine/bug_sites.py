@@ -23,8 +23,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.components import get_facet
 from sonde.languages.engine.data_flow import Flow
+from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.names import Locals
 from sonde.languages.engine.text import EncodedText, TextCache
 from sonde.languages.engine.tokens import ParsedText

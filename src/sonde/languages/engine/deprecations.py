@@ -31,9 +31,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.components import get_facet
-from sonde.languages.engine.grammar import Match, node_text
 from sonde.languages.engine.imports import ImportReader, PackageLayout, read_package_layout
+from sonde.languages.engine.language import Match, get_facet, node_text
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"

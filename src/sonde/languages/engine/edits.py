@@ -36,7 +36,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.names import Locals, Scope, find_unbound
 from sonde.languages.engine.text import EncodedText, TextCache
 from sonde.languages.engine.treesitter import TreeSitterLanguage

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.names import Locals, Scope
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

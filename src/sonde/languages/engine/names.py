@@ -30,7 +30,7 @@ from functools import cached_property
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import Grammar, node_text
+from sonde.languages.engine.language import Grammar, node_text
 from sonde.languages.engine.tokens import nest_nodes
 
 _SCOPE_KINDS = ("function", "class", "comprehension", "closed")

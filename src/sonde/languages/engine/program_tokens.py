@@ -26,7 +26,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
-from sonde.languages.engine.grammar import TokenRules
+from sonde.languages.engine.language import TokenRules
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

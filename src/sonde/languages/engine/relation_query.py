@@ -37,7 +37,7 @@ from itertools import chain
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import Match
+from sonde.languages.engine.language import Match
 from sonde.languages.engine.metrics import NodeCover, select_outermost
 from sonde.languages.engine.relations import (
     CHILD_RELATION,

@@ -24,7 +24,7 @@ from jaxtyping import Bool, Int
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.registry import check_published_group
-from sonde.languages.engine.components import ENTRY_POINT_GROUP, get_facet, has_facet
+from sonde.languages.engine.language import ENTRY_POINT_GROUP, get_facet, has_facet
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from sonde.languages.engine.components import get_facet
+from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.metrics import QueryMetrics
 from sonde.languages.engine.tokens import Leaf, classify_word, invert_table
 from sonde.languages.engine.treesitter import TreeSitterLanguage

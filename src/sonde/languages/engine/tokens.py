@@ -23,7 +23,7 @@ import numpy as np
 import tree_sitter
 from jaxtyping import Bool, Int
 
-from sonde.languages.engine.grammar import (
+from sonde.languages.engine.language import (
     SyntaxTree,
     TokenRules,
     get_kind_ids,

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 from sonde.base.fingerprint import unit_hash
 from sonde.languages.engine.bug_sites import BugSites
-from sonde.languages.engine.components import get_facet, has_facet
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import Edits, TextSpan
+from sonde.languages.engine.language import get_facet, has_facet
 from sonde.languages.engine.text import common_string_prefix_length
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

@@ -1,4 +1,4 @@
-"""The `sonde.languages.engine.grammar.Language` protocol for a tree-sitter grammar and a folder of queries.
+"""The `sonde.languages.engine.language.Language` protocol for a tree-sitter grammar and a folder of queries.
 
 The folder holds `language.toml` (see `LanguageSettings`), `definitions.scm`, `calls.scm`, `identifiers.scm`
 (captures are ``TOKEN_ROLES``; ``unbound.ROLE`` only for names that refer to no variable), `constructs.scm`
@@ -40,7 +40,7 @@ from typing import Any
 import tree_sitter
 
 from sonde.base.registry import get_public_name
-from sonde.languages.engine.grammar import (
+from sonde.languages.engine.language import (
     Grammar,
     LanguageSettings,
     Match,
@@ -257,7 +257,7 @@ def _load_language(package: str) -> Any:
 class TreeSitterLanguage:
     """A language by a folder's `language.toml` and queries, with the lower-level results that facets use.
 
-    It follows the protocol `sonde.languages.engine.grammar.Language`.
+    It follows the protocol `sonde.languages.engine.language.Language`.
 
     Args:
         package: The folder as a package, ``__name__`` in its ``__init__.py``.

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
     BaseImportReader,
     CallSite,
@@ -21,6 +20,7 @@ from sonde.languages.engine.imports import (
     is_in_spans,
     resolve_call,
 )
+from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.tagging import QueryTagger, has_next
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

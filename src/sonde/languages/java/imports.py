@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
     METHOD_SUFFIX,
     ApiCall,
@@ -24,6 +23,7 @@ from sonde.languages.engine.imports import (
     is_in_spans,
     resolve_call,
 )
+from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages.engine.components import get_facet
+from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.metrics import (
     BranchRegion,
     OperatorWeights,

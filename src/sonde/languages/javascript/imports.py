@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
     ApiCall,
     BaseImportReader,
@@ -21,6 +20,7 @@ from sonde.languages.engine.imports import (
     read_name_chain,
     resolve_call,
 )
+from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 

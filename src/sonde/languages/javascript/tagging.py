@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.languages.engine.grammar import node_text
+from sonde.languages.engine.language import node_text
 from sonde.languages.engine.tagging import QueryTagger, has_next, has_previous, is_class_name
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages.engine.grammar import Subtree, SyntaxTree
+from sonde.languages.engine.language import Subtree, SyntaxTree
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage, strip_comment_stars
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import find_error_spans, node_text
 from sonde.languages.engine.imports import (
     ApiCall,
     BaseImportReader,
@@ -25,6 +24,7 @@ from sonde.languages.engine.imports import (
     read_package_layout,
     resolve_call,
 )
+from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sonde.base.registry import get_public_name
-from sonde.languages.engine.grammar import read_table
+from sonde.languages.engine.language import read_table
 from sonde.languages.engine.tree import TOKEN_KINDS, Call, CodeTokens, Construct, Definition, Function, Tree
 
 # Words may contain apostrophes, numbers points and commas; every other sign is a leaf of its own.
@@ -31,7 +31,7 @@ _ROLES = ("", "variable", "number", "")
 class PlainText:
     """Prose, which has no functions, definitions, calls or constructs.
 
-    It follows the protocol `sonde.languages.engine.grammar.Language`.
+    It follows the protocol `sonde.languages.engine.language.Language`.
 
     Args:
         package: The folder as a package, ``__name__`` in its ``__init__.py``.

@@ -20,9 +20,19 @@ from sonde.corpora import Item, split
 from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.relations import Relations
 from sonde.lenses.attention import errors
-from sonde.lenses.attention.edges import FACET, TASK, find_word_subwords, read_item
 from sonde.lenses.attention.errors import is_snippet, label_relations, read_snippet
-from sonde.lenses.attention.head_selection import (
+from sonde.lenses.attention.observe import (
+    AVERAGED,
+    FACET,
+    LENS,
+    TASK,
+    AttentionOptions,
+    find_word_subwords,
+    get_rank_rules,
+    observe_items,
+    read_item,
+)
+from sonde.lenses.attention.predictors import (
     HEAD_CHOICE,
     HeadSelection,
     cluster_names,
@@ -35,8 +45,6 @@ from sonde.lenses.attention.head_selection import (
     select_better_predictor,
     select_heads,
 )
-from sonde.lenses.attention.observe import observe_items
-from sonde.lenses.attention.options import AVERAGED, LENS, AttentionOptions, get_rank_rules
 from sonde.lenses.attention.score import (
     BY_HEAD,
     FOLLOWED,

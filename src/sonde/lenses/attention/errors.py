@@ -25,9 +25,7 @@ from sonde.capture.requests import Lookups, Prepared, WordRanks
 from sonde.corpora import Item, SkipCounter, find_path_language, read_text
 from sonde.languages import LANGUAGES, TOKEN_KINDS, get_facet, has_facet
 from sonde.languages.engine.relations import Relations, Words
-from sonde.lenses.attention.edges import FACET, Edges, provided_split, read_item
-from sonde.lenses.attention.observe import TOO_LONG
-from sonde.lenses.attention.options import AttentionOptions
+from sonde.lenses.attention.observe import FACET, TOO_LONG, AttentionOptions, Edges, provided_split, read_item
 from sonde.lenses.engine.lens import CapturedItem, LensSettings
 from sonde.results import Score, share_rows
 from sonde.results.schema import Columns, to_schema

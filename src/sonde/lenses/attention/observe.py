@@ -1,27 +1,233 @@
-"""The item table of the attention lens: one row an item, relation and side of the model.
+"""Options, edges and item table of the attention lens: one row an item, relation and model side.
+
+Edges are labelled on characters and looked up in subwords. A word and a subword belong together where they
+share a character; blanks at the borders of a subword that holds more than blanks do not count, so that an
+indent does not get the attention of what it indents. A word may have several subwords, share one with its
+neighbour, or have none.
 
 A row holds the ranks of its edges in every head as bytes, one a number: ranks above 254 are told apart by
-nobody who asks for the first twenty. Beside them stands what the baselines need of each edge.
+nobody who asks for the first twenty. Beside them stands what the baselines need of each edge. The longest
+word and words picked at random are ranked as heads are, by the same rules among the same candidates, so that
+ties, causality and the published quirks are the same for all.
+
+Published rules replace the lens's own at hooks (`QuirkHook`); docs/paper-modes.md lists those of each hook.
+The quirks of the published labels belong to the languages instead.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 from jaxtyping import Int, UInt8
 
+from sonde.alignment.align import trim_spans
+from sonde.alignment.subwords import Subwords
 from sonde.base.fingerprint import derive_seed
-from sonde.capture.requests import WordRanks
+from sonde.base.options import Options, Share, option
+from sonde.capture.requests import Lookups, RankRules, WordLookups, WordRanks
+from sonde.corpora import Item
 from sonde.languages import get_facet, has_facet
-from sonde.languages.engine.relations import Relations, Words
-from sonde.lenses.attention.baselines import NEVER, clamp_ranks, random_ranks
-from sonde.lenses.attention.edges import FACET, Edges, provided_split, read_item
-from sonde.lenses.attention.options import METRICS, get_rank_rules
-from sonde.lenses.engine.lens import CapturedItem, LensSettings
+from sonde.languages.engine.relations import Delimiters, Relations, Words
+from sonde.languages.engine.text import whitespace_mask
+from sonde.lenses.engine.lens import CapturedItem, LensSettings, QuirkHook
 from sonde.results.schema import Columns, to_schema
+from sonde.tasks.syntax.syntax_relations import NO_SEMICOLONS, provided_relations, relation_words
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool
+
+
+class AttentionOptions(Options):
+    """The options of the lens."""
+
+    lens = "attention"
+
+    snippet: str = option("", "a file with a function whose attention is drawn in the page", scoring=True)
+    mask_delimiters: bool = option(
+        False, "newlines and semicolons that no dependent ends in cannot be predicted"
+    )
+    random_weights_share: Share = option(0.25, "share of the items that a model with random weights reads")
+
+
+LENS = "attention"
+
+
+RANKS: QuirkHook[RankRules, []] = QuirkHook(LENS)
+"""How words are ranked."""
+
+
+BASELINES: QuirkHook[Bool[np.ndarray, " edge"], [Bool[np.ndarray, " edge"]]] = QuirkHook(LENS)
+"""Edges that baselines are chosen on; told those that they are scored on."""
+
+
+AVERAGED: QuirkHook[tuple[str, ...], [tuple[str, ...]]] = QuirkHook(LENS)
+"""Relations that the average is over; told those that the paper's plots keep."""
+
+
+def get_rank_rules(settings: LensSettings) -> RankRules:
+    """How words are ranked."""
+    return RANKS.resolve(settings, RankRules(picks=settings.stage > 0))
+
+
+METRICS = ("first_hit", "last_hit", "any_hit")
+
+
+FACET = "relations"
+
+
+TASK = "syntax_relations"
+
+
+# The items of a job: their words are wanted for the requests and again for the rows.
+_KEPT = 512
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edges:
+    """The edges of one item.
+
+    Attributes:
+        relation: Name of the relation of each edge.
+        head: Head word.
+        first: First word of the dependent.
+        last: Its last word.
+        from_head: Whether the head is asked for the dependent, as in programs; in prose the dependent is
+            asked for its head.
+    """
+
+    relation: tuple[str, ...]
+    head: Int[np.ndarray, " edge"]
+    first: Int[np.ndarray, " edge"]
+    last: Int[np.ndarray, " edge"]
+    from_head: bool = True
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    @property
+    def bidirectional_lookups(self) -> Lookups:
+        """What is looked up in attention that sees the whole text."""
+        head, dependent = (self.head, self.head), (self.first, self.last)
+        asked, wanted = (head, dependent) if self.from_head else (dependent, head)
+        return Lookups(*asked, *wanted)
+
+    @property
+    def causal_lookups(self) -> Lookups:
+        """What is looked up where words see only those before them: the later is asked for the earlier."""
+        later = self.first > self.head
+        return Lookups(
+            query=np.where(later, self.first, self.head),
+            until=np.where(later, self.last, self.head),
+            first=np.where(later, self.head, self.first),
+            last=np.where(later, self.head, self.last),
+        )
+
+
+def find_word_subwords(
+    words: Words, subwords: Subwords
+) -> tuple[Int[np.ndarray, " word"], Int[np.ndarray, " word"]]:
+    """First subword of each word, and one past its last; these are equal where a word has none."""
+    left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
+    written = left < right
+    left = np.where(written, left, subwords.start)
+    right = np.where(written, right, subwords.end)
+    first = np.searchsorted(right, words.start, side="right")
+    stop = np.searchsorted(left, words.end, side="left")
+    # An empty word lies inside no subword, even where the search finds the one around it.
+    return first, np.where(words.end > words.start, np.maximum(stop, first), first)
+
+
+def read_item(item: Item, rows: pl.DataFrame, settings: LensSettings) -> tuple[Words, Edges]:
+    """Words and edges of one item.
+
+    Args:
+        item: The item.
+        rows: Its rows of the task ``syntax_relations``, those without a label left out.
+        settings: What the user chose.
+    """
+    delimiters = Delimiters(
+        newlines=bool(rows["newlines"].any()),
+        semicolons=NO_SEMICOLONS not in settings.quirks,
+        masked=AttentionOptions.read(settings.options).mask_delimiters,
+    )
+    # Relations that the source brings are counted in the words of the mode, whatever else is chosen.
+    quirks = frozenset[str]() if provided_relations(item) else settings.quirks
+    words = _words(item, settings.mode, quirks, delimiters)
+    head, first, last = (
+        rows[name].cast(pl.Int64).to_numpy() for name in ("head_word", "dep_first", "dep_last")
+    )
+    names = tuple(rows["label"].to_list())
+    return words, Edges(names, head, first, last, from_head=has_facet(item.language, FACET))
+
+
+def provided_split(item: Item) -> str:
+    """The side of the split that the source of an item gives it; empty where it gives none."""
+    splits = {given.split for given in item.given if given.task == TASK}
+    return min(splits, default="")
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _words(item: Item, mode: str, quirks: frozenset[str], delimiters: Delimiters) -> Words:
+    return relation_words(item, mode=mode, quirks=quirks, delimiters=delimiters)
+
+
+NEVER = 255
+"""Rank of an edge that no predictor hits."""
+
+
+PICKS = 16
+"""Random orders of the words that chance is the mean of; edges are many, so that few are enough."""
+
+
+_ONE_WORD = 0.5
+
+
+def clamp_ranks(found: WordRanks) -> UInt8[np.ndarray, "edge metric layer head"]:
+    """Ranks as bytes, edge by edge; what is farther than a byte holds is never hit."""
+    return np.ascontiguousarray(np.minimum(found.ranks, NEVER).astype(np.uint8).transpose(2, 3, 0, 1))
+
+
+def random_ranks(
+    side: str, words: Words, edges: Edges, rules: RankRules, seed: int
+) -> UInt8[np.ndarray, "edge metric order"]:
+    """Rank of what each edge looks for when words are ordered by length, then at random.
+
+    Args:
+        side: Side of the model, which decides what a word sees.
+        words: The words.
+        edges: The edges between them.
+        rules: How words are ranked.
+        seed: Of the random orders.
+    """
+    import torch
+
+    from sonde.capture.word_attention import RowWords, rank_words
+
+    place = np.arange(len(words.start))
+    # Of words as long as each other the first one: orders without ties.
+    length = words.end - words.start + 1 - _ONE_WORD * place / max(len(place), 1)
+    random = np.random.default_rng(seed).random((PICKS, len(place)))
+    lookups = WordLookups(
+        place, place + 1, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, rules
+    )
+    causal = side == "decoder"
+    asked = RowWords(lookups, lookups.behind if causal else lookups.ahead, 0, 0)
+    orders = torch.from_numpy(np.concatenate([length[None], random]).astype(np.float32))
+    (found,) = rank_words(
+        side,
+        [asked],
+        rules,
+        causal,
+        lambda columns: [orders[None, :, None].expand(-1, -1, columns.shape[1], -1)],
+    )
+    assert found is not None
+    return clamp_ranks(found)[:, :, 0]
+
 
 TOO_LONG = "longer than the context"
 

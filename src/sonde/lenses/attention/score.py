@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
 
-from sonde.lenses.attention.head_selection import TOP, Key, PredictorHits, RelationEdges, cluster_names
-from sonde.lenses.attention.options import METRICS
+from sonde.lenses.attention.observe import METRICS
+from sonde.lenses.attention.predictors import TOP, Key, PredictorHits, RelationEdges, cluster_names
 from sonde.results import Mean, Score, cells, mean_rows, means, statistic_rows
 from sonde.results.schema import Dimensions
 from sonde.stats.estimate import Statistic, sum_by_cluster

@@ -46,9 +46,9 @@ from sonde.lenses.causal.interventions import (
     FittedIntervention,
     FittedInterventions,
     RowBuilder,
+    read_options,
     unpack_states,
 )
-from sonde.lenses.causal.options import read_options
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import find_overlapping_subwords
 from sonde.results import left_out, mean_differences, means

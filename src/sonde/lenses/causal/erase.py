@@ -45,12 +45,23 @@ from sonde.lenses.causal.erase_maps import (
     LABEL_DRAWS,
     LEACE,
     NAME,
+    SAMPLED,
     SCREENING_DRAWS,
     SUBSPACE_DRAWS,
+    Place,
+    PropertyExamples,
+    collect_labelled_tokens,
     controls,
+    erased_properties,
     fit_screening_maps,
     fit_selected_maps,
+    is_function_property,
+    join_states,
+    number_classes,
+    sample_spans,
+    unfitted_reason,
 )
+from sonde.lenses.causal.findings import NOTICEABLE, is_surely_positive
 from sonde.lenses.causal.interventions import (
     FittedIntervention,
     FittedInterventions,
@@ -58,19 +69,6 @@ from sonde.lenses.causal.interventions import (
     split_items,
     unpack_states,
 )
-from sonde.lenses.causal.properties import (
-    SAMPLED,
-    Place,
-    PropertyExamples,
-    collect_labelled_tokens,
-    erased_properties,
-    is_function_property,
-    join_states,
-    number_classes,
-    sample_spans,
-    unfitted_reason,
-)
-from sonde.lenses.causal.verdicts import NOTICEABLE, is_surely_positive
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import find_overlapping_subwords
 from sonde.results import left_out, mean_rows, trained_rows

@@ -51,11 +51,12 @@ from sonde.lenses.causal.erase_maps import (
     SURFACE,
     UNIFORM,
     WIDE,
+    PropertyExamples,
     controls,
+    erased_properties,
     format_draw,
 )
 from sonde.lenses.causal.interventions import CONTROL, FittedIntervention, FittedInterventions, RowBuilder
-from sonde.lenses.causal.properties import PropertyExamples, erased_properties
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.results import Mean, Score, mean_differences, mean_rows, means, trained_rows
 from sonde.training.erasure import Eraser, subspace_overlap

@@ -1,9 +1,9 @@
-"""Fitted interventions, handed from one stage to the next, and the item tables of the causal lens.
+"""Options of the causal lens, its fitted interventions, and its item tables.
 
 The first stage writes which interventions it fitted and which function serves which purpose, one table per
-model and group in the folder of the run (`sonde.lenses.engine.lens.ScoringContext.stage_result`). Jobs of the
-second stage carry its path and its fingerprint. The item tables (`ROWS_COLUMNS`) hold the states of the first
-stage, and the effects and states of the second.
+model and group in the folder of the run (`ScoringContext.handed`). Jobs of the second stage carry its path
+and its fingerprint. The item tables (`ROWS_COLUMNS`) hold the states of the first stage, and the effects and
+states of the second.
 """
 
 from __future__ import annotations
@@ -12,19 +12,72 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
 from sonde.base.fingerprint import unit_hash
+from sonde.base.options import Count, OneOf, Options, option
 from sonde.capture.interventions import Affine
 from sonde.corpora import Item, split
-from sonde.lenses.causal.options import read_options
 from sonde.lenses.engine.lens import STAGE_RESULT_KEY, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import pack, unpack
 from sonde.results.schema import Columns, scan_files, to_schema
 from sonde.training.erasure import Eraser
+
+LENS = "causal"
+
+
+METHODS = ("erase", "ablate", "patch", "logit_lens")
+"""Public names of the methods, a module of `sonde.lenses.causal` each."""
+
+
+class CausalOptions(Options):
+    """The options of the lens."""
+
+    lens = LENS
+
+    methods: tuple[Annotated[str, OneOf(METHODS)], ...] = option(
+        METHODS,
+        "erase: properties are taken out of states; ablate: heads are replaced; patch: states of a function "
+        "are put into another in which the other of two variables is right; logit_lens: layers are read "
+        "through the model's head",
+    )
+    draws: Count = option(
+        5,
+        "random heads that each effect of heads is held against; 20 for a paper. What erasing a property "
+        "costs is held against as many draws as its verdict needs, whatever is given here",
+    )
+    items: Count = option(
+        100,
+        "most functions that effects are measured on: those of the test split, and those of validation, by "
+        "which layers are chosen",
+    )
+    patched_cells: Count = option(
+        100,
+        "cells (layer, role of a position, direction) that are patched in every pair of functions, those of "
+        "the largest attributed effect on the training split",
+    )
+    drawn_cells: Count = option(
+        6, "further cells that are drawn at random in each pair, to hold attribution against patching"
+    )
+    tuned: bool = option(
+        False,
+        "with logit_lens, also read each layer through an affine map that is trained for it on the training "
+        "split (tuned lens)",
+    )
+
+
+def read_options(settings: LensSettings) -> CausalOptions:
+    """The options of a lens's settings.
+
+    Raises:
+        UsageError: A value that cannot be used.
+    """
+    return CausalOptions.read(settings.options)
+
 
 FRACTIONS = (0.5, 0.15, 0.35)
 """Shares of the functions that maps are fitted on, that is chosen on, and that numbers are reported on."""

@@ -23,9 +23,9 @@ from sonde.lenses.causal.interventions import (
     FittedIntervention,
     FittedInterventions,
     RowBuilder,
+    read_options,
     unpack_states,
 )
-from sonde.lenses.causal.options import read_options
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.results import Mean, Score, left_out, means
 

@@ -23,8 +23,12 @@ from sonde.capture.interventions import DIRECTIONS, PatchCell, PatchedItem, Patc
 from sonde.capture.requests import Pass, Plain, Prepared
 from sonde.corpora import Item
 from sonde.languages import has_facet
-from sonde.lenses.causal.interventions import FittedIntervention, FittedInterventions, RowBuilder
-from sonde.lenses.causal.options import read_options
+from sonde.lenses.causal.interventions import (
+    FittedIntervention,
+    FittedInterventions,
+    RowBuilder,
+    read_options,
+)
 from sonde.lenses.engine.lens import CapturedItem, LensSettings, ScoringContext
 from sonde.results import Mean, left_out, means, spearman_rows
 from sonde.results.scores import Score

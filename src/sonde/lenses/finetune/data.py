@@ -19,12 +19,11 @@ from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
 from sonde.languages.engine.text import common_prefix_length
-from sonde.lenses.finetune.bias import bias_predictions
 from sonde.lenses.finetune.options import BAG, POINTER_TASKS
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks import Dataset
 from sonde.tasks.engine.bugs import find_pointers
-from sonde.tasks.engine.surface import surface_predictions
+from sonde.tasks.engine.surface import bias_predictions, surface_predictions
 from sonde.training.finetune.data import Sample, Span, TaskData, find_candidate
 
 if TYPE_CHECKING:
@@ -323,7 +322,7 @@ def baseline_rows(
     """The rows of what needs no model: a bag of tokens, and beside it majority, length and parse errors.
 
     Where examples come as a function and its changed copy, also what their neighbours give away
-    (`sonde.lenses.finetune.bias`). Of a pointer's task they tell whether there is an error, and nothing of
+    (`sonde.tasks.engine.surface`). Of a pointer's task they tell whether there is an error, and nothing of
     where it is.
     """
     examples = pl.concat(list(splits.values()))

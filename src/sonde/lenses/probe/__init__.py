@@ -21,8 +21,7 @@ from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.lenses.probe.data import isolated_items, observe_items, state_requests
-from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.options import CONTROL_SEEDS, LENS, ProbeOptions, read_options, select_probe_device
+from sonde.lenses.probe.fit import BEST, CONTROL_SEEDS, LENS, ProbeOptions, read_options, select_probe_device
 from sonde.models import Capabilities
 from sonde.results.headlines import describe_cues, index_cues
 from sonde.results.layers import LayerSummary, summarise_layers

@@ -18,9 +18,15 @@ from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.probe.data import TOKEN_UNIT
-from sonde.lenses.probe.examples import Examples, States
-from sonde.lenses.probe.fit import BEST, fit_label_sets, fit_probes
-from sonde.lenses.probe.options import CONTROL_LEAST, ResolvedProbeOptions
+from sonde.lenses.probe.fit import (
+    BEST,
+    CONTROL_LEAST,
+    Examples,
+    ResolvedProbeOptions,
+    States,
+    fit_label_sets,
+    fit_probes,
+)
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.tasks import Dataset
 from sonde.tasks.engine.surface import predict_local_cues, surface_predictions

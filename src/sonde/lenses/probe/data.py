@@ -20,8 +20,7 @@ from sonde.capture.requests import HiddenStates, Pass, Plain, Prepared
 from sonde.corpora import Item, item_id
 from sonde.lenses.engine.lens import CapturedItem, LensSettings
 from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
-from sonde.lenses.probe.examples import IS_WHOLE, Examples, States
-from sonde.lenses.probe.options import ResolvedProbeOptions, read_options
+from sonde.lenses.probe.fit import IS_WHOLE, Examples, ResolvedProbeOptions, States, read_options
 from sonde.results.schema import Columns, to_schema
 
 STATES_COLUMNS: Columns = {

@@ -1,22 +1,291 @@
-"""The probes of a run in one form, whichever protocol trained them; torch is imported when they are."""
+"""Probes of a run: their options and protocol, the examples as arrays, and the fits on every layer.
+
+Probes have one form whichever protocol trained them. torch is imported when they are trained.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from jaxtyping import Int
+import polars as pl
+from annotated_types import Ge, Le
+from jaxtyping import Bool, Float, Int, Num
+from pydantic import PrivateAttr
 
-from sonde.lenses.probe.examples import Examples, FittedProbes, States
-from sonde.lenses.probe.options import ResolvedProbeOptions
+from sonde.base.errors import InputError
+from sonde.base.options import AnyDevice, Count, OneOf, Option, Options, Positive, Share, option
+from sonde.lenses.engine.lens import LensSettings, QuirkHook
 from sonde.results.schema import SELECTION
-from sonde.training.probes.splits import Splits, check_folds, check_states
+from sonde.training.probes.splits import MIN_FOLDS, Splits, check_folds, check_states, make_grouped_folds
 
 if TYPE_CHECKING:
     from sonde.training.probes.adam import TrainedProbes
     from sonde.training.probes.linear import ProbeResult
+
+LENS = "probe"
+
+
+POOLINGS = ("mean", "last", "summary")
+
+
+KINDS = ("linear", "mlp", "ridge")
+
+
+SIZES = (100, 1_000, 10_000)
+
+
+CONTROL_SEEDS = 3
+
+
+CONTROL_LEAST = 40
+"""Examples of a class that models with random weights read at least, however small their share."""
+
+
+class ProbeOptions(Options):
+    """The options of the lens."""
+
+    lens = LENS
+
+    pooling: tuple[Annotated[str, OneOf(POOLINGS)], ...] = option(
+        POOLINGS, "how the states of a whole text become one; the first is the headline's"
+    )
+    probe: tuple[Annotated[str, OneOf(KINDS)], ...] = option(
+        ("linear", "ridge"), "kinds of probes; ridge needs a number", scoring=True
+    )
+    l2: tuple[Positive, ...] = option(
+        (1.0, 0.1, 0.01, 0.001), "penalties to choose from on validation", scoring=True
+    )
+    folds: Annotated[int, Ge(1), Le(50)] = option(
+        5,
+        f"folds by cluster, each tested by probes of the others; below {MIN_FOLDS} none, and as where a "
+        "source brings its splits the data set's own test part is tested",
+        scoring=True,
+    )
+    seeds: Count = option(
+        3,
+        "seeds of control tasks, hidden layers, whole trees (5 or more) and, without folds, curves",
+        scoring=True,
+    )
+    controls: bool = option(
+        True, "surface baselines, control tasks and models with random weights", scoring=True
+    )
+    curves: bool = option(True, "accuracy at 100, 1,000 and 10,000 examples", scoring=True)
+    mdl: bool = option(False, "online codelength of the labels", scoring=True)
+    structural: Share = option(0.0, "share of the functions whose syntax trees structural probes look for")
+    tree_ranks: tuple[Count, ...] = option(
+        (128,),
+        "directions of the subspaces that whole trees are read from, where structural is above 0; "
+        "no more than states have",
+        scoring=True,
+    )
+    isolated: bool = option(False, "show tokens alone as well as in their function")
+    random_weights_share: Share = option(
+        0.1,
+        "share of each class that models with random weights read, "
+        f"but of no class fewer than {CONTROL_LEAST} examples",
+    )
+    device: AnyDevice = option(
+        "auto", "where probes are trained, as PyTorch names it; auto is where the model runs", scoring=True
+    )
+    baseline: str = option("", "model that the report counts from, by name", scoring=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeProtocol:
+    """How probes are trained and tested.
+
+    Attributes:
+        fit: Trains a probe on every layer, on a device; None for the lens's own.
+        uses_folds: Whether folds are dealt; else there is one test part.
+        alone_first: Whether the headline is about tokens that are shown alone, where they are.
+    """
+
+    fit: Callable[[States, Examples, str], FittedProbes] | None = None
+    uses_folds: bool = True
+    alone_first: bool = False
+
+
+DEFAULTS: QuirkHook[Mapping[str, Option], []] = QuirkHook(LENS)
+"""What options are where a user gives none; none of them for what `ProbeOptions` says."""
+
+
+PROTOCOL: QuirkHook[ProbeProtocol, []] = QuirkHook(LENS)
+"""How probes are trained and tested."""
+
+
+class ResolvedProbeOptions(ProbeOptions):
+    """The options of a run, and the protocol of its probes."""
+
+    _protocol: ProbeProtocol = PrivateAttr(ProbeProtocol())
+
+    @property
+    def protocol(self) -> ProbeProtocol:
+        """How probes are trained and tested."""
+        return self._protocol
+
+    @property
+    def uses_folds(self) -> bool:
+        """Whether folds are dealt."""
+        return self.folds >= MIN_FOLDS and self._protocol.uses_folds
+
+
+def select_probe_device(device: str, run: str) -> str:
+    """The device of probes: that of the option, else the run's where it computes in double precision."""
+    if device != "auto":
+        return device
+    return run if run.split(":")[0] in ("cuda", "xpu") else "cpu"
+
+
+def read_options(settings: LensSettings) -> ResolvedProbeOptions:
+    """The options of a lens's settings.
+
+    Raises:
+        UsageError: A value that cannot be used.
+        UnknownNameError: A pooling or probe that does not exist.
+    """
+    options = ResolvedProbeOptions.read({**DEFAULTS.resolve(settings, {}), **settings.options})
+    options._protocol = PROTOCOL.resolve(settings, ProbeProtocol())
+    return options
+
+
+IS_WHOLE = (pl.col("start") == 0) & (pl.col("end") == pl.col("characters")) & pl.col("other_start").is_null()
+"""Whether an example is about the whole of its text."""
+
+
+States = Float[np.ndarray, "layer example d_model"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """A task's examples as arrays, in one order.
+
+    Attributes:
+        task: Public name.
+        frame: Their rows in `sonde.tasks.EXAMPLE_SCHEMA`.
+        classes: Names of the classes, numbers in their order.
+        labels: Class of each example.
+        values: The number before classes; NaN where there is none.
+        lengths: Code tokens and characters of each text.
+        clusters: What is resampled as one, by its number among all clusters of the task.
+        folds: Rows that train, choose and are tested, in each fold; one fold where a split is given.
+    """
+
+    task: str
+    frame: pl.DataFrame
+    classes: tuple[str, ...]
+    labels: Int[np.ndarray, " example"]
+    values: Float[np.ndarray, " example"]
+    lengths: Float[np.ndarray, "example length"]
+    clusters: Int[np.ndarray, " example"]
+    folds: tuple[Splits, ...]
+
+    @classmethod
+    def from_frame(cls, task: str, frame: pl.DataFrame) -> Examples:
+        """Examples of a table, in its own splits; rows without a label are left out."""
+        frame = frame.filter(pl.col("label").is_not_null())
+        classes = tuple(sorted(frame["label"].unique().to_list(), key=_as_number))
+        number = {label: index for index, label in enumerate(classes)}
+        return cls(
+            task=task,
+            frame=frame,
+            classes=classes,
+            labels=np.array([number[label] for label in frame["label"].to_list()], dtype=np.int64),
+            values=frame["value"].fill_null(float("nan")).to_numpy(),
+            lengths=frame.select("tokens", "characters").to_numpy().astype(np.float64),
+            clusters=frame["cluster"].rank("dense").to_numpy().astype(np.int64) - 1,
+            folds=(Splits.from_names(frame["split"].to_list()),),
+        )
+
+    def assign_folds(self, folds: int, seed: int) -> Examples:
+        """The examples dealt to so many folds by cluster; a split that the source brings stays as it is.
+
+        Raises:
+            InputError: There are fewer than three clusters.
+        """
+        if self.frame["given_split"].any():
+            return self
+        try:
+            return replace(self, folds=make_grouped_folds(self.labels, self.clusters, folds, seed))
+        except InputError as error:
+            raise InputError(f"task {self.task!r}: {error}") from error
+
+    def select(self, rows: Int[np.ndarray, " row"]) -> Examples:
+        """Some of the examples, each in its fold; classes that none of them has are gone."""
+        place = np.full(len(self.labels), -1)
+        place[rows] = np.arange(len(rows))
+        folds = [
+            Splits(*(held[held >= 0] for held in (place[part] for part in (one.train, one.valid, one.test))))
+            for one in self.folds
+        ]
+        # Clusters keep their numbers, which name them.
+        kept = Examples.from_frame(self.task, self.frame[rows])
+        return replace(kept, folds=tuple(folds), clusters=self.clusters[rows])
+
+    @property
+    def tested_rows(self) -> Int[np.ndarray, " tested"]:
+        """Rows that are tested, fold after fold: the order of all that is predicted."""
+        return np.concatenate([parts.test for parts in self.folds])
+
+    @property
+    def types(self) -> list[str]:
+        """Surface of each token; empty for other tasks."""
+        return self.frame["type"].to_list()
+
+    @property
+    def about_tokens(self) -> bool:
+        """Whether the examples are tokens."""
+        return bool((self.frame["type"] != "").any())
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether every example is a whole text."""
+        return self.frame.filter(~IS_WHOLE).is_empty()
+
+
+def _as_number(label: str) -> tuple[float, str]:
+    """Numbers in their order, other names after them in theirs."""
+    try:
+        return float(label), ""
+    except ValueError:
+        return float("inf"), label
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedProbes:
+    """Probes on every layer, of one fold or of several whose tested examples follow each other.
+
+    Attributes:
+        kind: ``linear``, ``mlp``, or what a published protocol calls its own.
+        predicted: Class that each layer's probe gives to each tested example.
+        correct: Whether it is right; a share of the seeds where there are several.
+        valid: Validation accuracy of each layer, the mean over folds.
+        l2: Penalty of each layer, the one that most folds chose.
+        layers: The layer that each fold chose on its own validation part.
+        sizes: Examples that each fold tests.
+    """
+
+    kind: str
+    predicted: Int[np.ndarray, "layer tested"]
+    correct: Bool[np.ndarray, "layer tested"] | Float[np.ndarray, "layer tested"]
+    valid: Float[np.ndarray, " layer"]
+    l2: Float[np.ndarray, " layer"]
+    layers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def best(self) -> int:
+        """The layer that most folds chose; of equals the better one on validation."""
+        times = Counter(self.layers)
+        return max(times, key=lambda layer: (times[layer], self.valid[layer], -layer))
+
+    def at_best_layer(self, table: Num[np.ndarray, "layer tested"]) -> Num[np.ndarray, " tested"]:
+        """Of a table by layer, what the layer says that was chosen in the fold of each tested example."""
+        return table[np.repeat(self.layers, self.sizes), np.arange(table.shape[1])]
+
 
 BEST = (SELECTION, "best")
 """Dimension of scores of the layer that was chosen on validation."""

@@ -30,9 +30,18 @@ from sonde.lenses.probe.controls import (
     score_selectivity,
 )
 from sonde.lenses.probe.data import gather_states, get_poolings, prepare_examples, scan_text_states
-from sonde.lenses.probe.examples import IS_WHOLE, Examples, FittedProbes, States
-from sonde.lenses.probe.fit import BEST, fit_hidden_probes, fit_label_sets, fit_probes
-from sonde.lenses.probe.options import SIZES, ResolvedProbeOptions
+from sonde.lenses.probe.fit import (
+    BEST,
+    IS_WHOLE,
+    SIZES,
+    Examples,
+    FittedProbes,
+    ResolvedProbeOptions,
+    States,
+    fit_hidden_probes,
+    fit_label_sets,
+    fit_probes,
+)
 from sonde.results import (
     Score,
     left_out,

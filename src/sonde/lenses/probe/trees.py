@@ -24,8 +24,7 @@ from sonde.languages.engine.tree import binarise
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.lenses.engine.observations import unpack
 from sonde.lenses.probe.data import SPAN, is_structural_item
-from sonde.lenses.probe.fit import BEST
-from sonde.lenses.probe.options import ResolvedProbeOptions
+from sonde.lenses.probe.fit import BEST, ResolvedProbeOptions
 from sonde.results import Score, left_out, mean_rows, trained_rows
 from sonde.stats.intervals import Kind
 from sonde.stats.verdict import MIN_SEEDS

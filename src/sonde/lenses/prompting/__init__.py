@@ -1,8 +1,11 @@
 """Which names of APIs a model lists when it is asked in words (INK, the generative variant).
 
 Any decoder that transformers runs is asked, in a conversation where its tokenizer has a template for one; so
-is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). Replies are read
-as published and, beside that, leniently.
+is any server that speaks OpenAI's protocol (``openai:NAME`` with the option ``base_url``). The instruction is
+that of INK's generative variant.
+
+Each reply is parsed in two ways: as published, and leniently, so that lists in the style of chat models
+count. Replies are stored as they arrive, so that a killed run resumes after the last one.
 
 The scores are P@k and MRR of the listed answers, and the shares of replies that were refusals or short.
 """
@@ -10,20 +13,315 @@ The scores are P@k and MRR of the listed answers, and the shares of replies that
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from sonde.lenses.engine.lens import LensDefaults, LensSettings, Method, ScoringContext, Training
-from sonde.lenses.prompting.replies import PromptingOptions, Replies, collect_answers
+from sonde.base.errors import StoreError
+from sonde.base.options import Count, option
+from sonde.languages import format_language
+from sonde.lenses.engine.lens import (
+    LensDefaults,
+    LensSettings,
+    Method,
+    ScoringContext,
+    ServerOptions,
+    Training,
+)
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import Reply, get_server
 from sonde.models.engine.files import uses_server
 from sonde.results import Mean, means
 from sonde.results.pairing import ComparableMetric
-from sonde.results.schema import has_dimensions
+from sonde.results.schema import Columns, has_dimensions, to_schema
 from sonde.results.scores import Score
 from sonde.results.text_format import caveat, format_score, plural
+from sonde.tasks.engine.cloze_options import PromptOptions
+
+MASK = "<mask>"
+
+
+LISTED = 20
+"""Answers asked for."""
+
+
+INSTRUCTION = (
+    f"Predict top-{LISTED} answers of {MASK} part of the following Python API fully qualified name, pay "
+    f"attention to the connected characters right after {MASK}. Note the number of masked characters is at "
+    f"least one. Print each of {LISTED} answers per line with index"
+)
+"""As published (INK, section 4.5)."""
+
+
+def build_instruction(language: str) -> str:
+    """The instruction for a language: the published one names Python.
+
+    >>> build_instruction("java")[33:61]
+    'part of the following Java A'
+    """
+    return INSTRUCTION.replace("Python", format_language(language))
+
+
+def build_prompt(language: str, prefix: str, suffix: str) -> str:
+    """The instruction, and the statement with the mask in the place of the answer."""
+    return f"{build_instruction(language)}\n{prefix}{MASK}{suffix}"
+
+
+_INDEXED = re.compile(r"^\s*\d+[.):]?\s*(?P<answer>.*?)\s*$")
+
+
+_QUOTES = "`'\"“”‘’*"
+
+
+_THINKING = re.compile(r"^\s*<think(?:ing)?>(?P<thinking>.*?)(?:</think(?:ing)?>|\Z)", re.DOTALL)
+
+
+_ENTRY = re.compile(r"^\s*(?:\d+\s*[.):\]]|\d+\s+|[-*+•–]\s)\s*(?P<answer>.+?)\s*$")
+
+
+_RULE = re.compile(r"^[\s|:+-]*$")
+
+
+_QUOTED = re.compile(r"`+([^`]+)`+|\*\*([^*]+)\*\*")
+
+
+_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+
+_BEFORE, _BEHIND = re.compile(r"[\w.]*$"), re.compile(r"[\w.]*")
+
+
+_REFUSING = re.compile(
+    r"\b(?:I(?:'m| am) (?:sorry|unable|not able)|I (?:can(?:no|')?t|cannot|won't|will not|do not|don't)"
+    r"|as an AI\b|(?:can(?:no|')t|cannot) (?:help|assist|comply|provide))",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedAnswers:
+    """What a reply says.
+
+    Attributes:
+        strict: Distinct answers of lines with an index, in their order, at most `LISTED`: the published way.
+        lenient: Distinct names of numbered and bulleted lines, of table rows and of lines that hold a name
+            alone; of a whole name (``np.zeros`` for ``np.<mask>``) the part that was left out.
+        thinking: What stands before the reply between ``<think>`` and ``</think>``, which no answer is read
+            of.
+        refused: Whether it lists nothing either way and says that it will not, or cannot.
+    """
+
+    strict: tuple[str, ...]
+    lenient: tuple[str, ...]
+    thinking: str
+    refused: bool
+
+
+def parse_reply(reply: str, prefix: str = "", suffix: str = "") -> ListedAnswers:
+    r"""Read a reply both ways.
+
+    Args:
+        reply: The reply, with what the model thinks before it if that is part of it.
+        prefix: What stands before the part that was left out.
+        suffix: What stands behind it.
+
+    >>> parse_reply("Sure!\n1. `zeros`\n2) 'ones'\n3: zeros\n\nI hope this helps.").strict
+    ('zeros', 'ones')
+    >>> parse_reply("- **zeros**: an array of zeros\n- `np.ones()`", prefix="np.").lenient
+    ('zeros', 'ones')
+    >>> parse_reply("| # | name |\n|---|---|\n| 1 | `zeros(shape)` |").lenient
+    ('zeros',)
+    >>> parse_reply("I'm sorry, I cannot help with that.").refused
+    True
+    """
+    found = _THINKING.match(reply)
+    said = reply[found.end() :] if found else reply
+    strict = _first(_iterate_indexed_lines(said))
+    lenient = _first(filter(None, (_strip_context(name, prefix, suffix) for name in _names(said))))
+    refused = not strict and not lenient and _REFUSING.search(said) is not None
+    return ListedAnswers(
+        strict=strict, lenient=lenient, thinking=found["thinking"].strip() if found else "", refused=refused
+    )
+
+
+def _first(answers: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(answers))[:LISTED]
+
+
+def _iterate_indexed_lines(said: str) -> Iterator[str]:
+    """Lines with an index, without quotes and backticks."""
+    for line in said.splitlines():
+        match = _INDEXED.match(line)
+        if match is not None and (answer := match["answer"].strip(_QUOTES).strip()):
+            yield answer
+
+
+def _names(said: str) -> Iterator[str]:
+    """Names, one a line; of lines of prose none."""
+    lines = said.splitlines()
+    for place, line in enumerate(lines):
+        row = line.strip()
+        if row.startswith("|") and row.count("|") > 1:
+            # The row above the rule of a table is its heading.
+            heading = place + 1 < len(lines) and "-" in lines[place + 1] and _RULE.match(lines[place + 1])
+            cells = [] if heading or _RULE.match(row) else row.strip("|").split("|")
+            names = (_name(cell) for cell in cells if not cell.strip().rstrip(".").isdigit())
+            yield from [name for name in names if name][:1]
+        elif entry := _ENTRY.match(line):
+            if name := _name(entry["answer"]):
+                yield name
+        elif _NAME.fullmatch(bare := row.strip(_QUOTES + ",;").removesuffix("()").strip(_QUOTES)):
+            yield bare
+
+
+def _name(entry: str) -> str:
+    """The name that an entry of a list begins with: what is quoted first, else its first word."""
+    quoted = _QUOTED.search(entry)
+    text = (quoted[1] or quoted[2]) if quoted else entry
+    match = _NAME.match(text.strip().strip(_QUOTES).lstrip("."))
+    return match[0] if match else ""
+
+
+def _strip_context(name: str, prefix: str, suffix: str) -> str:
+    """Of a name the part that was left out, where it repeats what stands around it.
+
+    >>> _strip_context("np.zeros_like", "np.zeros", "(")
+    '_like'
+    >>> _strip_context("numpy.zeros", "np.", "(")
+    'zeros'
+    """
+    before, behind = _BEFORE.search(prefix), _BEHIND.match(suffix)
+    if before and before[0] and name.startswith(before[0]):
+        name = name.removeprefix(before[0])
+    elif before and before[0].endswith("."):
+        name = name.rpartition(".")[2]
+    return name.removesuffix(behind[0]) if behind and name != behind[0] else name
+
+
+Replies = Callable[[Sequence[str]], Iterable[tuple[str, Reply | None]]]
+"""From prompts to each with what is replied, in any order; None where the model could not be asked."""
+
+
+ROWS_COLUMNS: Columns = {
+    "query_id": (pl.String, "the query"),
+    "item_id": (pl.String, "the text that it was drawn from"),
+    "rank": (
+        pl.Int32,
+        "place of the right answer in the list, read as published; null where it is not there",
+    ),
+    "listed": (pl.Int32, "distinct answers read as published, at most 20"),
+    "top": (pl.List(pl.String), "these answers in their order"),
+    "rank_lenient": (pl.Int32, "as `rank`, read leniently: bullets, tables, quoted and called names too"),
+    "listed_lenient": (pl.Int32, "as `listed`, read leniently"),
+    "top_lenient": (pl.List(pl.String), "as `top`, read leniently"),
+    "refused": (pl.Boolean, "the reply lists nothing and says so, or the server says that the model refused"),
+    "unread": (pl.Boolean, "nothing was read of the reply either way, and it is no refusal"),
+    "cut": (pl.Boolean, "the reply ends where its tokens ran out; null where the server does not say"),
+    "short": (pl.Boolean, "fewer than 20 answers read as published"),
+    "asked": (pl.Boolean, "the prompt fitted into the model"),
+    "reply": (pl.String, "the reply as it came"),
+    "thinking": (pl.String, "what the model thought before it, which no answer is read of"),
+    "read_tokens": (pl.Int32, "tokens of the prompt as the server counts them; null where nothing does"),
+    "written_tokens": (pl.Int32, "tokens of the reply, thinking included, likewise"),
+}
+"""Columns of the prompting lens's item table, one row a query."""
+
+
+ROWS_SCHEMA = to_schema(ROWS_COLUMNS)
+
+
+_KEPT = "replies.jsonl"
+
+
+def collect_answers(examples: pl.DataFrame, replies: Replies, folder: Path) -> pl.DataFrame:
+    """A row a query in `ROWS_SCHEMA`; each distinct prompt is asked once.
+
+    Args:
+        examples: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
+        replies: Asks the model.
+        folder: Where replies are kept.
+
+    Raises:
+        StoreError: They cannot be kept.
+    """
+    queries = examples.to_dicts()
+    prompts = [build_prompt(row["language"], row["prefix"], row["suffix"]) for row in queries]
+    held = _ReplyCache(folder).get_replies(prompts, replies)
+    rows = [_row(row, held[prompt]) for row, prompt in zip(queries, prompts, strict=True)]
+    return pl.DataFrame(rows, schema=dict(ROWS_SCHEMA), orient="row")
+
+
+def _row(query: Mapping[str, Any], reply: Reply | None) -> dict[str, Any]:
+    found = parse_reply(reply.text if reply else "", query["prefix"], query["suffix"])
+    refused = found.refused or (reply is not None and reply.refused)
+    return {
+        "query_id": query["query_id"],
+        "item_id": query["item_id"],
+        "rank": _find_rank(query["answer"], found.strict),
+        "listed": len(found.strict),
+        "top": list(found.strict),
+        "rank_lenient": _find_rank(query["answer"], found.lenient),
+        "listed_lenient": len(found.lenient),
+        "top_lenient": list(found.lenient),
+        "refused": refused,
+        "unread": reply is not None and not (refused or found.strict or found.lenient),
+        "cut": reply.cut if reply else None,
+        "short": len(found.strict) < LISTED,
+        "asked": reply is not None,
+        "reply": reply.text if reply else None,
+        "thinking": (reply.thinking or found.thinking if reply else "") or None,
+        "read_tokens": (reply.read if reply else 0) or None,
+        "written_tokens": (reply.written if reply else 0) or None,
+    }
+
+
+def _find_rank(answer: str, listed: Sequence[str]) -> int | None:
+    return listed.index(answer) + 1 if answer in listed else None
+
+
+class _ReplyCache:
+    """Replies by prompt, kept in a file, a line each; a line that a kill cut off is asked for again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _KEPT
+        self._held: dict[str, Reply | None] = {}
+        lines = self._path.read_text(encoding="utf-8").split("\n") if self._path.is_file() else []
+        whole = lines[:-1]
+        for line in whole:
+            prompt, reply = json.loads(line)
+            self._held[prompt] = Reply(**reply) if reply else None
+        if lines and lines[-1]:
+            self._path.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+
+    def get_replies(self, prompts: Iterable[str], replies: Replies) -> dict[str, Reply | None]:
+        """The replies to prompts; those that are not kept are asked for, each once."""
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._held]
+        for prompt, reply in replies(missing):
+            self._held[prompt] = reply
+            self._keep(prompt, reply)
+        return self._held
+
+    def _keep(self, prompt: str, reply: Reply | None) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as handle:
+                handle.write(json.dumps([prompt, dataclasses.asdict(reply) if reply else None]) + "\n")
+        except OSError as error:
+            raise StoreError(f"{self._path}: replies cannot be kept: {error.strerror}") from error
+
+
+class PromptingOptions(PromptOptions, ServerOptions):
+    """The options of the lens, beside those of its task."""
+
+    lens = "prompting"
+
+    tokens: Count = option(256, "tokens of a reply at most")
+
 
 KS = (1, 5, 10, 20)
 
@@ -104,7 +402,7 @@ class PromptingLens(LensDefaults):
         return tuple(Method(name="prompted", task=task, seed=settings.seed) for task in tasks)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
-        """Ask the model; see `sonde.lenses.prompting.replies.collect_answers` for the rows.
+        """Ask the model; see `sonde.lenses.prompting.collect_answers` for the rows.
 
         Raises:
             UsageError: An option makes no sense.

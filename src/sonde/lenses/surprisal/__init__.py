@@ -25,8 +25,6 @@ from sonde.languages import format_language
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
 from sonde.lenses.surprisal.common_text import TokenRows, score_common_text
-from sonde.lenses.surprisal.curves import score_calibration, score_frequency
-from sonde.lenses.surprisal.cutoff import items_by_period, period_scores
 from sonde.lenses.surprisal.file_context import (
     decoder_requests,
     file_context_requests,
@@ -64,14 +62,18 @@ from sonde.lenses.surprisal.options import (
     with_objective,
 )
 from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary, pad_rows, scores_by_origin
-from sonde.lenses.surprisal.sums import (
+from sonde.lenses.surprisal.score import (
     BITS,
     BY_ID,
     NONE_FIRST,
     SUMS,
     Sums,
     collect_sums,
+    items_by_period,
     overall_scores,
+    period_scores,
+    score_calibration,
+    score_frequency,
     slice_scores,
 )
 from sonde.models import Capabilities

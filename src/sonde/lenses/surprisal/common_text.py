@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int
 from sonde.base.fingerprint import fingerprint
 from sonde.languages.engine.text import encode, whitespace_mask
 from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
-from sonde.lenses.surprisal.sums import BITS, CALL_KEYS, KEYS, ratio_of_sums
+from sonde.lenses.surprisal.score import BITS, CALL_KEYS, KEYS, ratio_of_sums
 from sonde.results import Score, means
 from sonde.results.group_means import Accumulator, to_fixed_point
 from sonde.results.schema import SHARED_TOKENS

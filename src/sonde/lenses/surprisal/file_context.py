@@ -14,7 +14,7 @@ from sonde.lenses.engine.lens import CapturedItem, LensSettings
 from sonde.lenses.surprisal.observe import FIRST_UNSCORED, PADS, check_active_quirks
 from sonde.lenses.surprisal.options import CAUSAL, SurprisalOptions
 from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
-from sonde.lenses.surprisal.sums import Sums, overall_scores, slice_scores
+from sonde.lenses.surprisal.score import Sums, overall_scores, slice_scores
 from sonde.results.schema import FILE_COLUMNS, OBSERVATIONS_SCHEMA
 from sonde.results.scores import Score
 

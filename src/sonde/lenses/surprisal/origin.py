@@ -69,7 +69,7 @@ def scores_by_origin(
     """Every row of the comparison, for all calls, then for names, arguments, bare and method calls apart.
 
     Args:
-        calls: `sonde.lenses.surprisal.sums.Sums.calls`.
+        calls: `sonde.lenses.surprisal.score.Sums.calls`.
         template: What the scores share.
         summary: How both sides are summed up.
         kind: What the means are: ``real`` for changes of surprisal.

@@ -10,7 +10,7 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
-from sonde.corpora.engine.decode import is_usable
+from sonde.corpora.engine.source_files import is_usable
 from sonde.corpora.engine.tables import EntryError, Faults, json_list, named_file
 from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.relations import Delimiters, Relations, Words

@@ -9,7 +9,7 @@ from typing import Any
 from sonde.experiments.formats import LabelledItem
 from sonde.languages.engine.relations import Delimiters
 from sonde.tasks import Task
-from sonde.tasks.engine.relation_rows import TASK, relation_words
+from sonde.tasks.syntax.syntax_relations import TASK, relation_words
 
 
 class CodeSyntaxFormat:

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from sonde.capture.requests import RankRules
-from sonde.lenses.attention.head_selection import HEAD_CHOICE, HeadSelection, RelationEdges
-from sonde.lenses.attention.options import AVERAGED, BASELINES, RANKS
+from sonde.lenses.attention.observe import AVERAGED, BASELINES, RANKS
+from sonde.lenses.attention.predictors import HEAD_CHOICE, HeadSelection, RelationEdges
 from sonde.papers.quirks import build_paper_preset
 
 

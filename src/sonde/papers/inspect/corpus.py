@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sonde.base.errors import InputError
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
-from sonde.corpora.engine.decode import is_usable, read_document
+from sonde.corpora.engine.source_files import is_usable, read_document
 from sonde.corpora.engine.tables import named_file
 
 _SPLITS = {"tr": "train", "va": "valid", "te": "test"}

@@ -27,7 +27,7 @@ import tree_sitter
 from sonde.corpora import Item
 from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits
-from sonde.languages.engine.grammar import read_table
+from sonde.languages.engine.language import read_table
 from sonde.languages.engine.metrics import BranchRegion, QueryMetrics, count_paths, count_row_paths
 from sonde.languages.engine.tagging import QueryTagger, TaggedToken, has_next, has_previous
 from sonde.languages.engine.tokens import Leaf, invert_table

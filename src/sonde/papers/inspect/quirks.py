@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sonde.base.options import Option
-from sonde.lenses.probe.examples import Examples, FittedProbes, States
-from sonde.lenses.probe.fit import evaluate_probes
-from sonde.lenses.probe.options import DEFAULTS, PROTOCOL, ProbeProtocol
+from sonde.lenses.probe.fit import (
+    DEFAULTS,
+    PROTOCOL,
+    Examples,
+    FittedProbes,
+    ProbeProtocol,
+    States,
+    evaluate_probes,
+)
 from sonde.papers.quirks import build_paper_preset
 
 

@@ -1,30 +1,179 @@
-"""What PERPLEXED and CODETOKENIZERS do otherwise than the lens `surprisal`, each from the corrected thing."""
+"""Quirks of PERPLEXED and CODETOKENIZERS: their scoring, origins of calls and tags of subwords.
+
+Each is what they do otherwise than the lens `surprisal`, beside the rule that replaces it. The rule for tags
+is that of `sonde.alignment.align`: a subword belongs to whatever its non-blank characters lie in. The quirks
+of tags are those of code_tokenizers 0.0.6, described in "PERPLEXED: Understanding When Large Language Models
+Are Confused", section 2.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from jaxtyping import Int
 
+from sonde.alignment.align import join_tags, trim_spans
+from sonde.alignment.subwords import Subwords
+from sonde.base.errors import UnknownNameError
+from sonde.capture.requests import Prepared
+from sonde.languages import Tree
+from sonde.languages.engine.text import whitespace_mask
 from sonde.lenses.surprisal.observe import (
     CALLS,
     FILED,
     FIRST_APART,
     ORIGINS,
     SUBWORD,
+    TAGS,
     InternedStrings,
     Layout,
     SubwordLabels,
+    TagRule,
     shortest_spans,
 )
 from sonde.lenses.surprisal.origin import SUMMARY, OriginSummary
-from sonde.lenses.surprisal.sums import NONE_FIRST, SUMS, Sums
-from sonde.papers.perplexed import tags
-from sonde.papers.quirks import build_paper_preset
+from sonde.lenses.surprisal.score import NONE_FIRST, SUMS, Sums
+from sonde.papers.quirks import build_paper_preset, describe_quirks
+
+BYTE_COLUMNS = "codetokenizers.byte_columns"
+
+
+FIRST_OVERLAP = "codetokenizers.first_overlap"
+
+
+NOT_AVAILABLE = "codetokenizers.not_available"
+
+
+PADS = "codetokenizers.pads"
+
+
+WHOLE_STRINGS = "codetokenizers.whole_strings"
+
+
+TAG_QUIRKS: Mapping[str, str] = describe_quirks(
+    __name__, BYTE_COLUMNS, FIRST_OVERLAP, NOT_AVAILABLE, PADS, WHOLE_STRINGS
+)
+
+
+_LAYOUT = "layout"
+
+
+def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
+    """Tags as ``<parent -> node>`` with the quirks asked for.
+
+    With none they go by the rule of `sonde.alignment.align.align` on leaves.
+
+    Args:
+        subwords: What a tokenizer made of the text.
+        tree: The syntax tree of the same text.
+        quirks: Names out of `QUIRKS`.
+
+    Raises:
+        UnknownNameError: A quirk that does not exist.
+    """
+    for quirk in sorted(quirks - TAG_QUIRKS.keys()):
+        raise UnknownNameError("quirk", quirk, TAG_QUIRKS)
+    leaves = _leaves_with_whole_strings(tree) if WHOLE_STRINGS in quirks else tree.leaves
+    start, end = tree.start[leaves], tree.end[leaves]
+    if BYTE_COLUMNS in quirks:
+        start, end = byte_columns(tree.text, start), byte_columns(tree.text, end)
+    find = _first_overlap if FIRST_OVERLAP in quirks else _all_overlaps
+    if FIRST_OVERLAP in quirks:
+        left, right = subwords.start, subwords.end
+    else:
+        left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
+    nothing = "< N/A >" if NOT_AVAILABLE in quirks else _LAYOUT
+    tags: list[str] = []
+    for place in range(len(subwords)):
+        empty = subwords.start[place] == subwords.end[place]
+        found = np.zeros(0, np.int64)
+        if not empty:
+            found = find(int(left[place]), int(right[place]), start, end)
+        elif PADS in quirks:
+            found = _first_overlap(int(subwords.start[place]), int(subwords.end[place]), start, end)
+        names = [_format_tag(tree, int(leaves[leaf])) for leaf in found.tolist()]
+        tags.append(f"<{join_tags(names)}>" if names else nothing)
+    return tuple(tags)
+
+
+def byte_columns(text: str, positions: Int[np.ndarray, " position"]) -> Int[np.ndarray, " position"]:
+    """Where positions come to lie if their columns are counted in bytes and applied to characters.
+
+    A column beyond its line is cut at the line's end, as a slice of the line is.
+
+    >>> byte_columns("\u00e9 = b", np.array([0, 4, 5])).tolist()
+    [0, 5, 5]
+    """
+    lengths = np.array([len(character.encode("utf-8", "surrogatepass")) for character in text], np.int64)
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    breaks = np.flatnonzero(np.array([character == "\n" for character in text], np.bool_))
+    line = np.searchsorted(breaks, positions, side="left")
+    begin, end = np.append(0, breaks + 1)[line], np.append(breaks, len(text))[line]
+    return np.minimum(begin + before[positions] - before[begin], end)
+
+
+def _first_overlap(
+    left: int, right: int, start: Int[np.ndarray, " leaf"], end: Int[np.ndarray, " leaf"]
+) -> Int[np.ndarray, " leaf"]:
+    holds_start = (start <= left) & (left < end)
+    holds_end = (start < right) & (right <= end)
+    return np.flatnonzero(holds_start | holds_end)[:1]
+
+
+def _all_overlaps(
+    left: int, right: int, start: Int[np.ndarray, " leaf"], end: Int[np.ndarray, " leaf"]
+) -> Int[np.ndarray, " leaf"]:
+    return np.flatnonzero((start < right) & (left < end)) if left < right else np.zeros(0, np.int64)
+
+
+def _leaves_with_whole_strings(tree: Tree) -> Int[np.ndarray, " leaf"]:
+    if "string" not in tree.kinds:
+        return tree.leaves
+    named = np.flatnonzero((tree.kind == tree.kinds.index("string")) & tree.named)
+    inside = np.zeros(len(tree) + 1, np.int64)
+    np.add.at(inside, named + 1, 1)
+    np.add.at(inside, tree.last[named], -1)
+    nested = np.cumsum(inside)[:-1] > 0
+    outermost = named[~nested[named]]
+    return np.unique(np.concatenate([tree.leaves[~nested[tree.leaves]], outermost]))
+
+
+def _format_tag(tree: Tree, row: int) -> str:
+    above = int(tree.parent[row])
+    return f"{tree.kind_name(above)} -> {tree.kind_name(row)}" if above >= 0 else tree.kind_name(row)
+
+
+@dataclass(frozen=True, slots=True)
+class QuirkyTags:
+    """Tags an item with some quirks on."""
+
+    quirks: frozenset[str]
+
+    def __call__(self, one: Prepared) -> tuple[str, ...]:
+        """The tag of each subword."""
+        return compute_quirky_tags(one.alignment.subwords, one.tree, self.quirks)
+
+
+def make_tag_rule(quirk: str) -> Callable[[TagRule], TagRule]:
+    """What a quirk makes of a rule for tags."""
+
+    def published(rule: TagRule) -> TagRule:
+        before = rule.quirks if isinstance(rule, QuirkyTags) else frozenset[str]()
+        return QuirkyTags(before | {quirk})
+
+    return published
+
+
+TAG_RULES = {quirk: TAGS.quirk(make_tag_rule(quirk)) for quirk in TAG_QUIRKS}
+
 
 _ARGUMENT_NAMES = "argument_names"
+
+
 _CALL_TAGS = r"^<?(call|argument_list) -> "
 
 
@@ -96,6 +245,6 @@ published = build_paper_preset(
         "perplexed.local_is_external": CALLS.quirk(local_is_external),
         "codetokenizers.bare_calls_only": CALLS.quirk(bare_calls_only),
         "codetokenizers.argument_names": ORIGINS.quirk(argument_names, _ARGUMENT_NAMES),
-        **tags.RULES,
+        **TAG_RULES,
     },
 )

@@ -20,7 +20,7 @@ from sonde.tasks.engine.api_names import NameUses, add_names, gather_names, name
 from sonde.tasks.engine.cloze_options import StatementOptions, read_provided_queries
 from sonde.tasks.engine.cloze_queries import FrequentPieces, QueryRules, make_query_table
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
-from sonde.tasks.engine.examples import Dataset
+from sonde.tasks.engine.task import Dataset
 
 
 class ApiCloze:

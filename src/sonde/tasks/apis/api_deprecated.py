@@ -28,7 +28,7 @@ from sonde.tasks.engine.cloze_margins import (
 )
 from sonde.tasks.engine.cloze_options import PairOptions
 from sonde.tasks.engine.cloze_statements import CALL
-from sonde.tasks.engine.examples import Dataset
+from sonde.tasks.engine.task import Dataset
 
 _KIND = "call"
 PRIVATE = "private name"

@@ -28,7 +28,7 @@ from sonde.tasks.engine.cloze_margins import (
 )
 from sonde.tasks.engine.cloze_options import PER_LIBRARY, PairOptions
 from sonde.tasks.engine.cloze_queries import REFERENCE, segments
-from sonde.tasks.engine.examples import Dataset
+from sonde.tasks.engine.task import Dataset
 
 
 class ApiFakes:

@@ -18,7 +18,7 @@ from sonde.tasks.engine.api_names import NameUses, gather_names
 from sonde.tasks.engine.cloze_options import PER_LIBRARY, PromptOptions
 from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, QueryRules, make_query_table
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
-from sonde.tasks.engine.examples import Dataset
+from sonde.tasks.engine.task import Dataset
 
 
 class ApiPrompts:

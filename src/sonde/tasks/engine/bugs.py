@@ -34,10 +34,9 @@ from sonde.tasks.engine.balance import (
     shares_for_test,
     split_sizes,
 )
-from sonde.tasks.engine.examples import Example, SplitExamples
 from sonde.tasks.engine.faults import make_faulty_item
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_tier, round_robin
-from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, ItemLabels, Repository
+from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, Example, ItemLabels, Repository, SplitExamples
 
 CORRECT = "Correct"
 

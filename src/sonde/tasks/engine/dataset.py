@@ -35,7 +35,6 @@ from sonde.corpora.engine.select import (
 )
 from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, SpanMapper, TransformedText, Transforms
 from sonde.tasks.engine.bugs import BugTask, draw_bugs
-from sonde.tasks.engine.examples import EXAMPLE_SCHEMA, Dataset, SplitExamples, example_table
 from sonde.tasks.engine.faults import draw_fault_examples
 from sonde.tasks.engine.sampling import (
     ITEMS_FOR_TOKENS,
@@ -60,7 +59,16 @@ from sonde.tasks.engine.spans import (
     select_all_spans,
     select_spans,
 )
-from sonde.tasks.engine.task import TASKS, Repository, Task, get_classes
+from sonde.tasks.engine.task import (
+    EXAMPLE_SCHEMA,
+    TASKS,
+    Dataset,
+    Repository,
+    SplitExamples,
+    Task,
+    example_table,
+    get_classes,
+)
 from sonde.tasks.engine.user_labels import (
     UserLabels,
     are_enough,

@@ -38,10 +38,17 @@ from sonde.tasks.engine.balance import (
     largest_class_size,
     split_sizes,
 )
-from sonde.tasks.engine.examples import Example, SplitExamples
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_class
 from sonde.tasks.engine.surface import faultiness
-from sonde.tasks.engine.task import TASKS, ItemLabels, LabelRow, Repository, resolve_task
+from sonde.tasks.engine.task import (
+    TASKS,
+    Example,
+    ItemLabels,
+    LabelRow,
+    Repository,
+    SplitExamples,
+    resolve_task,
+)
 
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
 """Labels as published: faults of the jumbling tasks are called replaced."""

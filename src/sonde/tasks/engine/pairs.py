@@ -43,11 +43,10 @@ from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.balance import SMALLEST
 from sonde.tasks.engine.bugs import BugTask, RandomChoice
 from sonde.tasks.engine.dataset import PoolTransform
-from sonde.tasks.engine.examples import Dataset
 from sonde.tasks.engine.faults import ORIGINAL, FaultContext, Mutation, make_faulty_item, replace_words
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, build_pool
 from sonde.tasks.engine.spans import Place, find_changed_spans
-from sonde.tasks.engine.task import TASKS, Task, resolve_task
+from sonde.tasks.engine.task import TASKS, Dataset, Task, resolve_task
 from sonde.tasks.engine.user_labels import has_provided_labels
 
 _READ = 4_000

@@ -39,9 +39,8 @@ from sonde.tasks.engine.balance import (
     order_matched_first,
     split_sizes,
 )
-from sonde.tasks.engine.examples import Example, SplitExamples
 from sonde.tasks.engine.spans import LabelledSpan, Picks, select_spans
-from sonde.tasks.engine.task import Repository, Task, get_classes
+from sonde.tasks.engine.task import Example, Repository, SplitExamples, Task, get_classes
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512

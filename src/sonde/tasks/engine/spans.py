@@ -33,7 +33,7 @@ PICKED = ("item", "span", "pair")
 
 
 class LabelledSpan(NamedTuple):
-    """A labelled place; see `sonde.tasks.engine.examples.EXAMPLE_SCHEMA`."""
+    """A labelled place; see `sonde.tasks.engine.task.EXAMPLE_SCHEMA`."""
 
     start: int
     end: int

@@ -1,43 +1,41 @@
-"""Surface baselines that a probe has to beat, artefacts of data sets, and local cues beside a token.
+"""Baselines that read no code: what the surface and local cues of a data set's examples predict.
 
-The baselines predict labels without reading the code. Each learns on train, takes its setting from valid and
-predicts test:
+They are what a probe or a fine-tuned model has to beat. Each learns on train, takes its setting from valid
+and predicts test:
 
 - ``majority``: the commonest class;
 - ``length``: code tokens and characters, by a decision tree, which needs no order of classes;
 - ``bag_of_tokens``: counts of words and signs, by logistic regression;
 - ``parse_error``: whether the text parses;
-- ``artefacts`` (texts and pairs): what the making of the examples left (`artefact_features`), by a decision
-  tree;
+- ``artefacts`` (texts and pairs): what the making of the examples left, by a decision tree;
 - ``surface`` (tokens and pairs): the tokens' own characters, by logistic regression over character n-grams;
 - ``type`` (tokens): the commonest class of the same token in train;
 - ``distance`` (pairs): how far apart the two are, by a decision tree.
 
-For tokens and pairs the first two and the last three are all there is to know outside the context; the text
-around does not say which token is asked for.
+For tokens and pairs the first two and the last three are what there is to know outside the context; the text
+around says nothing about which token is asked for. What stands right beside a token is no trick of a data set
+but belongs to the language: that baseline (local cues), of which none of these is a part, is
+`predict_local_cues`.
 
-Artefacts are signs, left by the making of a data set, by which a label is told without knowing the code. Each
-rule (`RULES`) gives a number per example. A rule that tells labels apart better than chance is a leak; all
-rules together, in a shallow tree, are the baseline ``artefacts``.
+Generated bugs may give themselves away by their neighbours. A bag of tokens does not see a name or operand
+that changed places with another; two tokens in a row may (`bias_predictions`):
 
-Local cues (`predict_local_cues`) are what a token's word and its neighbours tell of it; none of the baselines
-is a part of them. They belong to the language: a name before a bracket is a function in most languages, so
-whoever reads one sign further knows the class, without a model. That is no fault of a data set, so local cues
-are reported next to a probe but are no baseline that it has to beat. For whole functions ``bag_of_tokens``
-tells as much, and it is such a baseline.
-
-Words and signs of a text are split by one rule for every language (`split_words`); `faultiness` scores how
-far they give a side away.
+- ``bag_of_bigrams``: counts of neighbouring tokens, and of tokens, by logistic regression;
+- ``ngram_surprisal``: under which of two n-gram models a text is less surprising, that of the functions
+  without a bug or that of those with one (interpolated Kneser-Ney over whole tokens); the longest n-gram is
+  chosen on valid.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,11 +44,12 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
 from sonde.corpora import Item
+from sonde.corpora.engine.ngram import NGram
 from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.data_flow import Flow
 from sonde.languages.engine.edits import OBJECTIONS, Edits
-from sonde.tasks.engine.examples import Dataset
 from sonde.tasks.engine.sampling import get_edits
+from sonde.tasks.engine.task import Dataset
 
 PARSES, HEAD, OVERLAP, OWN_NAME, MARKS = "parses", "head", "overlap", "own_name", "marks"
 
@@ -74,7 +73,7 @@ def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tupl
     """Return the numbers of `RULES` for each example; 0 where a rule says nothing of it.
 
     Args:
-        rows: Examples in `sonde.tasks.engine.examples.EXAMPLE_SCHEMA`.
+        rows: Examples in `sonde.tasks.engine.task.EXAMPLE_SCHEMA`.
         texts: Their items by id.
     """
     # Where only some have another end, as functions with a bug have, that would be the label itself.
@@ -582,3 +581,107 @@ def _regress(features: Sequence[Any], values: Float[np.ndarray, " example"], par
             if error < best:
                 best, said = error, model.predict(counts[test])
     return said
+
+
+BIGRAMS, NGRAM = "bag_of_bigrams", "ngram_surprisal"
+
+
+BIAS_BASELINES = (BIGRAMS, NGRAM)
+"""Names of the baselines."""
+
+
+_ORDERS = (2, 3, 4)
+
+
+_LEAST_TEXTS = 2
+"""Training texts in which a token has to stand to be one of its own."""
+
+
+_MOST_TOKENS = 60_000
+"""Tokens of their own; an n-gram model takes 65,536."""
+
+
+_BEGIN, _RARE, _FIRST = 0, 1, 2
+
+
+def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]:
+    """Predictions of both baselines on the test examples, in their order.
+
+    Args:
+        splits: The examples of train, valid and test with ``text`` and ``label``.
+    """
+    parts = [splits[name] for name in ("train", "valid", "test")]
+    words = [bag_words(text) for part in parts for text in part["text"].to_list()]
+    labels = np.array([label for part in parts for label in part["label"].to_list()], np.str_)
+    ends = np.cumsum([0, *(part.height for part in parts)])
+    train, valid, test = (np.arange(start, end) for start, end in pairwise(ends.tolist()))
+    neighbours = [[*held, *(f"{one} {other}" for one, other in pairwise(held))] for held in words]
+    return {
+        BIGRAMS: list(map(str, predict_by_words(neighbours, labels, (train, valid, test), _LEAST_TEXTS))),
+        NGRAM: _predict_by_surprisal(words, labels, train, valid, test),
+    }
+
+
+def _predict_by_surprisal(
+    words: Sequence[Sequence[str]],
+    labels: np.ndarray,
+    train: Int[np.ndarray, " train"],
+    valid: Int[np.ndarray, " valid"],
+    test: Int[np.ndarray, " test"],
+) -> list[str]:
+    classes = sorted(set(labels[train].tolist()))
+    rows: list[int] = train.tolist()
+    numbers = _numbers([words[row] for row in rows])
+    coded = [np.array([numbers.get(word, _RARE) for word in held], np.int64) for held in words]
+    best: tuple[float, list[str]] | None = None
+    for order in _ORDERS:
+        nats = np.stack(
+            [
+                _nats(
+                    [coded[row] for row in train.tolist() if labels[row] == name],
+                    [coded[row] for row in (*valid.tolist(), *test.tolist())],
+                    len(numbers) + _FIRST,
+                    order,
+                )
+                # As rare as the class is, so much is it surprising before a word is read.
+                - math.log(np.mean(labels[train] == name))
+                for name in classes
+            ]
+        )
+        said = [classes[at] for at in nats.argmin(0)]
+        right = float(np.mean(np.array(said[: len(valid)]) == labels[valid]))
+        if best is None or right > best[0]:
+            best = right, said[len(valid) :]
+    assert best is not None
+    return best[1]
+
+
+def _numbers(texts: Iterable[Sequence[str]]) -> dict[str, int]:
+    """A number for each token that is not rare."""
+    spread = Counter(word for held in texts for word in set(held))
+    known = [word for word, count in spread.most_common(_MOST_TOKENS) if count >= _LEAST_TEXTS]
+    return {word: number for number, word in enumerate(known, start=_FIRST)}
+
+
+def _nats(
+    learned: Sequence[Int[np.ndarray, " token"]],
+    asked: Sequence[Int[np.ndarray, " token"]],
+    vocabulary: int,
+    order: int,
+) -> Float[np.ndarray, " text"]:
+    """How surprising each text is to an n-gram model of others."""
+    model = NGram(_stream(learned, order), vocabulary, order)
+    nats = model.nats(_stream(asked, order))
+    found: list[float] = []
+    place = 0
+    for text in asked:
+        place += order - 1
+        found.append(float(nats[place : place + len(text)].sum()))
+        place += len(text)
+    return np.array(found)
+
+
+def _stream(texts: Sequence[Int[np.ndarray, " token"]], order: int) -> Int[np.ndarray, " token"]:
+    """Texts in a row, each behind as many signs of a beginning as an n-gram looks back."""
+    begin = np.full(order - 1, _BEGIN, np.int64)
+    return np.concatenate([part for text in texts for part in (begin, text)])

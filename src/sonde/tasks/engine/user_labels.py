@@ -17,9 +17,8 @@ from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Given, Item, NearTexts, cluster_near_duplicates
 from sonde.languages.engine.edits import Edits
 from sonde.tasks.engine.balance import SHARES, assign_splits
-from sonde.tasks.engine.examples import Example, SplitExamples
 from sonde.tasks.engine.sampling import DatasetRequest, count_tokens, get_edits
-from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, Repository
+from sonde.tasks.engine.task import PAIR_SCHEMA, Example, ItemLabels, Repository, SplitExamples
 
 COPIES = "copies"
 """Key of what is said, in the report of a data set."""

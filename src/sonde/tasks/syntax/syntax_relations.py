@@ -1,21 +1,177 @@
 """Which words of a program are related by its syntax, as in ``If:if->test`` or ``Call:func->args``.
 
-The 44 relations of Python and 39 of Java of "Benchmarking Language Models for Code Syntax Understanding".
+The 44 relations of Python and 39 of Java of "Benchmarking Language Models for Code Syntax Understanding". The
+relations of an item are rows on its characters (`RELATION_SCHEMA`), with the words that they count in.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 
+import numpy as np
 import polars as pl
 
-from sonde.corpora import Item
+from sonde.corpora import Given, Item
 from sonde.languages import LANGUAGES, get_facet, has_facet
-from sonde.languages.engine.relations import Delimiters, Relations
-from sonde.tasks.engine.relation_rows import TASK, relation_rows
-from sonde.tasks.engine.task import Repository
+from sonde.languages.engine.relations import PUBLISHED_DELIMITERS, Delimiters, Edge, Relations, Words
+from sonde.results.schema import Columns, to_schema
+from sonde.tasks.engine.task import PAIR_COLUMNS, Repository
+
+TASK = "syntax_relations"
+
+
+RELATION_COLUMNS: Columns = {
+    **PAIR_COLUMNS,
+    "head_word": (pl.Int32, "place of the head among the words of the item"),
+    "dep_first": (pl.Int32, "place of the dependent's first word"),
+    "dep_last": (pl.Int32, "place of its last word"),
+    "newlines": (pl.Boolean, "whether newlines are words"),
+}
+"""``start`` and ``end`` are the head's characters, ``other_start`` and ``other_end`` the dependent's; the
+next three are indices into `relation_words`, newlines asked for as ``newlines`` says."""
+
+
+RELATION_SCHEMA = to_schema(RELATION_COLUMNS)
+
+
+def relation_words(
+    item: Item,
+    *,
+    mode: str = "corrected",
+    quirks: Set[str] = frozenset(),
+    delimiters: Delimiters = PUBLISHED_DELIMITERS,
+) -> Words:
+    """The words that an item's relations count in.
+
+    Where the language has no words of its own, as natural language has not, they are those that the labels
+    brought by the source name.
+
+    Raises:
+        UsageError: The language has no relations, and the source brings none.
+    """
+    if not has_facet(item.language, "relations"):
+        brought = provided_relations(item)
+        if brought:
+            return _named_words(item, brought)
+    facet = get_facet(item.language, "relations", Relations)
+    return facet.words(item.text, mode=mode, quirks=quirks & facet.quirks.keys(), delimiters=delimiters)
+
+
+def relation_rows(
+    item: Item,
+    *,
+    mode: str = "corrected",
+    quirks: Set[str] = frozenset(),
+    delimiters: Delimiters = PUBLISHED_DELIMITERS,
+) -> pl.DataFrame:
+    """The relations of an item, one a row, in `RELATION_SCHEMA`.
+
+    Relations that the source brings are taken as they are. A text that does not parse has one row without a
+    label over all its characters, so that it can be counted.
+
+    Args:
+        item: The item.
+        mode: ``"corrected"`` or ``"paper"``.
+        quirks: Single quirks beside the mode's; those that the language does not know are passed over.
+        delimiters: What becomes of newlines and semicolons.
+
+    Raises:
+        UsageError: The language has no relations.
+    """
+    brought = provided_relations(item)
+    if brought:
+        return _given_rows(item, brought, mode)
+    facet = get_facet(item.language, "relations", Relations)
+    known = quirks & facet.quirks.keys()
+    related = facet.relate(item.text, mode=mode, quirks=known, delimiters=delimiters)
+    if related.problem:
+        row = {"start": 0, "end": len(item.text), "newlines": delimiters.newlines}
+        return pl.DataFrame([row], schema=dict(RELATION_SCHEMA))
+    return _table(related.words, related.edges, newlines=delimiters.newlines)
+
+
+def provided_relations(item: Item) -> tuple[Given, ...]:
+    """The relations that the source of an item brings."""
+    return tuple(given for given in item.given if given.task == TASK)
+
+
+def _given_rows(item: Item, brought: tuple[Given, ...], mode: str) -> pl.DataFrame:
+    """Rows of relations that are given, on words without newlines unless that would lose some."""
+    words = relation_words(item, mode=mode)
+    edges, newlines = _find_edges(item, brought, words), False
+    if len(edges) < len(brought):
+        longer = relation_words(item, mode=mode, delimiters=Delimiters(newlines=True))
+        found = _find_edges(item, brought, longer)
+        if len(found) > len(edges):
+            words, edges, newlines = longer, found, True
+    return _table(words, edges, newlines=newlines)
+
+
+def _table(words: Words, edges: Iterable[Edge], *, newlines: bool) -> pl.DataFrame:
+    edges = tuple(edges)
+    numbers = np.array([edge[1:] for edge in edges], np.int32).reshape(-1, 3)
+    head, first, last = numbers.T
+    return pl.DataFrame(
+        {
+            "start": words.start[head],
+            "end": words.end[head],
+            "label": [edge.relation for edge in edges],
+            "value": pl.Series([None] * len(edges), dtype=pl.Float64),
+            "other_start": words.start[first],
+            "other_end": words.end[last],
+            "head_word": head,
+            "dep_first": first,
+            "dep_last": last,
+            "newlines": [newlines] * len(edges),
+        },
+        schema=dict(RELATION_SCHEMA),
+    )
+
+
+def _named_words(item: Item, brought: Iterable[Given]) -> Words:
+    spans = {(given.start, given.end) for given in brought}
+    spans |= {(given.other_start, given.other_end) for given in brought}
+    starts, ends = np.array(sorted(spans), np.int32).T
+    surface = tuple(item.text[start:end] for start, end in sorted(spans))
+    return Words(surface, starts, ends, np.ones(len(surface), np.bool_))
+
+
+def _find_edges(item: Item, brought: Iterable[Given], words: Words) -> list[Edge]:
+    """Words of relations that are given by their characters.
+
+    Characters do not tell which of several empty words at the end of a text ends a dependent; there the
+    published labeller decides, where it finds the same relation.
+    """
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    empty: set[int] = set()
+    for place, (start, end) in enumerate(zip(words.start.tolist(), words.end.tolist(), strict=True)):
+        if start < end:
+            first.setdefault(start, place)
+            last[end] = place
+        else:
+            empty.add(end)
+    published: defaultdict[tuple[object, ...], list[Edge]] = defaultdict(list)
+    if any(given.other_end in empty and given.other_end in last for given in brought):
+        facet = get_facet(item.language, "relations", Relations)
+        for edge in reversed(facet.relate(item.text, mode="paper").edges):
+            spans = words.start[[edge.head, edge.first]], words.end[[edge.head, edge.last]]
+            published[edge.relation, *spans[0].tolist(), *spans[1].tolist()].append(edge)
+    edges: list[Edge] = []
+    for given in brought:
+        same = published[given.label, given.start, given.other_start, given.end, given.other_end]
+        if same:
+            edges.append(same.pop())
+        elif given.start in first and given.other_start in first and given.other_end in last:
+            places = first[given.start], first[given.other_start], last[given.other_end]
+            edges.append(Edge(given.label, *places))
+    return edges
+
 
 NEWLINES = "codesyntax.newlines"
+
+
 NO_SEMICOLONS = "codesyntax.no_semicolons"
 
 
@@ -64,7 +220,7 @@ class SyntaxRelations:
     ) -> dict[str, pl.DataFrame]:
         """Relations of each item, by item id; ``repositories`` is not looked at.
 
-        Columns are those of `sonde.tasks.engine.relation_rows.RELATION_SCHEMA`.
+        Columns are those of `sonde.tasks.syntax.syntax_relations.RELATION_SCHEMA`.
 
         Raises:
             UsageError: An item's language has no relations.

@@ -23,7 +23,7 @@ from functools import cache
 
 import tree_sitter
 
-from sonde.languages.engine.grammar import SyntaxTree, read_table
+from sonde.languages.engine.language import SyntaxTree, read_table
 from sonde.languages.engine.text import EncodedText
 
 Part = tuple[str, "Node"]

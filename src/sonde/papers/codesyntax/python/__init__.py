@@ -1,21 +1,580 @@
-"""CodeSyntax's labels of Python: its labeller walks `ast`, one quirk at a time."""
+"""CodeSyntax's labels of Python: relations between nodes of `ast` and their words, quirk by quirk.
+
+The rules are CodeSyntax's table of Python relations. Whatever is not listed there has no relation: annotated
+assignments, ``async for`` and ``async with``, the ``else`` of a loop, ``except*``. Parameters, defaults,
+decorators and annotations of functions are never looked at.
+
+`ast` is the running interpreter's: a text in syntax that it does not know does not parse. Its reading of a
+text that parses is the same on every Python that sonde runs on; the inside of f-strings, for which it
+differs, is not looked at. On Python 3.9, which the README of the published code names, the names of an import
+had no position and so were nobody's children; here they are.
+
+CodeSyntax finds a node's words by counting: it tokenizes the text up to the node, and then the node's own
+text, and takes as many words as agree with the whole text's. That mostly finds the words at the node's
+characters; if it does not, a quirk says so. The counting itself is done only where the outcome cannot be told
+without it, so that labelling is linear.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import ast
+import re
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
+from typing import NamedTuple
 
 from sonde.languages.engine.relations import (
+    CHILD_RELATION,
     LONE_RETURN,
     Delimiters,
+    Edge,
     RelationGraph,
     Words,
     build_words,
     has_lone_returns,
 )
+from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
-from sonde.papers.codesyntax.python.labels import iterate_edges, parse_module
-from sonde.papers.codesyntax.python.words import QUIRKS, AstWordFinder
-from sonde.papers.python_tokens import ScannedWords, scan_words
+from sonde.papers.python_tokens import ScannedWords, count_matches, measure_indent, scan_words
+from sonde.papers.quirks import describe_quirks
+
+OPENING = frozenset("([{")
+
+
+CLOSING = frozenset(")]}")
+
+
+def is_layout(word: str) -> bool:
+    """Whether a word is no code: empty, an indent, a newline or a comment."""
+    return not word or word.isspace() or word[0] == "#"
+
+
+class BracketTrimmer:
+    """Finds the words of nodes inside the brackets around them.
+
+    Nested brackets begin and end together, so what was found for one is kept for those around it.
+
+    Args:
+        words: The words.
+        layout: Whether a newline or a comment beside a bracket is a node's word (quirk ``layout_ends``).
+    """
+
+    def __init__(self, words: Sequence[str], *, layout: bool = False) -> None:
+        self._words = words
+        self._layout = layout
+        self._behind: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+
+    def behind(self, place: int) -> int:
+        """The first word of a node that is no opening bracket, unless the brackets hold nothing.
+
+        Args:
+            place: Where the node begins.
+        """
+        words, found, passed = self._words, self._behind, list[int]()
+        while place not in found:
+            inner = place
+            if words[place] in OPENING:
+                inner = place + 1
+                while not self._layout and is_layout(words[inner]):
+                    inner += 1
+            if inner == place or words[inner] in CLOSING:
+                found[place] = place
+            else:
+                passed.append(place)
+                place = inner
+        found.update(dict.fromkeys(passed, found[place]))
+        return found[place]
+
+    def before(self, place: int, *, newlines: bool = False) -> int:
+        """The last word of a node that is no closing bracket.
+
+        Args:
+            place: Where the node ends.
+            newlines: Whether a newline directly behind the node is its last word.
+        """
+        words, found, passed = self._words, self._before, list[int]()
+        if newlines and place + 1 < len(words) and words[place + 1] == "\n":
+            place += 1
+        while place not in found and words[place] in CLOSING:
+            passed.append(place)
+            place -= 1
+            while not self._layout and is_layout(words[place]):
+                place -= 1
+        last = found.setdefault(place, place)
+        found.update(dict.fromkeys(passed, last))
+        return last
+
+
+_DEFINITION = re.compile(r"^([ \t]*)(?:class|def|async)\b", re.MULTILINE)
+
+
+def find_code_start(text: str) -> int:
+    r"""Where a text parses from: the definition of a decorated method, the beginning of anything else.
+
+    >>> find_code_start("@property\n    def f(self):\n        return 1\n")
+    14
+    >>> find_code_start("@property\ndef f(self):\n    return 1\n")
+    0
+    """
+    if not text.startswith("@"):
+        return 0
+    found = _DEFINITION.search(text)
+    return found.end(1) if found is not None and found[1] else 0
+
+
+BYTE_COLUMNS = "codesyntax.byte_columns"
+
+
+EMPTY_ENDS = "codesyntax.empty_ends"
+
+
+FIRST_LINE = "codesyntax.first_line"
+
+
+GLUED = "codesyntax.glued"
+
+
+HANDLER_ORELSE = "codesyntax.handler_orelse"
+
+
+LAYOUT_ENDS = "codesyntax.layout_ends"
+
+
+MARGIN = "codesyntax.margin"
+
+
+NEWLINE_ALONE = "codesyntax.newline_alone"
+
+
+RETOKENIZED = "codesyntax.retokenized"
+
+
+UNFILTERED_ELSE = "codesyntax.unfiltered_else"
+
+
+QUIRKS: Mapping[str, str] = describe_quirks(__name__)
+
+
+# Stands for the node when the text before it is tokenized; no word of a program.
+_MARK = "_EndOfLineSymbol_"
+
+
+# Words of a node that are compared first: mostly the first one tells, and nodes hold others.
+_FEW = 16
+
+
+class AstWordFinder:
+    """Finds the words of nodes.
+
+    Args:
+        text: The text that was parsed.
+        words: Its words.
+        quirks: Quirks that are on.
+        newlines: Whether a dependent takes in the newline behind it.
+    """
+
+    def __init__(self, text: str, words: ScannedWords, quirks: Set[str], *, newlines: bool) -> None:
+        self._text = text
+        self._words = words
+        self._quirks = quirks
+        self._newlines = newlines
+        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._source = EncodedText.of(text)
+        self._line_bytes = [0, *(found.end() for found in re.finditer(b"\n", self._source.data))]
+        self._at = {start: place for place, start in enumerate(words.start) if words.surface[place]}
+        self._ends: dict[tuple[int, int], int] = {}
+        self._brackets = BracketTrimmer(words.surface, layout=LAYOUT_ENDS in quirks)
+
+    def first(self, node: ast.AST) -> int:
+        """Index of a node's first word, opening brackets left out unless they hold nothing."""
+        return self._brackets.behind(self._begin(node))
+
+    def last_without_newline(self, node: ast.AST) -> int:
+        """Index of a node's last word, never of the newline behind it."""
+        return self._brackets.before(self._finish(node))
+
+    def last(self, node: ast.AST) -> int:
+        """Index of a node's last word, closing brackets left out."""
+        key = (self._start(node), self._end(node))
+        if key not in self._ends:
+            self._ends[key] = self._brackets.before(self._finish(node), newlines=self._newlines)
+        return self._ends[key]
+
+    def word(self, place: int) -> str:
+        """A word by its index."""
+        return self._words.surface[place]
+
+    def _start(self, node: ast.AST) -> int:
+        return self._character(node.lineno, node.col_offset)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _end(self, node: ast.AST) -> int:
+        return self._character(node.end_lineno, node.end_col_offset)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def _character(self, line: int, column: int) -> int:
+        return self._source.to_character(self._line_bytes[line - 1] + column)
+
+    def _begin(self, node: ast.AST) -> int:
+        """Index of the word at a node's start, by the quirks about starts."""
+        line: int = node.lineno  # pyright: ignore[reportAttributeAccessIssue]
+        column: int = node.col_offset  # pyright: ignore[reportAttributeAccessIssue]
+        if line == 1 and FIRST_LINE in self._quirks:
+            return 0
+        start = self._start(node)
+        if BYTE_COLUMNS in self._quirks and start != self._lines[line - 1] + column:
+            return self._count_matches(min(self._lines[line - 1] + column, self._line_end(line)))
+        place = self._place(start)
+        # The mark becomes one word with a name before it: f(x for x in y), return[a].
+        before = self._text[start - 1 : start]
+        return place - 1 if GLUED in self._quirks and (before.isalnum() or before == "_") else place
+
+    def _count_matches(self, position: int) -> int:
+        """How many words agree with those of the text up to a position behind the first word of its line.
+
+        All do that end before; the last one that begins before is read again, up to the position.
+        """
+        words = self._words
+        place = bisect_left(words.start, position) - 1
+        while words.kind[place] in ("NEWLINE", "NL"):
+            place -= 1
+        stretch = self._text[words.start[place] : position] + _MARK
+        own = scan_words(stretch, depth=words.depth[place], fresh=False)
+        return place + count_matches(words.surface, own.surface, place)
+
+    def _place(self, start: int) -> int:
+        """Index of the word that begins at a character, else of the one around it."""
+        found = self._at.get(start)
+        return bisect_right(self._words.start, start) - 1 if found is None else found
+
+    def _finish(self, node: ast.AST) -> int:
+        """Index of the last word of a node, by the quirks about ends."""
+        start, end = self._start(node), self._end(node)
+        begin, exact = self._begin(node), self._place(start)
+        last = bisect_left(self._words.start, end, lo=exact) - 1
+        at_the_end = self._closing_words.start <= last + 1 < len(self._words.surface)
+        if begin != exact or (at_the_end and EMPTY_ENDS in self._quirks):
+            return begin + self._counted(begin, start, end) - 1
+        if RETOKENIZED in self._quirks and self._words.depth[begin] > 0:
+            return self._first_lines(begin, last)
+        return last
+
+    @cached_property
+    def _closing_words(self) -> range:
+        """The empty words that end a text without a newline."""
+        surface = self._words.surface
+        count = len(surface)
+        while count and not surface[count - 1]:
+            count -= 1
+        unended = count > 0 and not surface[count - 1].endswith("\n")
+        return range(count if unended else len(surface), len(surface))
+
+    def _counted(self, begin: int, start: int, end: int) -> int:
+        """How many words from ``begin`` on agree with those of a stretch of text tokenized by itself."""
+        margin = self._margin(start)
+        stretch, most = margin + self._text[start:end], _FEW
+        while True:
+            own = scan_words(stretch, most=most).surface
+            count = count_matches(self._words.surface, own[1:] if margin else own, begin)
+            if len(own) < most or count + bool(margin) < len(own):
+                return count
+            most *= 4
+
+    def _first_lines(self, first: int, last: int) -> int:
+        """Where words inside brackets stop to agree with the same words without the brackets around.
+
+        A line that begins in another column than the first one then counts as indented or dedented.
+        """
+        surface, depth = self._words.surface, self._words.depth
+        around = depth[first]
+        column = measure_indent(self._margin(self._words.start[first]))
+        broken = False
+        for place in range(first, last + 1):
+            if depth[place] != around:
+                continue
+            word = surface[place]
+            if word in ("\n", "\r\n"):
+                broken = True
+            elif broken and word[0] != "#":
+                start = self._words.start[place]
+                if measure_indent(self._text[self._line_start(start) : start]) != column:
+                    return place - 1
+                broken = False
+        return last
+
+    def _margin(self, position: int) -> str:
+        """What stands before a position in its line, if that is blank."""
+        before = self._text[self._line_start(position) : position]
+        return before if before.isspace() else ""
+
+    def _line_start(self, position: int) -> int:
+        return self._lines[bisect_right(self._lines, position) - 1]
+
+    def _line_end(self, line: int) -> int:
+        return self._lines[line] - 1 if line < len(self._lines) else len(self._text)
+
+
+IF_ELSE = "If:if->else"
+
+
+class RelationRule(NamedTuple):
+    """A relation between nodes.
+
+    Attributes:
+        name: One of the relations of the language.
+        head: The node whose first word is the head, its last word where ``head_end`` says so.
+        first: Node in which the dependent begins.
+        last: Node in which the dependent ends.
+        head_end: Whether the head is the last word of its node: of a called expression, of an argument.
+        end_only: Whether the dependent is the last word alone: of an attribute.
+    """
+
+    name: str
+    head: ast.AST
+    first: ast.AST
+    last: ast.AST
+    head_end: bool = False
+    end_only: bool = False
+
+
+def find_relations(node: ast.AST) -> Iterator[RelationRule]:
+    """The relations that a construct's own parts have, those to children and `IF_ELSE` excepted."""
+    rule = _RULES.get(type(node))
+    return rule(node) if rule is not None else iter(())
+
+
+def is_function(node: ast.AST) -> bool:
+    """Whether a node is a function with a name: only its body is looked at, and it is nobody's child."""
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def iterate_children(node: ast.AST) -> Iterator[ast.AST]:
+    """The children of a node that can hold relations, in the order of their fields.
+
+    An f-string is one word, so nothing in it is related to anything.
+    """
+    if is_function(node):
+        yield from node.body  # pyright: ignore[reportAttributeAccessIssue]
+    elif type(node).__name__ not in ("JoinedStr", "TemplateStr"):
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, _WITHOUT_PLACE):
+                yield child
+
+
+_WITHOUT_PLACE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.type_ignore)
+
+
+def _if_relations(node: ast.If) -> Iterator[RelationRule]:
+    first, last = node.body[0], node.body[-1]
+    yield RelationRule("If:if->test", node, node.test, node.test)
+    yield RelationRule("If:if->body", node, first, last)
+    yield RelationRule("If:test->body", node.test, first, last)
+    if node.orelse:
+        yield RelationRule("If:test->orelse", node.test, node.orelse[0], node.orelse[-1])
+        yield RelationRule("If:body->orelse", first, node.orelse[0], node.orelse[-1])
+
+
+def _call_relations(node: ast.Call) -> Iterator[RelationRule]:
+    if node.args:
+        yield RelationRule("Call:func->args", node.func, node.args[0], node.args[-1], head_end=True)
+    if node.keywords:
+        first, last = node.keywords[0], node.keywords[-1]
+        if node.args:
+            yield RelationRule("Call:args->keywords", node.args[0], first, last, head_end=True)
+        yield RelationRule("Call:func->keywords", node.func, first, last, head_end=True)
+
+
+def _assign_relations(node: ast.Assign) -> Iterator[RelationRule]:
+    yield RelationRule("Assign:target->value", node.targets[0], node.value, node.value)
+
+
+def _augmented_assign_relations(node: ast.AugAssign) -> Iterator[RelationRule]:
+    yield RelationRule("AugAssign:target->value", node.target, node.value, node.value)
+
+
+def _while_relations(node: ast.While) -> Iterator[RelationRule]:
+    first, last = node.body[0], node.body[-1]
+    yield RelationRule("While:while->test", node, node.test, node.test)
+    yield RelationRule("While:while->body", node, first, last)
+    yield RelationRule("While:test->body", node.test, first, last)
+
+
+def _for_relations(node: ast.For) -> Iterator[RelationRule]:
+    first, last = node.body[0], node.body[-1]
+    yield RelationRule("For:for->body", node, first, last)
+    yield RelationRule("For:for->target", node, node.target, node.target)
+    yield RelationRule("For:for->iter", node, node.iter, node.iter)
+    yield RelationRule("For:target->iter", node.target, node.iter, node.iter)
+    yield RelationRule("For:target->body", node.target, first, last)
+    yield RelationRule("For:iter->body", node.iter, first, last)
+
+
+def _binary_relations(node: ast.BinOp) -> Iterator[RelationRule]:
+    yield RelationRule("BinOp:left->right", node.left, node.right, node.right)
+
+
+def _boolean_relations(node: ast.BoolOp) -> Iterator[RelationRule]:
+    yield RelationRule("BoolOp:value->value", node.values[0], node.values[1], node.values[1])
+
+
+def _compare_relations(node: ast.Compare) -> Iterator[RelationRule]:
+    yield RelationRule("Compare:left->comparator", node.left, node.comparators[0], node.comparators[-1])
+
+
+def _try_relations(node: ast.Try) -> Iterator[RelationRule]:
+    body, handlers, orelse, final = node.body[0], node.handlers, node.orelse, node.finalbody
+    if handlers:
+        yield RelationRule("Try:body->handler", body, handlers[0], handlers[-1])
+        if orelse:
+            yield RelationRule("Try:handler->orelse", handlers[0], orelse[0], orelse[-1])
+        if final:
+            yield RelationRule("Try:handler->finalbody", handlers[0], final[0], final[-1])
+    if orelse:
+        yield RelationRule("Try:body->orelse", body, orelse[0], orelse[-1])
+    if final:
+        yield RelationRule("Try:body->finalbody", body, final[0], final[-1])
+
+
+def _conditional_relations(node: ast.IfExp) -> Iterator[RelationRule]:
+    yield RelationRule("IfExp:body->test", node.body, node.test, node.test)
+    yield RelationRule("IfExp:test->orelse", node.test, node.orelse, node.orelse)
+    yield RelationRule("IfExp:body->orelse", node.body, node.orelse, node.orelse)
+
+
+def _attribute_relations(node: ast.Attribute) -> Iterator[RelationRule]:
+    yield RelationRule("Attribute:value->attr", node.value, node, node, end_only=True)
+
+
+def _dict_relations(node: ast.Dict) -> Iterator[RelationRule]:
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is not None:
+            yield RelationRule("Dict:key->value", key, value, value)
+
+
+def _subscript_relations(node: ast.Subscript) -> Iterator[RelationRule]:
+    yield RelationRule("Subscript:value->slice", node.value, node.slice, node.slice)
+
+
+def _slice_relations(node: ast.Slice) -> Iterator[RelationRule]:
+    if node.lower is not None and node.upper is not None:
+        yield RelationRule("Slice:lower->upper", node.lower, node.upper, node.upper)
+
+
+def _with_relations(node: ast.With) -> Iterator[RelationRule]:
+    yield RelationRule("With:item->body", node.items[0].context_expr, node.body[0], node.body[-1])
+
+
+def _element_relations(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Iterator[RelationRule]:
+    first, last = node.generators[0].target, node.generators[-1].iter
+    yield RelationRule(f"{type(node).__name__}:elt->generator", node.elt, first, last)
+
+
+def _entry_relations(node: ast.DictComp) -> Iterator[RelationRule]:
+    first, last = node.generators[0].target, node.generators[-1].iter
+    yield RelationRule("DictComp:key->value", node.key, node.value, node.value)
+    yield RelationRule("DictComp:key->generator", node.key, first, last)
+    yield RelationRule("DictComp:value->generator", node.value, first, last)
+
+
+def _comprehension_relations(node: ast.comprehension) -> Iterator[RelationRule]:
+    yield RelationRule("comprehension:target->iter", node.target, node.iter, node.iter)
+
+
+_RULES: dict[type[ast.AST], Callable[..., Iterator[RelationRule]]] = {
+    ast.If: _if_relations,
+    ast.Call: _call_relations,
+    ast.Assign: _assign_relations,
+    ast.AugAssign: _augmented_assign_relations,
+    ast.While: _while_relations,
+    ast.For: _for_relations,
+    ast.BinOp: _binary_relations,
+    ast.BoolOp: _boolean_relations,
+    ast.Compare: _compare_relations,
+    ast.Try: _try_relations,
+    ast.IfExp: _conditional_relations,
+    ast.Attribute: _attribute_relations,
+    ast.Dict: _dict_relations,
+    ast.Subscript: _subscript_relations,
+    ast.Slice: _slice_relations,
+    ast.With: _with_relations,
+    ast.ListComp: _element_relations,
+    ast.SetComp: _element_relations,
+    ast.GeneratorExp: _element_relations,
+    ast.DictComp: _entry_relations,
+    ast.comprehension: _comprehension_relations,
+}
+
+
+def parse_module(text: str, quirks: Set[str]) -> ast.Module | None:
+    """The syntax tree, or None for a text that does not parse.
+
+    A decorated method cut out of its class begins in another column than its other lines; it is parsed with
+    its margin put back.
+    """
+    tree = _parse_silently(text)
+    begin = find_code_start(text)
+    if tree is None and begin and MARGIN not in quirks:
+        margin = text[text.rfind("\n", 0, begin) + 1 : begin]
+        around = _parse_silently(f"if 1:\n{margin}{text}")
+        if around is not None:
+            ast.increment_lineno(around, -1)
+            assert isinstance(around.body[0], ast.If)
+            # Nobody looks at the decorators, the only nodes on the line that was moved.
+            return ast.Module(around.body[0].body + around.body[1:], [])
+    return tree
+
+
+def _parse_silently(text: str) -> ast.Module | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def iterate_edges(tree: ast.Module, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
+    """The edges of a tree, each node's own before its children's."""
+    waiting: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
+    while waiting:
+        parent, node = waiting.pop()
+        placed = hasattr(node, "lineno") and not is_function(node)
+        if parent is not None and placed:
+            head, first = places.first(parent), places.first(node)
+            if 0 < head < first <= (last := places.last(node)):
+                yield Edge(CHILD_RELATION, head, first, last)
+        if isinstance(node, ast.If) and node.orelse:
+            yield from _else_edges(node, places, quirks)
+        for relation in find_relations(node):
+            edge = _build_edge(relation, places, quirks)
+            if 0 < edge.head < edge.first <= edge.last:
+                yield edge
+        above = node if placed else None
+        waiting.extend((above, child) for child in reversed(list(iterate_children(node))))
+
+
+def _build_edge(relation: RelationRule, places: AstWordFinder, quirks: Set[str]) -> Edge:
+    final = relation.last
+    if relation.name == "Try:handler->orelse" and HANDLER_ORELSE in quirks:
+        final = relation.first
+    head = places.last(relation.head) if relation.head_end else places.first(relation.head)
+    last = places.last(final)
+    if not relation.end_only:
+        first = places.first(relation.first)
+    else:
+        first = last if NEWLINE_ALONE in quirks else places.last_without_newline(final)
+    return Edge(relation.name, head, first, last)
+
+
+def _else_edges(node: ast.If, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
+    """From ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
+    head = places.first(node)
+    for place in range(places.last(node.body[-1]) + 1, places.first(node.orelse[0]) + 1):
+        if places.word(place) in ("else", "elif"):
+            if head > 0 or UNFILTERED_ELSE in quirks:
+                yield Edge(IF_ELSE, head, place, place)
+            return
 
 
 class PublishedPythonEdges:

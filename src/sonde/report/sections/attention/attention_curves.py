@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_meaning, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import AVERAGE, HITS, LENS, MEANT, PREDICTORS, read_hits
+from sonde.report.sections.attention import AVERAGE, HITS, LENS, MEANT, PREDICTORS, read_hits
 
 
 class AttentionCurves:

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import LENS, RELATION, SNIPPET, add_subject
+from sonde.report.sections.attention import LENS, RELATION, SNIPPET, add_subject
 from sonde.report.text import collapse_blanks
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
 from sonde.results.schema import dimension_value

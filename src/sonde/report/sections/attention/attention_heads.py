@@ -11,7 +11,7 @@ import polars as pl
 from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import FOLLOWED, LENS, add_subject, find_best_heads
+from sonde.report.sections.attention import FOLLOWED, LENS, add_subject, find_best_heads
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT, plural
 

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import BY_HEAD, LENS, add_subject, find_best_heads, format_head
+from sonde.report.sections.attention import BY_HEAD, LENS, add_subject, find_best_heads, format_head
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT, count, plural
 

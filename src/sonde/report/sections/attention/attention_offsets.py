@@ -11,7 +11,7 @@ from sonde.languages import format_language
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import DISTANCE, LENS, MODEL, RELATION, read_hits
+from sonde.report.sections.attention import DISTANCE, LENS, MODEL, RELATION, read_hits
 from sonde.results.schema import dimension_value
 from sonde.results.tables import LANGUAGE, Column, Table, score_columns
 from sonde.results.text_format import caveat, with_interval

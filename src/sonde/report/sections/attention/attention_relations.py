@@ -11,7 +11,7 @@ import polars as pl
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import HITS, LENS, MODEL, RELATION, read_gains, read_hits
+from sonde.report.sections.attention import HITS, LENS, MODEL, RELATION, read_gains, read_hits
 from sonde.report.text import to_chart_record
 from sonde.results.tables import Column, Table, size_columns
 from sonde.results.text_format import (

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import LENS, add_subject, find_best_heads
+from sonde.report.sections.attention import LENS, add_subject, find_best_heads
 from sonde.report.text import lacks_verdict
 from sonde.results.extremes import split_by_threshold
 from sonde.results.tables import Column, Table, score_columns

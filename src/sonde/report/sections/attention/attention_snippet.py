@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import render_arcs, render_heat_map
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SvgImage
-from sonde.report.sections.attention._scores import LENS, SNIPPET
+from sonde.report.sections.attention import LENS, SNIPPET
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import count
 

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_meaning, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.attention._scores import LENS, MODEL, RELATION, read_gains, read_hits
+from sonde.report.sections.attention import LENS, MODEL, RELATION, read_gains, read_hits
 from sonde.report.text import to_chart_record
 from sonde.stats.verdict import allows_verdict
 

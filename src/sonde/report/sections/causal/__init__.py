@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.lenses.causal.verdicts import CONTROLS
+from sonde.lenses.causal.findings import CONTROLS
 from sonde.report.controls import LensQuestion
 from sonde.report.section import PlainTitle
 from sonde.results.schema import has_dimensions

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from sonde.lenses.causal.findings import NAMES
-from sonde.lenses.causal.verdicts import WIDE
+from sonde.lenses.causal.findings import NAMES, WIDE
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure

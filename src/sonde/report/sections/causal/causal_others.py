@@ -7,8 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.lenses.causal.findings import ERASE, NAMES, collect_erasures
-from sonde.lenses.causal.verdicts import WIDE
+from sonde.lenses.causal.findings import ERASE, NAMES, WIDE, collect_erasures
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure

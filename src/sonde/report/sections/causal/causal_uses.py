@@ -10,23 +10,21 @@ import polars as pl
 
 from sonde.lenses.causal.findings import (
     ABLATE,
+    ABSENT,
+    BETWEEN,
+    CONTROLS,
+    ENCODED,
     ERASE,
+    INCONCLUSIVE,
     NAMES,
+    UNMEASURED,
+    UNTOLD,
+    USED,
     ErasedProperty,
     bits,
     collect_erasures,
     describe_open_outcome,
     lead_sentences,
-)
-from sonde.lenses.causal.verdicts import (
-    ABSENT,
-    BETWEEN,
-    CONTROLS,
-    ENCODED,
-    INCONCLUSIVE,
-    UNMEASURED,
-    UNTOLD,
-    USED,
 )
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData

@@ -11,13 +11,7 @@ from sonde.languages import format_language
 from sonde.report.charts import TEMPLATE, plot_curves, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import (
-    LENS,
-    build_k_table,
-    describe_difference,
-    read_hits,
-    to_percent,
-)
+from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_hits, to_percent
 from sonde.results.schema import has_dimensions
 from sonde.results.text_format import number, plural
 

@@ -8,7 +8,7 @@ from typing import Any
 from sonde.report.charts import TEMPLATES
 from sonde.report.run_tables import RunData
 from sonde.report.section import EmbeddedView, Figure
-from sonde.report.sections.cloze._scores import ANSWERS, LENS, QueryExample, list_query_examples
+from sonde.report.sections.cloze import ANSWERS, LENS, QueryExample, list_query_examples
 from sonde.report.text import collapse_blanks
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, number

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import TEMPLATES, plot_curves
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import (
+from sonde.report.sections.cloze import (
     ANSWERERS,
     COMMON,
     LENS,

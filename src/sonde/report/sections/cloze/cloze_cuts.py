@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS, OF_STATEMENTS, select_headline_rows, to_percent
+from sonde.report.sections.cloze import LENS, OF_STATEMENTS, select_headline_rows, to_percent
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import ANSWERERS, LENS, to_percent
+from sonde.report.sections.cloze import ANSWERERS, LENS, to_percent
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import COUNT, PERCENT, caveat, with_interval

@@ -11,7 +11,7 @@ from sonde.languages import format_language
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS
+from sonde.report.sections.cloze import LENS
 from sonde.results.schema import dimension_value
 from sonde.results.tables import MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import caveat, plural, with_interval

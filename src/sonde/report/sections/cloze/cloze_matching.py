@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze._scores import LENS, WHOLE, to_percent
+from sonde.report.sections.cloze import LENS, WHOLE, to_percent
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
 

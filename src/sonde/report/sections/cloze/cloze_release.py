@@ -8,7 +8,7 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.cloze._scores import ANSWERERS, LENS, describe_difference
+from sonde.report.sections.cloze import ANSWERERS, LENS, describe_difference
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 

@@ -7,7 +7,7 @@ import polars as pl
 from sonde.report.charts import TEMPLATE
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.cloze._scores import LENS
+from sonde.report.sections.cloze import LENS
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import Column, Table, score_columns

@@ -10,13 +10,13 @@ import polars as pl
 from sonde.report.charts import render_heat_map, shorten_word
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SvgImage
-from sonde.report.sections.finetune._examples import (
+from sonde.report.sections.finetune import (
+    LENS,
     get_last_values,
     locate_error,
     read_example_items,
     read_example_labels,
 )
-from sonde.report.sections.finetune._scores import LENS
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import number
 

@@ -9,7 +9,7 @@ import polars as pl
 from sonde.report.charts import plot_confusions
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.finetune._scores import LENS, add_display_names
+from sonde.report.sections.finetune import LENS, add_display_names
 from sonde.report.text import list_mistakes
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table

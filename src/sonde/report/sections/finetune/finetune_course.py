@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_meaning, dash_by_field, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.finetune._scores import LENS, METHODS, add_display_names
+from sonde.report.sections.finetune import LENS, METHODS, add_display_names
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT, General, number

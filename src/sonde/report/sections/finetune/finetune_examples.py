@@ -8,14 +8,15 @@ import polars as pl
 
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import EmbeddedView, Figure
-from sonde.report.sections.finetune._examples import (
+from sonde.report.sections.finetune import (
+    LENS,
     RIGHT,
+    SPLITS,
     WRONG,
     build_examples,
     read_predictions,
     select_examples,
 )
-from sonde.report.sections.finetune._scores import LENS, SPLITS
 from sonde.results.text_format import count
 
 

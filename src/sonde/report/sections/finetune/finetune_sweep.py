@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_meaning, dash_by_field, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.finetune._scores import (
+from sonde.report.sections.finetune import (
     LENS,
     METHODS,
     METRICS,

@@ -1,13 +1,255 @@
-"""Sections of the lens `probe`."""
+"""Sections of the lens `probe`: their title, and the scores, layers and findings that they show.
+
+The token explorer shows what probes say of single functions and their tokens.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
 from sonde.report.controls import LensQuestion
-from sonde.report.section import CrossLensNumber, PlainTitle
-from sonde.report.sections.probe._scores import BEST, CONSTRUCTS, tokens
-from sonde.results.schema import dimension_value
+from sonde.report.run_tables import RunData
+from sonde.report.section import ANSWER, CrossLensNumber, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.text import task_family, task_label
+from sonde.results.headlines import CUES_GAIN, index_cues
+from sonde.results.layers import LayerSummary, summarise_layers
+from sonde.results.schema import dimension_value, has_dimensions
+from sonde.results.tables import Column
+from sonde.results.text_format import PERCENT
+
+LENS = "probe"
+
+
+BEST = has_dimensions({"selection": "best"})
+"""Scores of the layer that was chosen on validation."""
+
+
+EVERY = has_dimensions({})
+"""Scores of every layer."""
+
+
+CONSTRUCTS: Mapping[str, tuple[str, ...]] = {
+    "KTX KFC": ("branch", "loop"),
+    "KTX KEH": ("exception_handling",),
+    "KTX KPT": ("type",),
+    "KTX OAR": ("operator_expression",),
+    "KTX OAS": ("assignment",),
+    "KTX OLB": ("operator_expression",),
+    "KTX ORE": ("operator_expression",),
+    "IDN IDP": ("import",),
+}
+"""Classes of tokens, with the constructs of all languages that they stand in; others stand in too many."""
+
+
+KEY = ("model", "task", "language")
+
+
+SURFACE = Column(title="Surface, %", value="surface", format=PERCENT, help="The accuracy of that guess.")
+"""The accuracy of the best surface, behind the column that names it."""
+
+
+ENCODED = Column(
+    title="Encoded",
+    value="encoded",
+    help="Whether the chosen layer is surely beyond the best surface, and which layers serve as well.",
+)
+"""Where a task is encoded, as the account of its layers says it."""
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def read_all_poolings(run: RunData) -> pl.DataFrame:
+    """`read_headline` for each pooling."""
+    rows = run.scores(metrics=["accuracy"], where=BEST & pl.col("layer").is_not_null(), lens=LENS)
+    return rows.filter((pl.col("split") == "test") & (pl.col("method") != "mlp"))
+
+
+def read_headline(run: RunData) -> pl.DataFrame:
+    """One row a model, task and language: test accuracy of the layer that was chosen on validation.
+
+    Where a task was probed by several poolings, the first is the headline's.
+    """
+    return (
+        read_all_poolings(run)
+        .unique(KEY, keep="first", maintain_order=True)
+        .with_columns(
+            family=pl.col("task").map_elements(task_family, pl.String),
+            name=pl.col("task").map_elements(task_label, pl.String),
+        )
+    )
+
+
+def read_layer_summaries(run: RunData) -> dict[tuple[str, ...], LayerSummary]:
+    """Where each task is encoded, by model, task and language."""
+    rows = run.every_score.filter(pl.col("lens") == LENS)
+    return {account.key: account for account in summarise_layers(rows)}
+
+
+def describe_fits(run: RunData) -> list[str]:
+    """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
+    rows = read_headline(run)
+    said: list[str] = []
+    for (folds,), part in rows.partition_by("k", as_dict=True, maintain_order=True).items():
+        worth = part["effective_clusters"].drop_nulls()
+        few = _format_range(worth) if len(worth) else ""
+        rests = f" {few} effective cluster{'s' * (few != '1')} a task." if few else ""
+        if folds is None:
+            names = ", ".join(part["name"].unique(maintain_order=True))
+            kept = f"Tested on the test part of the split that is kept as it is: {names}."
+            said.append(f"{kept}{f' Their intervals rest on{rests}' if rests else ''}")
+        else:
+            said.append(
+                f"Cross-fitted over {folds} folds: every example is tested once, by a probe that saw nothing "
+                "of its cluster and whose layer and penalty were chosen on another fold, never on the tested "
+                "one."
+                f"{f' The intervals rest on{rests}' if rests else ''}"
+            )
+    return said
+
+
+def _format_range(values: pl.Series) -> str:
+    low, high = (f"{value:.0f}" for value in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def format_layers(row: Mapping[str, Any]) -> str:
+    """The layer of each fold where they differ, else the one layer.
+
+    >>> format_layers({"layer": 2, "fold_layers": [2, 3, 2]})
+    '2 (2 3 2)'
+    >>> format_layers({"layer": 1, "fold_layers": None})
+    '1'
+    """
+    each = row["fold_layers"] or []
+    return f"{row['layer']} ({' '.join(map(str, each))})" if len(set(each)) > 1 else str(row["layer"])
+
+
+def read_with_controls(
+    run: RunData, metrics: Sequence[str], where: pl.Expr | None = None, **columns: str
+) -> pl.DataFrame:
+    """Rows of the headline's pooling, with controls among them.
+
+    Args:
+        run: The run.
+        metrics: Names of metrics.
+        where: A further condition, for example `BEST`.
+        columns: Columns that have to have these values.
+    """
+    rows = run.scores(metrics=metrics, lens=LENS, controls=True, where=where)
+    for column, value in columns.items():
+        rows = rows.filter(pl.col(column) == value)
+    pooling = read_headline(run).select(*KEY, "pooling", "family", "name")
+    return rows.join(pooling, on=[*KEY, "pooling"], maintain_order="left")
+
+
+def read_local_cues(run: RunData) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
+    """What local cues reach and the paired difference to it, by model, task and language."""
+    return index_cues(read_with_controls(run, ["accuracy", CUES_GAIN], BEST, split="test"))
+
+
+def read_layers(run: RunData) -> pl.DataFrame:
+    """Test accuracy of every layer of the headline's pooling."""
+    rows = read_with_controls(run, ["accuracy"], EVERY, split="test")
+    own = rows.filter(pl.col("control").is_null() & pl.col("layer").is_not_null())
+    return own.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
+
+
+def index_by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The first row of each model, task and language."""
+    first = rows.unique(KEY, keep="first", maintain_order=True)
+    return {tuple(row[name] for name in KEY): row for row in first.iter_rows(named=True)}
+
+
+def render_sparkline(values: Sequence[float]) -> str:
+    """Values as bars between the least and the largest of them.
+
+    >>> render_sparkline([0.0, 0.5, 1.0]), render_sparkline([0.3, 0.3])
+    ('▁▅█', '▄▄')
+    """
+    low, high = min(values), max(values)
+    if high <= low:
+        return "▄" * len(values)
+    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)
+
+
+def format_row_label(run: RunData, row: Mapping[str, Any]) -> str:
+    """The model and language that a row is about, as far as the run has several."""
+    parts = [row["shown"]] if run.several else []
+    parts += [row["language"]] if len(run.languages) > 1 else []
+    return ", ".join(parts)
+
+
+def list_qualifiers(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
+    """What sets the rows of a model and language apart from others of the run."""
+    row = rows.row(0, named=True)
+    slugs = {one.name: one.slug for one in run.models}
+    name = slugs.get(row[model]) or str(row[model])
+    return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
+
+
+def find_control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> dict[str, Any] | None:
+    """The first row of a control for the same model, language and measure."""
+    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
+    return next(controls.filter(pl.col("control") == control, *same).iter_rows(named=True), None)
+
+
+def compute_control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
+    """Mean of a control's rows for the same model, language and measure."""
+    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
+    held = controls.filter(pl.col("control") == control, *same)["value"]
+    return None if held.is_empty() else float(held.mean())  # pyright: ignore[reportArgumentType]  numbers only
+
+
+_COLUMNS = ("group", "said", "right", "hit", "layer")
+
+
+def _list_item_ids(run: RunData) -> list[str]:
+    tables = [run.answers(LENS, model).select("item_id") for model in run.models]
+    return pl.concat(tables)["item_id"].unique().to_list() if tables else []
+
+
+def _read_findings(run: RunData, items: Sequence[str], characters: int) -> TokenFindings | None:
+    rows: dict[str, Mapping[str, Rows]] = {}
+    whole: dict[str, Mapping[str, Rows]] = {}
+    for model in run.models:
+        held = run.answers(LENS, model).filter(pl.col("item_id").is_in(list(items)))
+        if held.is_empty():
+            continue
+        places: defaultdict[str, list[list[Any]]] = defaultdict(list)
+        wholes: defaultdict[str, list[list[Any]]] = defaultdict(list)
+        for row in held.sort("item_id", "start", "task").iter_rows(named=True):
+            said = [task_label(row["task"]), row["said"], row["label"], int(row["said"] == row["label"])]
+            if row["whole"]:
+                wholes[row["item_id"]].append(said)
+            elif row["start"] < characters:
+                places[row["item_id"]].append([row["start"], row["end"], *said, row["layer"]])
+        rows[model.slug], whole[model.slug] = places, wholes
+    if not rows:
+        return None
+    return TokenFindings(
+        lens=LENS,
+        label="Probes",
+        kind=ANSWER,
+        columns=_COLUMNS,
+        texts=frozenset({"group", "said", "right"}),
+        facts=(("layer", "layer", ""),),
+        group="task",
+        rows=rows,
+        whole=whole,
+        note=(
+            "a task asks about one token of a function or about the whole of it; what is shown was answered "
+            "by the chosen layer of a probe that learned from other code"
+        ),
+    )
+
+
+tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
+
 
 title = PlainTitle(
     name="Probes",

@@ -12,7 +12,7 @@ import polars as pl
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import (
+from sonde.report.sections.probe import (
     BEST,
     ENCODED,
     KEY,

@@ -9,7 +9,7 @@ import polars as pl
 from sonde.report.charts import plot_confusions
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import LENS, read_with_controls
+from sonde.report.sections.probe import LENS, read_with_controls
 from sonde.report.text import list_mistakes, sort_by_family, task_label
 from sonde.results.schema import dimension_value
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table

@@ -13,7 +13,7 @@ import polars as pl
 from sonde.report.charts import plot_dots, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import LENS, read_with_controls
+from sonde.report.sections.probe import LENS, read_with_controls
 from sonde.report.text import sort_by_family, task_label
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
 from sonde.results.schema import dimension_value, has_dimension_names

@@ -10,7 +10,7 @@ import altair as alt
 from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import (
+from sonde.report.sections.probe import (
     ENCODED,
     KEY,
     LENS,

@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.probe._scores import LENS, read_headline, render_sparkline
+from sonde.report.sections.probe import LENS, read_headline, render_sparkline
 from sonde.report.text import sort_by_family, task_label
 from sonde.results.extremes import find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table

@@ -8,7 +8,7 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure
-from sonde.report.sections.probe._scores import LENS, read_layers, render_sparkline
+from sonde.report.sections.probe import LENS, read_layers, render_sparkline
 from sonde.report.text import task_label
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT

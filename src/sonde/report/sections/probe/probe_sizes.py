@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import KEY, LENS, read_headline, read_with_controls
+from sonde.report.sections.probe import KEY, LENS, read_headline, read_with_controls
 from sonde.report.text import sort_by_family, task_label
 from sonde.results.schema import has_dimension_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns

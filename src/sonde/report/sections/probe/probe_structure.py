@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import (
+from sonde.report.sections.probe import (
     BEST,
     EVERY,
     LENS,

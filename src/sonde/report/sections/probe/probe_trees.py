@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
-from sonde.report.sections.probe._scores import LENS, compute_control_value, find_control_row, list_qualifiers
+from sonde.report.sections.probe import LENS, compute_control_value, find_control_row, list_qualifiers
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns

@@ -1,9 +1,13 @@
-"""Selection of the predictors of each relation (heads, offsets, keywords) from counts of hits.
+"""Predictors of syntactic relations (heads, offsets, keywords), selected by counts of their hits.
 
-Predictors are chosen on some edges and scored on others. Counts by relation are computed from the item table
-in batches: how many edges each head hits, for all k at once. There are two passes: the first counts the hits
-of every head, so that a head can be chosen; the second follows the chosen heads item by item, so that their
-scores get intervals. Neither holds the whole table in memory.
+Predictors are chosen on some edges and scored on others. An offset predicts the word there, a keyword its
+next occurrence. For k > 1 up to k of them are tried, each further one hitting the most edges that are still
+missed, as in "Benchmarking Language Models for Code Syntax Understanding", section 3.
+
+Counts by relation are computed from the item table in batches: how many edges each head hits, for all k at
+once. There are two passes: the first counts the hits of every head, so that a head can be chosen; the second
+follows the chosen heads item by item, so that their scores get intervals. Neither holds the whole table in
+memory.
 """
 
 from __future__ import annotations
@@ -15,18 +19,122 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
-from sonde.lenses.attention.baselines import (
-    FARTHEST,
-    PICKS,
-    Hits,
-    NumberRuns,
-    NumberSets,
-    rank_predictors,
-    select_greedy,
-)
-from sonde.lenses.attention.observe import unpack
-from sonde.lenses.attention.options import BASELINES, LENS, METRICS
+from sonde.lenses.attention.observe import BASELINES, LENS, METRICS, NEVER, PICKS, unpack
 from sonde.lenses.engine.lens import LensSettings, QuirkHook
+
+FARTHEST = 512
+"""Offsets are tried up to here (section 3)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberRuns:
+    """The predictors that hit each edge where these are a run of numbers, such as offsets.
+
+    Attributes:
+        low: The least number that hits.
+        high: The greatest; below `low` where none does.
+    """
+
+    low: Int[np.ndarray, " edge"]
+    high: Int[np.ndarray, " edge"]
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberRuns:
+        """Some of the edges."""
+        return NumberRuns(self.low[edges], self.high[edges])
+
+    def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
+        """Which edges a predictor hits."""
+        return (self.low <= predictor) & (predictor <= self.high)
+
+    def best(self, open_edges: Bool[np.ndarray, " edge"], least: int, greatest: int) -> tuple[int, int]:
+        """The predictor from ``least`` to ``greatest`` that hits most, nearest to zero among equals.
+
+        Zero is none: it would be the word itself, which attention is not asked for either.
+        """
+        low = np.maximum(self.low[open_edges], least)
+        high = np.minimum(self.high[open_edges], greatest)
+        some = low <= high
+        size = greatest - least + 2
+        steps = np.bincount(low[some] - least, minlength=size) - np.bincount(
+            high[some] - least + 1, minlength=size
+        )
+        hits = np.cumsum(steps)[:-1]
+        if least <= 0 <= greatest:
+            hits[-least] = 0
+        most = int(hits.max(initial=0))
+        equal = np.flatnonzero(hits == most) + least
+        return int(equal[np.argmin(np.abs(equal))]), most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberSets:
+    """The predictors that hit each edge where these are any numbers, such as keywords.
+
+    Attributes:
+        edges: Number of edges.
+        edge: An edge.
+        predictor: A predictor, from 0, that hits it; each pair once.
+    """
+
+    edges: int
+    edge: Int[np.ndarray, " pair"]
+    predictor: Int[np.ndarray, " pair"]
+
+    def __len__(self) -> int:
+        return self.edges
+
+    def take(self, edges: Bool[np.ndarray, " edge"]) -> NumberSets:
+        """Some of the edges."""
+        place = np.cumsum(edges) - 1
+        kept = edges[self.edge]
+        return NumberSets(int(edges.sum()), place[self.edge[kept]], self.predictor[kept])
+
+    def hits(self, predictor: int) -> Bool[np.ndarray, " edge"]:
+        """Which edges a predictor hits."""
+        found = np.zeros(self.edges, np.bool_)
+        found[self.edge[self.predictor == predictor]] = True
+        return found
+
+    def best(self, open_edges: Bool[np.ndarray, " edge"], least: int, greatest: int) -> tuple[int, int]:
+        """The predictor that hits most, the first among equals."""
+        kept = self.predictor[open_edges[self.edge]]
+        hits = np.bincount(kept[(least <= kept) & (kept <= greatest)] - least, minlength=greatest - least + 1)
+        return int(hits.argmax()) + least, int(hits.max())
+
+
+Hits = NumberRuns | NumberSets
+
+
+def select_greedy(hits: Hits, most: int, least: int, greatest: int) -> tuple[int, ...]:
+    """Up to ``most`` predictors, each hitting the most edges that those before it miss.
+
+    Args:
+        hits: The edges to fit on.
+        most: How many are chosen; fewer where no further one hits anything.
+        least: First predictor that may be chosen.
+        greatest: Last one.
+    """
+    chosen: list[int] = []
+    missed = np.ones(len(hits), np.bool_)
+    while len(chosen) < most and missed.any() and least <= greatest:
+        predictor, gain = hits.best(missed, least, greatest)
+        if gain == 0:
+            break
+        chosen.append(predictor)
+        missed &= ~hits.hits(predictor)
+    return tuple(chosen)
+
+
+def rank_predictors(hits: Hits, chosen: tuple[int, ...]) -> Int[np.ndarray, " edge"]:
+    """For each edge the place, from 1, of the first chosen predictor that hits it; else `NEVER`."""
+    found = np.full(len(hits), NEVER, np.uint8)
+    for place in range(len(chosen), 0, -1):
+        found[hits.hits(chosen[place - 1])] = place
+    return found
+
 
 TOP = 20
 """Hits are counted for every k up to here; the published code keeps as many."""
@@ -57,7 +165,7 @@ class RelationEdges:
         offset_first: Offset of each edge's first word.
         offset_last: Offset of its last word.
         keywords: For each of `METRICS` the keywords that hit each edge.
-        blind: Ranks of each edge in the orders of `sonde.lenses.attention.baselines.random_ranks`.
+        blind: Ranks of each edge in the orders of `sonde.lenses.attention.observe.random_ranks`.
     """
 
     layers: int

@@ -1,13 +1,20 @@
-"""Sums of observations by slice and cluster, and the scores of every slice computed from them.
+"""Scores of surprisal from sums by slice and cluster, with curves, and both sides of a cut-off day.
 
 One pass over the observations suffices, and the size of the corpus does not set its memory. Observations come
 in batches of whole items; each batch leaves, for each dimension, one row per language, slice and cluster. The
-scores are bits, ranks and entropies of the subwords of every slice, with clustered intervals.
+scores are bits, ranks and entropies of the subwords of every slice, with clustered intervals; calibration,
+and how loss goes with frequency, are figures whose intervals are drawn.
 
 A decoder has no context before the first subword of a text, so the cost of that subword says how texts begin
 and not what is hard. It counts in the numbers over all of the text, has a part of its own (``first``), and is
 in no slice. If it begins a token, no slice counts the cost of the whole token. The same subwords are kept
 apart if the text is read after its file context, so that a change is one of the same subwords.
+
+Functions from before a day are compared with those since, over the same mix of constructs (`period_scores`).
+A model that has read the older code predicts it better than newer code of the same kind. Both times are
+compared within each cluster, construct and reach of context, so that neither other repositories nor other
+constructs, nor longer functions, make the difference. The same of random weights says what the texts alone
+do.
 """
 
 from __future__ import annotations
@@ -17,15 +24,29 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
+from jaxtyping import Float
+from scipy import sparse
 
+from sonde.base.fingerprint import derive_seed
 from sonde.lenses.engine.lens import QuirkHook
 from sonde.lenses.engine.observations import AccumulationJob, BatchSums
 from sonde.lenses.surprisal.observe import LENS
-from sonde.results import Mean, Score, means
-from sonde.results.group_means import Accumulator, iterate_item_batches, to_fixed_point
+from sonde.results import Mean, Score, cells, means, statistic_rows
+from sonde.results.group_means import (
+    MATCHED_SHARE,
+    Accumulator,
+    iterate_item_batches,
+    mark_matched_cells,
+    match_cells,
+    to_fixed_point,
+)
+from sonde.results.headlines import AFTER_CUTOFF, BEFORE_CUTOFF, CUTOFF_CHANGE, PERIOD
 from sonde.results.schema import IS_FIRST
+from sonde.stats.estimate import Statistic
 from sonde.stats.intervals import DIFFERENCE_OF, Kind
+from sonde.stats.metrics import equal_mass_bins, expected_calibration_error, spearman
 
 LOGIT_STEPS = 20
 """Fine bins of confidence a unit of log-odds; equal-mass bins are made of them."""
@@ -400,3 +421,224 @@ def _select_means(metrics: Sequence[Mean], change: bool) -> list[Mean]:
 
 SUMS: QuirkHook[Sums, []] = QuirkHook(LENS)
 """The sums that scores are made of."""
+
+
+_CURVES = (
+    ratio_of_sums("accuracy", "top1", "n", "proportion"),
+    ratio_of_sums("confidence", "confidence", "n", "unit"),
+)
+"""What is averaged in each bin of confidence."""
+
+
+def score_calibration(frame: pl.DataFrame, template: Score, bins: int) -> Iterator[Score]:
+    """Accuracy and confidence of equally wide bins, and the expected calibration error of both kinds of bin.
+
+    Args:
+        frame: `sonde.lenses.surprisal.score.Sums.calibration`.
+        template: What the scores share.
+        bins: Number of bins, the one that the sums were made with.
+    """
+    ends = {index: f"{index / bins:.4g}-{(index + 1) / bins:.4g}" for index in range(bins)}
+    for language, held in sorted(frame.partition_by("language", as_dict=True).items()):
+        named = dataclasses.replace(template, language=str(language[0]))
+        yield from means(held, _CURVES, named, by={"confidence": pl.col("bin").replace_strict(ends)})
+        steps = held.group_by("step").agg(pl.col("n").sum()).sort("step")
+        mass = pl.Series("mass", equal_mass_bins(steps["n"].cast(pl.Float64).to_numpy(), bins))
+        binned = held.join(steps.select("step").with_columns(mass), on="step")
+        for name, column in (("equal_width", "bin"), ("equal_mass", "mass")):
+            yield from _error(binned, column, dataclasses.replace(named, binning=name, k=bins))
+
+
+def score_frequency(
+    frame: pl.DataFrame, name: str, template: Score, minimum: int, trained: pl.DataFrame | None = None
+) -> Iterator[Score]:
+    """Spearman's correlation of a slice's mean loss and its frequency, over the slices of one dimension.
+
+    A mean over one or two occurrences is mostly noise, and most slices are as rare as that: beside the
+    correlation over all slices stands that over those with enough occurrences, which ``k`` names.
+
+    Args:
+        frame: Sums of the dimension, by ``language, slice, cluster``.
+        name: The dimension, for the column ``unit``.
+        template: What the scores share.
+        minimum: Occurrences that are enough.
+        trained: ``slice, count`` in the model's training data; a slice that it lacks was never seen. None
+            where nothing is known.
+    """
+    for language, every in sorted(frame.partition_by("language", as_dict=True).items()):
+        for least in (None, minimum):
+            often = pl.col("n").sum().over("slice") >= (least or 1)
+            named = dataclasses.replace(template, language=str(language[0]), unit=name, k=least)
+            yield from _frequency(every.filter(often), named, trained)
+
+
+def _frequency(held: pl.DataFrame, named: Score, trained: pl.DataFrame | None) -> Iterator[Score]:
+    if held.is_empty():
+        return
+    slices = held.select("slice").unique().sort("slice")
+    sums = cells(held, [pl.col("nats"), pl.col("n")], ["slice"])
+    weight = np.asarray(sums[:, slices.height :].sum(axis=1))
+    corpus = dataclasses.replace(named, metric="spearman_frequency_corpus")
+    yield from _bootstrap_score(_loss_by_count(None), sums, weight, corpus, "correlation", slices.height)
+    if trained is not None:
+        seen = slices.join(trained, on="slice", how="left", maintain_order="left")["count"]
+        known = seen.fill_null(0).cast(pl.Float64).to_numpy()
+        training = dataclasses.replace(named, metric="spearman_frequency_training")
+        yield from _bootstrap_score(
+            _loss_by_count(known), sums, weight, training, "correlation", slices.height
+        )
+
+
+def _error(frame: pl.DataFrame, column: str, template: Score) -> list[Score]:
+    sums = cells(frame, [pl.col("confidence"), pl.col("top1"), pl.col("n")], [column]).toarray()
+    weight = np.split(sums, 3, axis=1)[2].sum(axis=1)
+    named = dataclasses.replace(template, metric="ece")
+    return _bootstrap_score(_calibration_error, sums, weight, named, "unit")
+
+
+def _calibration_error(
+    totals: Float[np.ndarray, "replicate total"],
+) -> Float[np.ndarray, " replicate"]:
+    return expected_calibration_error(*np.split(totals, 3, axis=1))
+
+
+def _loss_by_count(known: Float[np.ndarray, " slice"] | None) -> Statistic:
+    """Correlation with counts that are known, or else with those of the draw itself."""
+
+    def statistic(totals: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
+        nats, counts = np.split(totals, 2, axis=1)
+        means = np.divide(nats, counts, out=np.full_like(nats, np.nan), where=counts > 0)
+        return spearman(means, counts if known is None else np.broadcast_to(known, means.shape))
+
+    return statistic
+
+
+def _bootstrap_score(
+    statistic: Statistic,
+    sums: sparse.csr_array | Float[np.ndarray, "cluster total"],
+    weight: Float[np.ndarray, " cluster"],
+    template: Score,
+    kind: Kind,
+    n: int | None = None,
+) -> list[Score]:
+    """One score with a drawn interval."""
+    # The keys are those of the first schema: a number that did not change keeps its interval.
+    about = {"name": template.unit or template.binning, "k": template.k}
+    drawn_by = {name: value for name, value in about.items() if value is not None}
+    seed = derive_seed(template.seed, template.language, template.metric, drawn_by)
+    return statistic_rows(template, statistic, sums, weight, kind, n=n, seed=seed)
+
+
+RANDOM_WEIGHTS = "random_weights"
+
+
+_REACHES = (16, 64, 256)
+"""Subwords of context at which another stratum begins: the first subwords of a text cost the most."""
+
+
+_WEIGHTS = {"bits_per_byte": "bytes", "bits": "subwords"}
+
+
+_CELL = ("cluster", "construct", "reach")
+
+
+_SIDES = (PERIOD, BEFORE_CUTOFF, AFTER_CUTOFF)
+
+
+_QUANTUM = 2.0**-30
+
+
+def items_by_period(items: pl.DataFrame) -> pl.DataFrame:
+    """``item_id, cluster, period`` of the items that lie on one side of a day; none in a run without one."""
+    if PERIOD not in items.columns:
+        return pl.DataFrame(schema=dict.fromkeys(("item_id", "cluster", PERIOD), pl.String))
+    return items.filter(pl.col(PERIOD).is_in(_SIDES[1:])).select("item_id", "cluster", PERIOD)
+
+
+def period_scores(
+    observations: pl.LazyFrame,
+    controls: list[pl.LazyFrame],
+    periods: pl.DataFrame,
+    template: Score,
+    minimum: int,
+) -> Iterator[Score]:
+    """Both times, their difference, how much of each could be matched, and the same of random weights.
+
+    Args:
+        observations: The model's item table.
+        controls: Those of random weights over the same items.
+        periods: See `items_by_period`; where it is empty there are no scores.
+        template: What the scores share.
+        minimum: Fewest subwords that a construct needs for a row of its own that says how many were matched.
+    """
+    if periods.is_empty():
+        return
+    own = _sums(observations, periods)
+    yield from _matched_shares(own, template, minimum)
+    for metric, weight in _WEIGHTS.items():
+        cells = match_cells(own, _SIDES, _CELL, "nats", weight)
+        yield from _of_times(cells, metric, template)
+        for control in controls:
+            other = match_cells(_sums(control, periods), _SIDES, _CELL, "nats", weight)
+            yield from _of_times(other, metric, dataclasses.replace(template, control=RANDOM_WEIGHTS))
+            yield from _score_excess(cells, other, metric, template)
+
+
+def _sums(observations: pl.LazyFrame, periods: pl.DataFrame) -> pl.DataFrame:
+    """By cluster, construct, reach and period: ``nats``, ``bytes`` and ``subwords``."""
+    layout = pl.col("kind") == "layout"
+    rows = observations.filter(pl.col("kind") != "pad").select(
+        "item_id",
+        construct=pl.when(layout).then(pl.lit("layout")).otherwise(pl.col("construct")),
+        reach=sum((pl.col("context") >= least).cast(pl.Int64) for least in _REACHES),
+        nats=to_fixed_point(pl.col("nats")),
+        bytes=pl.col("text_bytes").cast(pl.Int64),
+    )
+    added = (
+        rows.join(periods.lazy(), on="item_id")
+        .group_by(*_CELL, PERIOD)
+        .agg(pl.col("nats", "bytes").sum(), subwords=pl.len().cast(pl.Int64))
+    )
+    return added.collect(engine="streaming").sort(*_CELL, PERIOD).with_columns(pl.col("nats") * _QUANTUM)
+
+
+def _of_times(cells: pl.DataFrame, metric: str, template: Score) -> Iterator[Score]:
+    """What a unit of text costs in either time, over the same mix, and the difference."""
+    earlier, later = (
+        Mean(metric, pl.col(side), "nonnegative", per=pl.col("w"), factor=BITS)
+        for side in ("first", "second")
+    )
+    change = dataclasses.replace(later, baseline=pl.col("first"))
+    for period, mean in ((BEFORE_CUTOFF, earlier), (AFTER_CUTOFF, later), (CUTOFF_CHANGE, change)):
+        yield from _clear_weights(means(cells, [mean], template.within((PERIOD, period))), cells)
+
+
+def _score_excess(
+    cells: pl.DataFrame, control: pl.DataFrame, metric: str, template: Score
+) -> Iterator[Score]:
+    """By how much the difference is greater than that of random weights over the same cells."""
+    both = cells.join(control, on=_CELL)
+    mean = Mean(
+        metric,
+        pl.col("second") - pl.col("first"),
+        "real",
+        per=pl.col("w"),
+        baseline=pl.col("second_right") - pl.col("first_right"),
+        factor=BITS,
+        fields={"compared_to": RANDOM_WEIGHTS},
+    )
+    yield from _clear_weights(means(both, [mean], template.within((PERIOD, CUTOFF_CHANGE))), both)
+
+
+def _clear_weights(scores: Iterator[Score], cells: pl.DataFrame) -> Iterator[Score]:
+    """Scores over what both times hold: their weights are no counts."""
+    for score in scores:
+        yield dataclasses.replace(score, n=int(cells["held"].sum()))
+
+
+def _matched_shares(sums: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
+    """The share of each time's bytes that has its like in the other, in all and by construct."""
+    rows = mark_matched_cells(sums, PERIOD, _CELL, "bytes")
+    share = Mean(MATCHED_SHARE, pl.col(MATCHED_SHARE), "proportion", per=pl.col("bytes"))
+    for by in ((PERIOD,), (PERIOD, "construct")):
+        yield from means(rows, [share], template, by=by, minimum=minimum, size=pl.col("subwords"))

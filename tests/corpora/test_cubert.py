@@ -13,7 +13,7 @@ from tests.label_files import write_label_file
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora import Item, Selection, SkipCounter, read_files, read_items
 from sonde.experiments.label_files import LabelOptions
-from sonde.papers.cubert.format import escape_piece, join_subtokens, unescape_subtoken
+from sonde.papers.cubert.subtokens import escape_piece, join_subtokens, unescape_subtoken
 from sonde.tasks import build
 from sonde.tasks.engine.bugs import find_pointers
 

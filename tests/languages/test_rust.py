@@ -68,6 +68,7 @@ def able(language: str) -> set[str]:
     return {task.name for task in tasks if language in get_languages(task)}
 
 
+@pytest.mark.usefixtures("item")
 def test_rust_labels_most_tasks() -> None:
     assert able("rust") >= OF_INSPECT | {
         *("syntax_relations", "program_tokens", "variable_misuse", "misuse_repair", "call_origin"),

@@ -23,7 +23,7 @@ from sonde.languages import get_facet
 from sonde.languages.engine.program_tokens import ProgramLexer
 from sonde.lenses import LensSettings, Method, Training, load_training_lens
 from sonde.models import ModelSpec
-from sonde.papers.cubert.format import mask_program
+from sonde.papers.cubert.subtokens import mask_program
 
 LENS = load_training_lens("finetune")
 OPTIONS: dict[str, Any] = {"epochs": 1, "length": 48, "rates": "1e-3", "methods": "pretrained,bag_of_tokens"}

@@ -16,7 +16,7 @@ from sonde.corpora.engine.source_files import is_usable, numbered_lines
 from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, not_json
 from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.program_tokens import ProgramLexer, untokenize
-from sonde.papers.cubert.format import JoinedSubtokens, join_subtokens, locate_subtokens
+from sonde.papers.cubert.subtokens import JoinedSubtokens, join_subtokens, locate_subtokens
 
 # `dataset/ETHPy150Open OWNER/REPOSITORY/PATH.py FUNCTION/WHAT WAS DONE`
 _INFO = re.compile(r"\S+ (?P<repository>[^/ ]+/[^/ ]+)/(?P<path>.+?\.\w+) (?P<name>[^ /]+)")

@@ -79,36 +79,38 @@ def test_a_decoder_with_a_vocabulary_of_its_own_is_refused(saved, tmp_path):
         describe_model(ModelSpec(name=str(tmp_path / "model")))
 
 
-def test_an_encoder_decoder_is_not_taken_for_the_decoder_in_it():
+def describe(config, folder):
+    """Describe a model of which there is a configuration alone."""
+    config.save_pretrained(folder)
+    return describe_model(ModelSpec(name=str(folder)))
+
+
+def test_an_encoder_decoder_is_not_taken_for_the_decoder_in_it(tmp_path):
     from transformers import AutoConfig
 
     from sonde.models.engine.load import _find_family
 
     whole = AutoConfig.for_model("prophetnet", architectures=["ProphetNetForConditionalGeneration"])
     with pytest.raises(InputError, match="nor a known encoder-decoder"):
-        _find_family(ModelSpec(name="m"), whole)
+        describe(whole, tmp_path)
     part = AutoConfig.for_model("pegasus", is_encoder_decoder=False, architectures=["PegasusForCausalLM"])
     assert _find_family(ModelSpec(name="m"), part)[0] == "decoder"
 
 
 @pytest.mark.parametrize("model_type", ["t5", "mt5", "umt5"])
-def test_the_encoder_of_an_encoder_decoder_alone_is_refused_as_one_half(model_type):
+def test_the_encoder_of_an_encoder_decoder_alone_is_refused_as_one_half(model_type, tmp_path):
     from transformers import AutoConfig
-
-    from sonde.models.engine.load import _find_family
 
     half = AutoConfig.for_model(model_type, is_encoder_decoder=False, architectures=["T5EncoderModel"])
     with pytest.raises(InputError, match=f"one half of an encoder-decoder of type '{model_type}'"):
-        _find_family(ModelSpec(name="m"), half)
+        describe(half, tmp_path)
 
 
-def test_an_encoder_that_is_said_to_decode_is_no_half():
+def test_an_encoder_that_is_said_to_decode_is_no_half(tmp_path):
     from transformers import AutoConfig
 
-    from sonde.models.engine.load import _find_family
-
     with pytest.raises(InputError, match="type 'mobilebert' is neither a causal"):
-        _find_family(ModelSpec(name="m"), AutoConfig.for_model("mobilebert", is_decoder=True))
+        describe(AutoConfig.for_model("mobilebert", is_decoder=True), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,11 @@ def held(made: Made, one: tuple[str, str], address: str) -> Place:
     return Place(address)
 
 
+STORES = ("memory", "file", pytest.param("s3", marks=pytest.mark.slow))
+"""Kinds of store; every command against a server takes minutes together."""
+
+
+@pytest.mark.parametrize("address", STORES, indirect=True)
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_beside_a_run_what_is_foreign_stays(
     one: tuple[str, str],
@@ -219,6 +224,7 @@ def test_a_place_without_a_run_is_refused_and_stays(
     assert place.content() == FOREIGN
 
 
+@pytest.mark.parametrize("address", STORES, indirect=True)
 @pytest.mark.parametrize("one", READING, ids=" ".join)
 def test_damage_is_named_with_its_remedy_and_stays(
     one: tuple[str, str],

@@ -5,8 +5,7 @@ Each model of a run has one colour on every chart, whichever of the models a cha
 Curves over k show the share of names that are right among the first k answers, for each kind of statement.
 Their colours stand for the answerers, or for the models with dashes for the answerers.
 
-A snippet is drawn as words with arcs between them, or as a heat map of the attention that each word pays to
-each other word.
+A snippet is drawn as words with arcs between them, or as a heat map with a cell for each pair of words.
 """
 
 from __future__ import annotations

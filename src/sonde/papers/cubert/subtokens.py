@@ -1,0 +1,156 @@
+r"""Subtokens as CuBERT's files hold them: program tokens in the escapes of Tensor2Tensor.
+
+In a program token, ``_`` is written ``\u``, ``\`` is doubled, a character outside the vocabulary's alphabet
+is written by its number (``\10;``), and a ``_`` ends the token. A vocabulary may split a token into several
+subtokens, of which only the last ends in ``_``; without a vocabulary, as `escape_piece` writes them, each
+subtoken is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sonde.languages.engine.program_tokens import (
+    EOS_TOKEN,
+    FINETUNING_FORMAT,
+    ProgramLexer,
+    ProgramToken,
+    build_program_tokens,
+)
+
+BEGIN, END = "[CLS]_", "[SEP]_"
+
+
+_ESCAPE = re.compile(r"\\u|\\\\|\\([0-9]+);")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedSubtokens:
+    """Subtokens of a function joined to program tokens.
+
+    Attributes:
+        pieces: The pieces, the end of the program included.
+        first: For each piece but the end, the subtoken that it begins with.
+        size: Number of subtokens.
+    """
+
+    pieces: tuple[str, ...]
+    first: tuple[int, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedProgram:
+    """A function as a list of subtokens with masks over it, of one length.
+
+    Attributes:
+        subtokens: They begin with `BEGIN`, which is a candidate and means that there is no bug.
+        error: One 1, at the misused variable or at the beginning.
+        targets: 1 at variables that are right there.
+        candidates: 1 at the beginning and wherever a variable stands.
+    """
+
+    subtokens: list[str]
+    error: list[int]
+    targets: list[int]
+    candidates: list[int]
+
+
+def escape_piece(piece: str) -> str:
+    r"""A piece of a program token as a whole subtoken.
+
+    >>> escape_piece("a_^")
+    'a\\u^_'
+    """
+    plain = piece.replace("\\", "\\\\").replace("_", "\\u").replace("\n", "\\10;")
+    return f"{plain}_"
+
+
+def unescape_subtoken(subtoken: str) -> str:
+    """The piece that subtokens stand for that were put together."""
+
+    def meant(found: re.Match[str]) -> str:
+        if found[1] is not None:
+            return chr(int(found[1]))
+        return "_" if found[0] == "\\u" else "\\"
+
+    return _ESCAPE.sub(meant, subtoken.removesuffix("_"))
+
+
+def join_subtokens(subtokens: Sequence[str]) -> JoinedSubtokens:
+    """Join subtokens to pieces; the marks of begin and end are left out, and the end of the program is added.
+
+    Raises:
+        ValueError: The last subtoken ends no piece.
+    """
+    pieces: list[str] = []
+    first: list[int] = []
+    pending, begin = "", 0
+    for place, subtoken in enumerate(subtokens):
+        begin = begin if pending else place
+        pending += subtoken
+        if not subtoken.endswith("_"):
+            continue
+        piece = unescape_subtoken(pending)
+        if pending not in (BEGIN, END) and piece != EOS_TOKEN:
+            pieces.append(piece)
+            first.append(begin)
+        pending = ""
+    if pending:
+        raise ValueError(f"subtokens end within a token: {pending!r}")
+    return JoinedSubtokens((*pieces, EOS_TOKEN), tuple(first), len(subtokens))
+
+
+def locate_subtokens(facet: ProgramLexer, text: str, whole: JoinedSubtokens) -> dict[int, tuple[int, int]]:
+    """For each subtoken that begins a program token, the token's characters in the text made of them.
+
+    Raises:
+        ValueError: The text has other tokens.
+    """
+    tokens = _program_tokens(facet, text)
+    if [piece for token in tokens for piece in token.pieces] != list(whole.pieces[:-1]):
+        raise ValueError("the function read from its subtokens has other ones")
+    places: dict[int, tuple[int, int]] = {}
+    place = 0
+    for token in tokens:
+        offset = token.lexeme.offset
+        places[whole.first[place]] = (offset, offset + len(token.lexeme.surface))
+        place += len(token.pieces)
+    return places
+
+
+def mask_program(
+    facet: ProgramLexer,
+    text: str,
+    *,
+    error: tuple[int, int] | None,
+    targets: Iterable[tuple[int, int]],
+    candidates: Iterable[tuple[int, int]],
+) -> MaskedProgram:
+    """A function as subtokens, with the masks of places in characters; only first subtokens are marked."""
+    subtokens, first = [BEGIN], dict[int, int]()
+    for token in _program_tokens(facet, text):
+        first[token.lexeme.offset] = len(subtokens)
+        subtokens += map(escape_piece, token.pieces)
+    subtokens.append(END)
+    marked = _build_mask(len(subtokens), [error] if error else [], first)
+    if error is None:
+        marked[0] = 1
+    possible = _build_mask(len(subtokens), candidates, first)
+    possible[0] = 1
+    return MaskedProgram(subtokens, marked, _build_mask(len(subtokens), targets, first), possible)
+
+
+def _program_tokens(facet: ProgramLexer, text: str) -> list[ProgramToken]:
+    """The tokens of a function without its end."""
+    return build_program_tokens(facet, text, FINETUNING_FORMAT)[:-1]
+
+
+def _build_mask(size: int, places: Iterable[tuple[int, int]], first: Mapping[int, int]) -> list[int]:
+    mask = [0] * size
+    for start, _ in places:
+        if start in first:
+            mask[first[start]] = 1
+    return mask

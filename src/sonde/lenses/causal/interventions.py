@@ -1,9 +1,9 @@
 """Options of the causal lens, its fitted interventions, and its item tables.
 
 The first stage writes which interventions it fitted and which function serves which purpose, one table per
-model and group in the folder of the run (`ScoringContext.handed`). Jobs of the second stage carry its path
-and its fingerprint. The item tables (`ROWS_COLUMNS`) hold the states of the first stage, and the effects and
-states of the second.
+model and group in the folder of the run (`sonde.lenses.engine.lens.ScoringContext.stage_result`). Jobs of the
+second stage carry its path and its fingerprint. The item tables (`ROWS_COLUMNS`) hold the states of the first
+stage, and the effects and states of the second.
 """
 
 from __future__ import annotations

@@ -398,8 +398,9 @@ class PackedData:
             hash, bytes, first`` (its first subword's place), ``tokens`` (their number), ``items`` (list of
             uint64: the first 16 digits of the ids of the file and its functions).
         vocabulary: What the subwords are.
-        pairs: Pairs of sentences on disk, a row each with the columns of `SentencePair`; None unless the
-            recipe's objective asks for them.
+        pairs: Pairs of sentences on disk, a row each with the columns of
+            `sonde.training.pretrain.objectives.SentencePair`; None unless the recipe's objective asks for
+            them.
     """
 
     tokens: Int[np.ndarray, " token"]

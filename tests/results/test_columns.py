@@ -22,7 +22,9 @@ def _declared() -> list[str]:
     """The full name of every table's columns."""
     found: list[str] = []
     for path in sorted(SOURCE.rglob("*.py")):
-        module = ".".join(("sonde", *path.relative_to(SOURCE).with_suffix("").parts))
+        module = ".".join(("sonde", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        )
         found += [
             f"{module}.{ast.unparse(node.target)}"
             for node in ast.parse(path.read_text(encoding="utf-8")).body

@@ -325,7 +325,7 @@ def test_frequent_token_types_do_not_crowd_out_others(tmp_path: Path, functions:
 
 
 BESIDE = """
-    def beside(self, items, repositories):
+    def extra_items(self, items, repositories):
         import dataclasses
         for item in items:
             text = "word_" + item.item_id

@@ -8,7 +8,7 @@ import pytest
 from sonde.experiments import datasets
 from sonde.experiments.datasets import LabelTables
 from sonde.experiments.plan import Group
-from sonde.store.cache import PartStore
+from sonde.store.parts import PartStore
 from sonde.store.run_folder import label_path
 
 

@@ -17,7 +17,7 @@ from tests.slices import slice_of
 from sonde.comparison.differences import compute_differences, differences_to_frame
 from sonde.comparison.summary import add_text_columns
 from sonde.lenses import LENSES, ScoringContext
-from sonde.results.pairing import Direction, merge_identical_pairs, pair_scores
+from sonde.results.score_pairs import Direction, merge_identical_pairs, pair_scores
 from sonde.results.scores import Score
 
 LENS = LENSES.load("surprisal")

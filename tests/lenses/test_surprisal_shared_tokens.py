@@ -17,8 +17,8 @@ from sonde.languages import LANGUAGES
 from sonde.lenses import LENSES, ScoringContext
 from sonde.lenses.surprisal.common_text import _OF_SEVERAL, _accumulators
 from sonde.lenses.surprisal.score import _SLICES  # pyright: ignore[reportPrivateUsage]
-from sonde.results.pairing import pair_scores
 from sonde.results.schema import SHARED_TOKENS, dimension_value
+from sonde.results.score_pairs import pair_scores
 from sonde.results.scores import Score, scores_to_frame
 
 LENS = LENSES.load("surprisal")

@@ -17,7 +17,7 @@ from sonde.comparison.differences import (
     differences_to_frame,
 )
 from sonde.results import Mean, Score, mean_rows, means, r2_rows, trained_rows
-from sonde.results.pairing import ComparableMetric, pair_scores
+from sonde.results.score_pairs import ComparableMetric, pair_scores
 from sonde.stats.estimate import Contributions
 
 TEMPLATE = Score(model="a", lens="probe", metric="accuracy", value=0.0, n=0, n_clusters=0)

@@ -11,7 +11,7 @@ from sonde.base.errors import UsageError
 from sonde.comparison.summary import build_series, compile_step_pattern, find_crossings
 from sonde.lenses import LENSES
 from sonde.results import Score
-from sonde.results.pairing import ComparableMetric
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import scores_to_frame
 
 WANTED = {"probe": (ComparableMetric(metric="accuracy", direction="higher"),)}

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import StoreError, UsageError
 from sonde.cli.commands import app
-from sonde.store.cache import PartStore, TableCache
+from sonde.store.parts import PartStore, TableCache
 
 FRAME = pl.DataFrame({"x": list(range(1000))})
 

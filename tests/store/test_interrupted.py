@@ -21,8 +21,8 @@ from typer.testing import CliRunner
 from sonde.base.errors import StoreError, UsageError
 from sonde.cli.commands import app
 from sonde.store import lock, remote
-from sonde.store.cache import PartStore
 from sonde.store.checksums import verify_folder, write_with_receipt
+from sonde.store.parts import PartStore
 from sonde.store.remote import RemoteFolder, fetch_folder, sync_folder
 
 from .conftest import Place, computer, silent

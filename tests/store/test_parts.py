@@ -3,7 +3,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from sonde.store.cache import PartStore
+from sonde.store.parts import PartStore
 
 FRAME = pl.DataFrame({"a": [1, 2, 3]})
 

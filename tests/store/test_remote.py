@@ -18,8 +18,8 @@ from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.store import address as addresses
 from sonde.store import lock, remote
 from sonde.store.address import parse_address
-from sonde.store.cache import PartStore
 from sonde.store.checksums import verify_folder, write_with_receipt
+from sonde.store.parts import PartStore
 from sonde.store.remote import RemoteFolder, fetch_folder, sync_folder
 
 from .conftest import computer, silent

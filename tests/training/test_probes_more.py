@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sonde.base.errors import InputError
 from sonde.papers.inspect.adam import _adam, train_adam_layers
 from sonde.training.probes.adam import train_mlp_layers
-from sonde.training.probes.controls import sample_control_labels, split_within_types
+from sonde.training.probes.control_tasks import sample_control_labels, split_within_types
 from sonde.training.probes.linear import (
     compute_online_codelength,
     probe_layers,

@@ -65,7 +65,7 @@ from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOpt
 from sonde.models.engine.files import uses_server
 from sonde.report import RunData, answer_by_task
 from sonde.stats.power import ClusterDesign
-from sonde.store.cache import SIZE_ENV, PartStore
+from sonde.store.parts import SIZE_ENV, PartStore
 from sonde.store.remote import fetch_folder
 
 _BETWEEN_LOOKS = 0.2

@@ -36,8 +36,8 @@ from sonde.lenses import LENSES, Lens, LensSettings, ScoringContext
 from sonde.lenses.engine.item_tables import SCORED_ITEMS, scan_inputs
 from sonde.models import read_frequencies
 from sonde.results.headlines import find_headlines
-from sonde.results.pairing import ComparableMetric, Direction, UnmatchedScores, pair_scores
 from sonde.results.schema import REASON, Columns, to_schema
+from sonde.results.score_pairs import ComparableMetric, Direction, UnmatchedScores, pair_scores
 from sonde.results.scores import LEFT_OUT, SCHEMA_VERSION, Score, read_scores, scores_to_frame
 from sonde.stats.verdict import check_minimum_effects
 from sonde.store.checksums import verify_folder, write_with_receipt

@@ -1,7 +1,7 @@
 """Paired differences between the scores of two models over the same clusters, all tested together.
 
 Pure arithmetic over scores that know what each cluster contributes (`sonde.stats.estimate`); which
-scores answer the same question is decided in `sonde.results.pairing`. Formulas: paired differences by
+scores answer the same question is decided in `sonde.results.score_pairs`. Formulas: paired differences by
 leaving out one cluster of both sides at once, on Fisher's scale where the numbers are bounded; false
 discovery rate by Benjamini and Hochberg over everything that is compared.
 
@@ -20,8 +20,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from sonde.results.pairing import IDENTITY_COLUMNS, Direction, merge_identical_pairs
 from sonde.results.schema import Columns, Dimensions, format_dimensions, to_schema
+from sonde.results.score_pairs import IDENTITY_COLUMNS, Direction, merge_identical_pairs
 from sonde.results.scores import SCORES_COLUMNS, Score
 from sonde.stats.estimate import (
     JACKKNIFE,
@@ -123,7 +123,7 @@ def compute_differences(
 ) -> list[Difference]:
     """Compute the differences of pairs of scores, with p-values adjusted over all possible findings.
 
-    One number under several names is tested once, see `sonde.results.pairing.merge_identical_pairs`.
+    One number under several names is tested once, see `sonde.results.score_pairs.merge_identical_pairs`.
 
     What may be no finding (too few clusters or seeds) is tested with no other: it is shown, and its adjusted
     value is unknown.

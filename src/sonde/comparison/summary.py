@@ -15,8 +15,8 @@ import polars as pl
 
 from sonde.base.errors import UsageError
 from sonde.results.headlines import LOCAL_CUES, OUTCOMES
-from sonde.results.pairing import IDENTITY_COLUMNS, ComparableMetric
 from sonde.results.schema import SELECTION, dimensions_text
+from sonde.results.score_pairs import IDENTITY_COLUMNS, ComparableMetric
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import (
     COUNT,

@@ -38,7 +38,7 @@ from sonde.lenses import LENSES
 from sonde.lenses.engine.item_tables import frame_to_items, items_to_frame
 from sonde.models import bundled_names, seen_items
 from sonde.results.schema import scan_files
-from sonde.store.cache import PartStore
+from sonde.store.parts import PartStore
 from sonde.store.run_folder import label_path
 from sonde.tasks import (
     COPIES,

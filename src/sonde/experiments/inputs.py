@@ -65,7 +65,7 @@ from sonde.languages import parses
 from sonde.lenses import LENSES, LensSettings, Method, TrainingLens, load_reading_lens
 from sonde.lenses.engine.item_tables import items_to_frame
 from sonde.results.scores import Score
-from sonde.store.cache import PartStore
+from sonde.store.parts import PartStore
 from sonde.tasks import DrawingTask, check_cluster_count, effective_clusters, suggest_more_clusters
 from sonde.tasks.engine.task import TASKS
 

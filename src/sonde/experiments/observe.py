@@ -48,7 +48,7 @@ from sonde.models import LoadedModel, ModelSpec, load_model, load_tokenizer, poi
 from sonde.models.engine.external import get_server
 from sonde.models.engine.files import takes_texts, uses_server
 from sonde.results.schema import scan_files
-from sonde.store.cache import PartStore, TableCache
+from sonde.store.parts import PartStore, TableCache
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
 _AHEAD = 2

@@ -27,7 +27,7 @@ from sonde.lenses import LENSES
 from sonde.results.headlines import describe_headline, find_headlines
 from sonde.results.scores import read_scores
 from sonde.results.text_format import format_name
-from sonde.store.cache import PartStore
+from sonde.store.parts import PartStore
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks import ParallelMap
 from sonde.version import __version__

@@ -45,9 +45,9 @@ from sonde.experiments.train import train_jobs
 from sonde.lenses import LENSES
 from sonde.models import describe_model, describe_special
 from sonde.results.scores import Score
-from sonde.store.cache import CACHED_NOTE, PartStore
 from sonde.store.checksums import copy_files_with_receipts
 from sonde.store.lock import lock_folder
+from sonde.store.parts import CACHED_NOTE, PartStore
 from sonde.store.run_folder import RunDirectory, slug
 
 

@@ -20,8 +20,8 @@ from sonde.models import read_frequencies
 from sonde.results.schema import scan_files
 from sonde.results.scores import SCHEMA_VERSION, Score, frame_to_scores, scores_to_frame
 from sonde.stats.estimate import VERSION as ESTIMATE_VERSION
-from sonde.store.cache import PartStore
 from sonde.store.checksums import read_receipt
+from sonde.store.parts import PartStore
 from sonde.store.run_folder import RunDirectory, slug
 
 _NAME = "scores.parquet"

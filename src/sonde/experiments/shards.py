@@ -17,8 +17,8 @@ from sonde.experiments.observe import observe_jobs
 from sonde.experiments.plan import ObserveJob, Plan, TrainJob
 from sonde.experiments.progress import Session
 from sonde.experiments.train import train_jobs
-from sonde.store.cache import PartStore
 from sonde.store.checksums import check_intact, write_with_receipt
+from sonde.store.parts import PartStore
 
 FILE = "shard.json"
 

@@ -20,7 +20,7 @@ from sonde.lenses import Training, load_training_lens
 from sonde.lenses.engine.item_tables import scan_inputs
 from sonde.models.engine.files import uses_server
 from sonde.results.schema import scan_files
-from sonde.store.cache import PartStore
+from sonde.store.parts import PartStore
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
 

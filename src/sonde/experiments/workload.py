@@ -31,7 +31,7 @@ from sonde.models import ModelSpec, load_tokenizer
 from sonde.models.engine.files import takes_texts, uses_server
 from sonde.stats.estimate import MIN_ICC
 from sonde.stats.power import ClusterDesign, standard_error
-from sonde.store.cache import PartStore
+from sonde.store.parts import PartStore
 
 _COUNTED = 2_000
 """Texts of a model whose subwords are counted; of more, so many, evenly over their order, stand for all."""

@@ -60,7 +60,7 @@ from sonde.lenses.attention.score import (
 )
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.models import Capabilities
-from sonde.results.pairing import ComparableMetric
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder")

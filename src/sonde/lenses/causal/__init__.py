@@ -33,7 +33,7 @@ from sonde.lenses.causal.interventions import (
 )
 from sonde.lenses.engine.lens import CapturedItem, LensDefaults, LensSettings, ScoringContext
 from sonde.models import Capabilities
-from sonde.results.pairing import ComparableMetric
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 
 Labels = Mapping[str, pl.DataFrame]

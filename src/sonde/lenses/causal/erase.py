@@ -75,7 +75,7 @@ from sonde.results import left_out, mean_rows, trained_rows
 from sonde.results.schema import SELECTION
 from sonde.results.scores import Score
 from sonde.stats.verdict import MIN_SEEDS
-from sonde.training.probes.controls import sample_control_labels
+from sonde.training.probes.control_tasks import sample_control_labels
 from sonde.training.probes.splits import Splits, make_grouped_folds
 
 PLACES = 64

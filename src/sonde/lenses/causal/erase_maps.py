@@ -36,7 +36,7 @@ from sonde.training.erasure import (
     leace,
     uniform_subspaces,
 )
-from sonde.training.probes.controls import sample_control_labels
+from sonde.training.probes.control_tasks import sample_control_labels
 
 SAMPLED = 12
 """Tokens of a function, and subwords, whose states are looked at."""

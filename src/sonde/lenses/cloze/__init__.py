@@ -47,7 +47,7 @@ from sonde.lenses.cloze.score import (
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import word_gaps, word_masks
 from sonde.models import Capabilities
-from sonde.results.pairing import ComparableMetric
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import ANSWERS, CANDIDATES, GIVEN, MASKED

@@ -31,7 +31,7 @@ from sonde.lenses.engine.observations import BatchSums
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import BASE_URL, KEY, ServerSettings
 from sonde.models.engine.model_names import PREFIX
-from sonde.results.pairing import ComparableMetric
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 

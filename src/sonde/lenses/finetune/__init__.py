@@ -55,7 +55,7 @@ from sonde.lenses.finetune.score import headline_lines, score_all
 from sonde.models import Capabilities
 from sonde.models.engine.locate import locate_model
 from sonde.results import mean_rows
-from sonde.results.pairing import ComparableMetric
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.results.text_format import format_score
 from sonde.training.finetune.recipe import BASELINES, MODEL

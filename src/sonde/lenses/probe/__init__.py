@@ -25,8 +25,8 @@ from sonde.lenses.probe.fit import BEST, CONTROL_SEEDS, LENS, ProbeOptions, read
 from sonde.models import Capabilities
 from sonde.results.headlines import describe_cues, index_cues
 from sonde.results.layers import LayerSummary, summarise_layers
-from sonde.results.pairing import ComparableMetric
 from sonde.results.schema import REASON, dimension_value, has_dimensions
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import LEFT_OUT, Score
 from sonde.results.text_format import caveat, format_score, number, plural
 from sonde.stats.verdict import allows_verdict

@@ -30,7 +30,7 @@ from sonde.lenses.probe.fit import (
 from sonde.results import Score, mean_rows, trained_rows
 from sonde.tasks import Dataset
 from sonde.tasks.engine.surface import predict_local_cues, surface_predictions
-from sonde.training.probes.controls import sample_control_labels, split_within_types
+from sonde.training.probes.control_tasks import sample_control_labels, split_within_types
 from sonde.training.probes.splits import check_folds
 
 CONTROL_TASK = "control_task"

@@ -37,8 +37,8 @@ from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import Reply, get_server
 from sonde.models.engine.files import uses_server
 from sonde.results import Mean, means
-from sonde.results.pairing import ComparableMetric
 from sonde.results.schema import Columns, has_dimensions, to_schema
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.results.text_format import caveat, format_score, plural
 from sonde.tasks.engine.cloze_options import PromptOptions

@@ -80,7 +80,6 @@ from sonde.models import Capabilities
 from sonde.models.engine.model_names import PREFIX
 from sonde.results.extremes import describe_ends
 from sonde.results.headlines import CUTOFF_CHANGE, PERIOD, describe_contamination
-from sonde.results.pairing import ComparableMetric
 from sonde.results.schema import (
     IS_FIRST,
     OBSERVATIONS_SCHEMA,
@@ -89,6 +88,7 @@ from sonde.results.schema import (
     has_dimension_names,
     has_dimensions,
 )
+from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.results.tables import Column, Table, sample_size_column
 from sonde.results.text_format import (

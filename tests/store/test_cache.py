@@ -152,8 +152,8 @@ WRITER = """
 import sys
 from pathlib import Path
 import polars as pl
-from sonde.store.cache import TableCache
-from sonde.store.cache import PartStore
+from sonde.store.parts import TableCache
+from sonde.store.parts import PartStore
 
 folder, name = Path(sys.argv[1]), sys.argv[2]
 cache, frame = TableCache(folder / "cache", 20_000), pl.DataFrame({"x": list(range(1000))})

@@ -26,7 +26,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.differences import (
     Difference,
-    adjust_p_values,
+    adjust_differences,
     compute_differences,
     differences_to_frame,
 )
@@ -476,7 +476,9 @@ def compare(
     }
     check_minimum_effects(least, metrics)
     differences = iter(
-        adjust_p_values([difference for comparison in comparisons for difference in comparison.differences])
+        adjust_differences(
+            [difference for comparison in comparisons for difference in comparison.differences]
+        )
     )
     for comparison in comparisons:
         comparison.differences = [next(differences) for _ in comparison.differences]

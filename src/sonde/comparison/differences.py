@@ -34,8 +34,9 @@ from sonde.stats.estimate import (
     jackknife_variance,
     kish,
 )
+from sonde.stats.false_discovery import adjust_p_values, discovery_level
 from sonde.stats.intervals import DIFFERENCE_OF, Bounds, GroupValues, Kind, bootstrap_t_factors, two_sided_p
-from sonde.stats.power import detectable_difference, discovery_level
+from sonde.stats.power import detectable_difference
 from sonde.stats.resampling import add_noise
 from sonde.stats.verdict import EffectClass, classify_effect, minimum_effect, no_verdict_reason
 
@@ -148,7 +149,7 @@ def compute_differences(
         )
         for position, index in enumerate(indices):
             results[index] = _build_difference(*pairs[index], estimates, position, minimum_effects)
-    return adjust_p_values(
+    return adjust_differences(
         [
             dataclasses.replace(results[index], other_names=other_names)
             for index, (_, other_names) in enumerate(merged_pairs)
@@ -156,20 +157,15 @@ def compute_differences(
     )
 
 
-def adjust_p_values(differences: Sequence[Difference]) -> list[Difference]:
+def adjust_differences(differences: Sequence[Difference]) -> list[Difference]:
     """Adjust p-values over the differences that may be findings, and set the detectable differences."""
     indices = [
         index
         for index, difference in enumerate(differences)
         if not difference.why and math.isfinite(difference.p_value)
     ]
-    values: dict[int, float] = {}
-    if indices:
-        # Imported here: it takes most of a second, and most runs compare nothing.
-        from scipy.stats import false_discovery_control
-
-        p_values = false_discovery_control([differences[index].p_value for index in indices])
-        values = dict(zip(indices, p_values.tolist(), strict=True))
+    p_values = adjust_p_values([differences[index].p_value for index in indices])
+    values = dict(zip(indices, p_values, strict=True))
     level = discovery_level(len(values), sum(value < FALSE_DISCOVERIES for value in values.values()))
     return [
         dataclasses.replace(

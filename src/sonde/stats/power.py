@@ -36,25 +36,17 @@ def detectable_difference(
     Args:
         error: Standard error of the difference.
         df: Degrees of freedom; below one there is no test, and the result is NaN.
-        level: Significance level; for several tests see `discovery_level`.
+        level: Significance level; for several tests see
+            `sonde.stats.false_discovery.discovery_level`.
         width_factor: Factor of the standard error that the test uses, see `sonde.stats.intervals`.
 
     >>> round(detectable_difference(0.01, 29), 4)
     0.029
+    >>> from sonde.stats.false_discovery import discovery_level
     >>> round(detectable_difference(0.01, 29, discovery_level(100, 0)), 4)
     0.0477
     """
     return _detectable_errors(df, level, width_factor) * error
-
-
-def discovery_level(tests: int, discoveries: int) -> float:
-    """Return the p-value below which one more difference of a family is found (Benjamini and Hochberg 1995).
-
-    Args:
-        tests: Number of differences tested together.
-        discoveries: Number of them that are found.
-    """
-    return (1 - LEVEL) * (min(discoveries + 1, tests) / tests if tests else 1.0)
 
 
 def degrees_of_freedom(row: Mapping[str, Any]) -> float:

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import polars as pl
 from scipy.special import stdtr, stdtrit
 
@@ -36,8 +35,9 @@ from sonde.results.text_format import (
     number,
     with_interval,
 )
+from sonde.stats.false_discovery import adjust_p_values, discovery_level
 from sonde.stats.intervals import LEVEL
-from sonde.stats.power import detectable_from_score, detectable_gap, discovery_level
+from sonde.stats.power import detectable_from_score, detectable_gap
 from sonde.stats.verdict import no_verdict_reason
 
 Row = Mapping[str, Any]
@@ -112,13 +112,6 @@ def largest_p_value(excess: Mapping[str, Row]) -> float | None:
     """P-value of "it exceeds not all of its controls"; None where not all were measured."""
     names = required_controls(excess)
     return max(p_value(excess[name]) for name in names) if names else None
-
-
-def adjust_p_values(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted by Benjamini and Hochberg."""
-    from scipy.stats import false_discovery_control
-
-    return false_discovery_control(np.array(p_values)).tolist() if p_values else []
 
 
 def weakest_control(excess: Mapping[str, Row]) -> str:

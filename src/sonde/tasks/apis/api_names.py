@@ -1,7 +1,7 @@
 """Which APIs a corpus calls, by their fully qualified names (INK, section 3.1).
 
 A row a distinct name. Whole files are read, so a corpus of single functions has few names: a function's
-imports stand outside it. What imports no name is given to is said.
+imports stand outside it. A run says which imports get no name, such as relative ones that leave the corpus.
 """
 
 from __future__ import annotations

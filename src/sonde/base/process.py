@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -64,5 +63,8 @@ def measure_peak_memory() -> int:
     """
     if _STATUS.is_file() and (found := _PEAK.search(_STATUS.read_text(encoding="utf-8"))):
         return int(found[1]) * 1024
+    # Only Unix has it, and every command imports this module.
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

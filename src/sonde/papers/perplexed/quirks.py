@@ -70,7 +70,7 @@ def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tup
     Args:
         subwords: What a tokenizer made of the text.
         tree: The syntax tree of the same text.
-        quirks: Names out of `QUIRKS`.
+        quirks: Names out of `TAG_QUIRKS`.
 
     Raises:
         UnknownNameError: A quirk that does not exist.

@@ -12,7 +12,6 @@ import typer
 
 from sonde.base.terminal import escape_text, print_lines
 from sonde.cli.output import CommandOutput, with_json_option
-from sonde.languages.engine.text import count_line_breaks, normalise_line_breaks
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -20,14 +19,8 @@ if TYPE_CHECKING:
     from sonde.api.show import FunctionView, ModelView
 
 _WORST = 10
-
-
 _ARCS = 40
-
-
 _LONGEST = 30
-
-
 _STEPS = ((1.0, ""), (4.0, "on grey23"), (8.0, "on dark_goldenrod"), (float("inf"), "on dark_red"))
 """Bits up to which a subword has a background."""
 
@@ -92,6 +85,7 @@ def _data(found: FunctionView) -> dict[str, Any]:
 
 
 def _lines(found: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str | Text]:
+    from sonde.languages.engine.text import count_line_breaks, normalise_line_breaks
     from sonde.report.section import WAYS
 
     where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
@@ -155,6 +149,8 @@ def _short(text: str) -> str:
 
 def _cut_lines(text: str, start: int, stop: int) -> str:
     """A part of a text in lines, whichever way they end."""
+    from sonde.languages.engine.text import normalise_line_breaks
+
     # One that ends between both signs of a line's end leaves it to what follows.
     stop -= text[start:stop].endswith("\r") and text[stop : stop + 1] == "\n"
     return escape_text(normalise_line_breaks(text[start:stop]), safe="\n\t")

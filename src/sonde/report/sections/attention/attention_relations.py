@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import HITS, LENS, MODEL, RELATION, read_gains, read_hits
 from sonde.report.text import to_chart_record
 from sonde.results.tables import Column, Table, size_columns
@@ -31,41 +31,20 @@ _SHOWN = 3
 """Relations that a sentence names."""
 
 
-class AttentionRelations:
-    """Best head and best baseline of every relation, joined by a line."""
-
-    title = "Attention: relation by relation"
-    lens = LENS
-    order = 310
-    caption = (
-        "Share of edges found at once (k = 1, first word of the dependent). The dot is the best head of the "
-        "relation, the diamond the better of the offset and the keyword baseline; each was chosen on "
-        "validation. Hollow dots allow no verdict: too few clusters or too wide an interval. The table has "
-        "first and any word, the head as layer and place counted from 0, and the offset and keyword that "
-        "were chosen. Random weights lie near chance, one in the number of words, or below it: without "
-        "training a head attends to all subwords alike, so a word gets as much as it has subwords, and the "
-        "longest word ranks first."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a subject."""
-        rows = read_hits(run, by=RELATION).filter(pl.col("k") == 1)
-        if rows.is_empty():
-            return None
-        ahead = _read_gains(run)
-        subjects = rows["subject"].unique(maintain_order=True).to_list()
-        charts = [
-            Chart(
-                name=f"attention-relations-{place}" if len(subjects) > 1 else "attention-relations",
-                title=f"Found at once, {subject}",
-                spec=_build_spec(
-                    rows.filter((pl.col("subject") == subject) & (pl.col("metric") == _CHARTED))
-                ),
-                wide=True,
-            )
-            for place, subject in enumerate(subjects)
-        ]
-        return Figure(answer=_format_answer(ahead), charts=charts, table=_build_table(rows, ahead))
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a subject."""
+    ahead = _read_gains(run)
+    subjects = rows["subject"].unique(maintain_order=True).to_list()
+    charts = [
+        Chart(
+            name=f"attention-relations-{place}" if len(subjects) > 1 else "attention-relations",
+            title=f"Found at once, {subject}",
+            spec=_build_spec(rows.filter((pl.col("subject") == subject) & (pl.col("metric") == _CHARTED))),
+            wide=True,
+        )
+        for place, subject in enumerate(subjects)
+    ]
+    return Figure(answer=_format_answer(ahead), charts=charts, table=_build_table(rows, ahead))
 
 
 def _read_gains(run: RunData) -> pl.DataFrame:
@@ -212,4 +191,19 @@ def _choice_column(predictor: str, title: str, explained: str) -> Column:
     return Column(title=title, value=chosen, help=explained)
 
 
-plot = AttentionRelations()
+plot = SectionPlot(
+    title="Attention: relation by relation",
+    lens=LENS,
+    order=310,
+    caption=(
+        "Share of edges found at once (k = 1, first word of the dependent). The dot is the best head of the "
+        "relation, the diamond the better of the offset and the keyword baseline; each was chosen on "
+        "validation. Hollow dots allow no verdict: too few clusters or too wide an interval. The table has "
+        "first and any word, the head as layer and place counted from 0, and the offset and keyword that "
+        "were chosen. Random weights lie near chance, one in the number of words, or below it: without "
+        "training a head attends to all subwords alike, so a word gets as much as it has subwords, and the "
+        "longest word ranks first."
+    ),
+    select=lambda run: read_hits(run, by=RELATION).filter(pl.col("k") == 1),
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import LENS, add_subject, find_best_heads
 from sonde.report.text import lacks_verdict
 from sonde.results.extremes import split_by_threshold
@@ -25,36 +25,18 @@ _HALF = 0.5
 _ENDS = ("value", "ci_low", "ci_high")
 
 
-class AttentionSinks:
-    """Layers by heads, coloured by the share of attention that rests."""
-
-    title = "Attention: where heads rest"
-    lens = LENS
-    order = 327
-    caption = (
-        "Share of its attention that a head pays to the first token that the model reads (the special "
-        "token before the text, else the first of the text), and to the special tokens behind it, from "
-        "the words that relations are asked of: a mean over functions. Attention adds up to one, so a "
-        "head that finds nothing may put it there; such a head is at rest, and follows no relation. Words "
-        "near the beginning of a text that see only what stands before them have few others to attend to, "
-        "which raises the share of the first token in a decoder."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One map a subject and kind of sink."""
-        rows = add_subject(run.scores(metrics=list(_SINKS), lens=LENS), run)
-        if rows.is_empty():
-            return None
-        parts = rows.partition_by("subject", "metric", as_dict=True, maintain_order=True)
-        charts = [
-            Chart(
-                name=f"attention-sinks-{place}",
-                title=f"Attention to the {_SINKS[str(metric)]}, {subject}",
-                spec=_build_spec(part),
-            )
-            for place, ((subject, metric), part) in enumerate(parts.items())
-        ]
-        return Figure(answer="\n".join(_list_sentences(run, rows)), charts=charts, table=_build_table(rows))
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One map a subject and kind of sink."""
+    parts = rows.partition_by("subject", "metric", as_dict=True, maintain_order=True)
+    charts = [
+        Chart(
+            name=f"attention-sinks-{place}",
+            title=f"Attention to the {_SINKS[str(metric)]}, {subject}",
+            spec=_build_spec(part),
+        )
+        for place, ((subject, metric), part) in enumerate(parts.items())
+    ]
+    return Figure(answer="\n".join(_list_sentences(run, rows)), charts=charts, table=_build_table(rows))
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -142,4 +124,18 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = AttentionSinks()
+plot = SectionPlot(
+    title="Attention: where heads rest",
+    lens=LENS,
+    order=327,
+    caption=(
+        "Share of its attention that a head pays to the first token that the model reads (the special "
+        "token before the text, else the first of the text), and to the special tokens behind it, from "
+        "the words that relations are asked of: a mean over functions. Attention adds up to one, so a "
+        "head that finds nothing may put it there; such a head is at rest, and follows no relation. Words "
+        "near the beginning of a text that see only what stands before them have few others to attend to, "
+        "which raises the share of the first token in a decoder."
+    ),
+    select=lambda run: add_subject(run.scores(metrics=list(_SINKS), lens=LENS), run),
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_meaning, row_height, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import (
     AVERAGE,
     EDGES,
@@ -31,44 +31,24 @@ from sonde.results.tables import Column, Table, size_columns
 from sonde.results.text_format import PERCENT, Interval, count, difference_caveat, with_interval
 
 
-class AttentionSummary:
-    """The mean over relations at k = 1, and all k of the paper's tables."""
-
-    title = "Attention: do heads follow syntax?"
-    lens = LENS
-    order = 300
-    caption = (
-        "Share of edges whose dependent is among the k words that the head word attends to most, in the best "
-        "head of each relation, averaged over relations with equal weight, with 95 % intervals over clusters "
-        "of functions. First, last and any word are the words of the dependent that count as found. The "
-        "offset baseline always predicts the word at a fixed distance, the keyword baseline the next "
-        "occurrence of a fixed keyword; neither reads the code. Heads and baselines are chosen on "
-        "validation. One head for all relations is the one that finds most edges in all; the longest word "
-        "and chance pick among the words that heads are ranked over. In the table also every edge with equal "
-        "weight."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Dots by predictor for the first and for any word."""
-        rows = read_hits(run, AVERAGE)
-        if rows.is_empty():
-            return None
-        first = rows.filter(pl.col("k") == 1)
-        charts = [
-            Chart(
-                name=f"attention-{metric.removesuffix('_hit')}",
-                title=f"Found at once, {HITS[metric]} of the dependent",
-                spec=_build_spec(first.filter(pl.col("metric") == metric)),
-            )
-            for metric in ("first_hit", "any_hit")
-        ]
-        return Figure(
-            lead=_format_sentences(run, ["first_hit"], beside=False),
-            answer=_format_sentences(run, ["first_hit", "any_hit"], beside=True),
-            charts=charts,
-            table=_build_table(pl.concat([rows, read_hits(run, EDGES)], how="diagonal_relaxed")),
-            notes=[*_list_notes(run), *describe_sides(rows)],
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Dots by predictor for the first and for any word."""
+    first = rows.filter(pl.col("k") == 1)
+    charts = [
+        Chart(
+            name=f"attention-{metric.removesuffix('_hit')}",
+            title=f"Found at once, {HITS[metric]} of the dependent",
+            spec=_build_spec(first.filter(pl.col("metric") == metric)),
         )
+        for metric in ("first_hit", "any_hit")
+    ]
+    return Figure(
+        lead=_format_sentences(run, ["first_hit"], beside=False),
+        answer=_format_sentences(run, ["first_hit", "any_hit"], beside=True),
+        charts=charts,
+        table=_build_table(pl.concat([rows, read_hits(run, EDGES)], how="diagonal_relaxed")),
+        notes=[*_list_notes(run), *describe_sides(rows)],
+    )
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -211,4 +191,20 @@ def _list_notes(run: RunData) -> list[str]:
     return notes
 
 
-plot = AttentionSummary()
+plot = SectionPlot(
+    title="Attention: do heads follow syntax?",
+    lens=LENS,
+    order=300,
+    caption=(
+        "Share of edges whose dependent is among the k words that the head word attends to most, in the best "
+        "head of each relation, averaged over relations with equal weight, with 95 % intervals over clusters "
+        "of functions. First, last and any word are the words of the dependent that count as found. The "
+        "offset baseline always predicts the word at a fixed distance, the keyword baseline the next "
+        "occurrence of a fixed keyword; neither reads the code. Heads and baselines are chosen on "
+        "validation. One head for all relations is the one that finds most edges in all; the longest word "
+        "and chance pick among the words that heads are ranked over. In the table also every edge with equal "
+        "weight."
+    ),
+    select=lambda run: read_hits(run, AVERAGE),
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_meaning, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import LENS, MODEL, RELATION, read_gains, read_hits
 from sonde.report.text import to_chart_record
 from sonde.stats.verdict import allows_verdict
@@ -30,40 +30,27 @@ _WORDS = {
 _BASELINES = ("combined", "random_weights")
 
 
-class AttentionTalkFigure:
-    """Best head, best rule and untrained heads of a few relations."""
-
-    title = "Attention: a figure for a talk"
-    lens = LENS
-    order = 315
-    caption = (
-        "The relations with most edges among those whose difference between head and rule allows a "
-        "verdict (among all, where fewer than three do), six at most, so that none is picked by who wins. "
-        "Share of edges found at the first try, on functions that heads and rules were not chosen on, "
-        "with 95 % intervals. sonde figures DIR attention_talk writes it as SVG, PDF and PNG."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a subject."""
-        first = (pl.col("k") == 1) & (pl.col("metric") == "first_hit")
-        rows = read_hits(run, by=RELATION).filter(first & pl.col("predictor").is_in([MODEL, *_BASELINES]))
-        if rows.is_empty():
-            return None
-        ahead = read_gains(run, "combined", by=RELATION).filter(first)
-        parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
-        charts = [
-            Chart(
-                name=f"attention-talk-{place}" if len(parts) > 1 else "attention-talk",
-                title=f"Do attention heads find syntax? {subject}",
-                spec=_build_spec(
-                    part.filter(pl.col("label").is_in(_select_relations(part, ahead, str(subject))))
-                ),
-                wide=True,
-                large=True,
-            )
-            for place, ((subject,), part) in enumerate(parts.items())
-        ]
-        return Figure(charts=charts)
+def _draw(run: RunData, models: object) -> Figure | None:
+    """One chart a subject."""
+    first = (pl.col("k") == 1) & (pl.col("metric") == "first_hit")
+    rows = read_hits(run, by=RELATION).filter(first & pl.col("predictor").is_in([MODEL, *_BASELINES]))
+    if rows.is_empty():
+        return None
+    ahead = read_gains(run, "combined", by=RELATION).filter(first)
+    parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
+    charts = [
+        Chart(
+            name=f"attention-talk-{place}" if len(parts) > 1 else "attention-talk",
+            title=f"Do attention heads find syntax? {subject}",
+            spec=_build_spec(
+                part.filter(pl.col("label").is_in(_select_relations(part, ahead, str(subject))))
+            ),
+            wide=True,
+            large=True,
+        )
+        for place, ((subject,), part) in enumerate(parts.items())
+    ]
+    return Figure(charts=charts)
 
 
 def _select_relations(rows: pl.DataFrame, ahead: pl.DataFrame, subject: str) -> list[str]:
@@ -129,4 +116,16 @@ def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
     )
 
 
-plot = AttentionTalkFigure()
+plot = SectionPlot(
+    title="Attention: a figure for a talk",
+    lens=LENS,
+    order=315,
+    caption=(
+        "The relations with most edges among those whose difference between head and rule allows a "
+        "verdict (among all, where fewer than three do), six at most, so that none is picked by who wins. "
+        "Share of edges found at the first try, on functions that heads and rules were not chosen on, "
+        "with 95 % intervals. sonde figures DIR attention_talk writes it as SVG, PDF and PNG."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -18,56 +18,42 @@ from sonde.lenses.causal.findings import (
 )
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, difference_caveat
 
 LENS = "causal"
 
 
-class CausalHeads:
-    """Dots with intervals a relation: at its dependents, and elsewhere."""
-
-    title = "Interventions: heads that follow relations"
-    lens = LENS
-    order = 354
-    caption = (
-        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
-        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
-        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
-        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
-        "the relation, and everywhere else."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """One chart for dependents, one for all else."""
+    names = {model.name: model.label for model in run.models}
+    rows = select_ablation_scores(run.every_score.filter(pl.col("lens") == LENS)).with_columns(
+        shown=pl.col("model").replace(names)
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart for dependents, one for all else."""
-        names = {model.name: model.label for model in run.models}
-        rows = select_ablation_scores(run.every_score.filter(pl.col("lens") == LENS)).with_columns(
-            shown=pl.col("model").replace(names)
-        )
-        excess = rows.filter((pl.col("metric") == "excess") & (pl.col("control") == "random"))
-        single = excess.filter(pl.col("head").is_not_null())
-        if single.is_empty():
-            return None
-        order = (
-            single.filter(pl.col("where") == "here")
-            .group_by("relation").agg(pl.col("value").max()).sort("value", descending=True)
-        )["relation"].to_list()  # fmt: skip
-        charts = [
-            Chart(
-                name=f"causal-heads-{where}",
-                title=f"Bits beyond other heads, {title}",
-                spec=plot_differences(
-                    single.filter((pl.col("where") == where) & pl.col("relation").is_in(order)).with_columns(
-                        name=pl.col("relation")
-                    ),
-                    order,
-                    "bits a subword",
+    excess = rows.filter((pl.col("metric") == "excess") & (pl.col("control") == "random"))
+    single = excess.filter(pl.col("head").is_not_null())
+    if single.is_empty():
+        return None
+    order = (
+        single.filter(pl.col("where") == "here")
+        .group_by("relation").agg(pl.col("value").max()).sort("value", descending=True)
+    )["relation"].to_list()  # fmt: skip
+    charts = [
+        Chart(
+            name=f"causal-heads-{where}",
+            title=f"Bits beyond other heads, {title}",
+            spec=plot_differences(
+                single.filter((pl.col("where") == where) & pl.col("relation").is_in(order)).with_columns(
+                    name=pl.col("relation")
                 ),
-            )
-            for where, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
-        ]
-        return Figure(answer="\n".join(_list_answers(run, rows)), charts=charts, table=_build_table(rows))
+                order,
+                "bits a subword",
+            ),
+        )
+        for where, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
+    ]
+    return Figure(answer="\n".join(_list_answers(run, rows)), charts=charts, table=_build_table(rows))
 
 
 def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
@@ -135,4 +121,17 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = CausalHeads()
+plot = SectionPlot(
+    title="Interventions: heads that follow relations",
+    lens=LENS,
+    order=354,
+    caption=(
+        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
+        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
+        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
+        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
+        "the relation, and everywhere else."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

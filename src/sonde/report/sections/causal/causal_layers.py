@@ -11,7 +11,7 @@ import polars as pl
 from sonde.lenses.causal.findings import layers_sentence
 from sonde.report.charts import colour_by_kind, label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import number, with_interval
@@ -34,47 +34,23 @@ _ROWS = 24
 """Constructs that are drawn, those with most subwords first."""
 
 
-class CausalLayers:
-    """Lines of surprisal by layer, and a map of what stays right by construct."""
-
-    title = "Interventions: layers read through the head"
-    lens = LENS
-    order = 540
-    caption = (
-        "The state behind each layer, 0 the embeddings, goes through the model's own final norm and head "
-        "(logit lens); with causal.tuned also through an affine map before, trained for the layer on the "
-        "training split (tuned lens). The last layer is the model's own prediction. On the left the "
-        "surprisal of the right subword, on a logarithmic axis, since early states say other things with "
-        "much confidence. On the right the share of subwords whose right answer is on top from that layer to "
-        "the end, by construct (logit lens). A layer that says nothing may hold the answer in a form that "
-        "the head does not read."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Charts a model and language."""
-        rows = run.scores(
-            metrics=["bits", "settled", "first_layer"],
-            where=pl.col("method").is_in(list(READ)),
-            lens=LENS,
-            controls=True,
-        ).with_columns(subject=run.subject, construct=dimension_value("construct"))
-        if rows.is_empty():
-            return None
-        charts: list[Chart] = []
-        said: list[str] = []
-        parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
-        for place, ((subject,), part) in enumerate(parts.items()):
-            ending = f"-{place}" if len(parts) > 1 else ""
-            of = f", {subject}" if len(parts) > 1 else ""
-            charts.append(
-                Chart(name=f"causal-layers{ending}", title=f"Surprisal by layer{of}", spec=_lines(part))
-            )
-            settled = _by_construct(part, "settled")
-            if settled.height:
-                title = f"Right from here to the end{of}"
-                charts.append(Chart(name=f"causal-settled{ending}", title=title, spec=_map(settled)))
-            said.append(layers_sentence(str(subject), part))
-        return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_build_table(rows))
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Charts a model and language."""
+    charts: list[Chart] = []
+    said: list[str] = []
+    parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
+    for place, ((subject,), part) in enumerate(parts.items()):
+        ending = f"-{place}" if len(parts) > 1 else ""
+        of = f", {subject}" if len(parts) > 1 else ""
+        charts.append(
+            Chart(name=f"causal-layers{ending}", title=f"Surprisal by layer{of}", spec=_lines(part))
+        )
+        settled = _by_construct(part, "settled")
+        if settled.height:
+            title = f"Right from here to the end{of}"
+            charts.append(Chart(name=f"causal-settled{ending}", title=title, spec=_map(settled)))
+        said.append(layers_sentence(str(subject), part))
+    return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_build_table(rows))
 
 
 def _overall(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -183,4 +159,24 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )  # fmt: skip
 
 
-plot = CausalLayers()
+plot = SectionPlot(
+    title="Interventions: layers read through the head",
+    lens=LENS,
+    order=540,
+    caption=(
+        "The state behind each layer, 0 the embeddings, goes through the model's own final norm and head "
+        "(logit lens); with causal.tuned also through an affine map before, trained for the layer on the "
+        "training split (tuned lens). The last layer is the model's own prediction. On the left the "
+        "surprisal of the right subword, on a logarithmic axis, since early states say other things with "
+        "much confidence. On the right the share of subwords whose right answer is on top from that layer to "
+        "the end, by construct (logit lens). A layer that says nothing may hold the answer in a form that "
+        "the head does not read."
+    ),
+    select=lambda run: run.scores(
+        metrics=["bits", "settled", "first_layer"],
+        where=pl.col("method").is_in(list(READ)),
+        lens=LENS,
+        controls=True,
+    ).with_columns(subject=run.subject, construct=dimension_value("construct")),
+    figure=_draw,
+)

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.lenses.causal.findings import ERASE, NAMES, WIDE, collect_erasures
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
@@ -26,41 +26,24 @@ HEADS = "heads that follow relations"
 _FLIPPED = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": -pl.col("ci_low")}
 
 
-class CausalSideEffects:
-    """Dots with intervals a property that is erased: what else is lost beyond a subspace as wide."""
-
-    title = "Interventions: what else an erasure takes"
-    lens = LENS
-    order = 353
-    caption = (
-        "A property is erased at the layer that speaks for it, and other things are measured there: how "
-        "often new probes are right about another property, and how many edges of syntactic relations the "
-        "heads behind that layer still hit that follow them. Points that are lost beyond what "
-        "directions as wide take, with 95 % intervals. What lies far from "
-        "zero hangs together with what was erased; such a cost is not that property's alone."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a model and language."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts: list[Chart] = []
-        for place, ((subject,), part) in enumerate(
-            rows.partition_by("subject", as_dict=True, maintain_order=True).items()
-        ):
-            order = part.sort("value", descending=True)["name"].to_list()
-            spec = plot_differences(part, order, "points lost beyond directions as wide", 100, names=400)
-            of = f", {subject}" if rows["subject"].n_unique() > 1 else ""
-            charts.append(
-                Chart(
-                    name=f"causal-others-{place}",
-                    title=f"Lost beyond directions as wide{of}",
-                    spec=spec,
-                    wide=True,
-                )
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a model and language."""
+    charts: list[Chart] = []
+    for place, ((subject,), part) in enumerate(
+        rows.partition_by("subject", as_dict=True, maintain_order=True).items()
+    ):
+        order = part.sort("value", descending=True)["name"].to_list()
+        spec = plot_differences(part, order, "points lost beyond directions as wide", 100, names=400)
+        of = f", {subject}" if rows["subject"].n_unique() > 1 else ""
+        charts.append(
+            Chart(
+                name=f"causal-others-{place}",
+                title=f"Lost beyond directions as wide{of}",
+                spec=spec,
+                wide=True,
             )
-        return Figure(answer="\n".join(_list_answers(rows)), charts=charts, table=_build_table(rows))
+        )
+    return Figure(answer="\n".join(_list_answers(rows)), charts=charts, table=_build_table(rows))
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -134,4 +117,17 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = CausalSideEffects()
+plot = SectionPlot(
+    title="Interventions: what else an erasure takes",
+    lens=LENS,
+    order=353,
+    caption=(
+        "A property is erased at the layer that speaks for it, and other things are measured there: how "
+        "often new probes are right about another property, and how many edges of syntactic relations the "
+        "heads behind that layer still hit that follow them. Points that are lost beyond what "
+        "directions as wide take, with 95 % intervals. What lies far from "
+        "zero hangs together with what was erased; such a cost is not that property's alone."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -11,7 +11,7 @@ import polars as pl
 from sonde.lenses.causal.findings import patching_sentence
 from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import MODEL, Column, Table, score_columns
 from sonde.results.text_format import caveat, number, plural, with_interval
@@ -39,57 +39,32 @@ DIRECTIONS: Mapping[str, str] = {
 PATCH, ATTRIBUTION = "patch", "attribution"
 
 
-class CausalPatchMaps:
-    """Two maps of layers and roles."""
-
-    title = "Interventions: where the right variable is kept"
-    lens = LENS
-    order = 550
-    caption = (
-        "In each pair of functions two variables are exchanged everywhere except at one place, so that the "
-        "other one is right there. The states of one function behind a layer, 0 the embeddings, are put into "
-        "the other, at the subwords of one role; the number is how far the answer follows, the logit of one "
-        "variable less that of the other, in per cent of the way between the two functions, as a ratio of "
-        "sums over pairs. More than 100 or less than 0 happens where a variable's places are changed and the "
-        "other's are not. A number after ~ is a guess by gradients (attribution patching); all others were "
-        "measured."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Maps a model and language."""
-        rows = run.scores(
-            metrics=["recovered", "margin_change", "prefers_right", "aligned", "spearman"],
-            where=pl.col("method").is_in([PATCH, ATTRIBUTION]),
-            lens=LENS,
-        ).with_columns(
-            subject=run.subject, direction=dimension_value("direction"), cell=dimension_value("cell")
-        )
-        if rows.is_empty():
-            return None
-        cells = prefer_measured_cells(rows)
-        charts: list[Chart] = []
-        parts = cells.partition_by("subject", as_dict=True, maintain_order=True)
-        for place, ((subject,), part) in enumerate(parts.items()):
-            for direction, words in DIRECTIONS.items():
-                ending = direction + (f"-{place}" if len(parts) > 1 else "")
-                of = f" ({subject})" if len(parts) > 1 else ""
-                charts.append(
-                    Chart(
-                        name=f"causal-patching-{ending}",
-                        title=f"{words[0].upper()}{words[1:]}{of}",
-                        spec=_map(part.filter(pl.col("direction") == direction)),
-                    )
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Maps a model and language."""
+    cells = prefer_measured_cells(rows)
+    charts: list[Chart] = []
+    parts = cells.partition_by("subject", as_dict=True, maintain_order=True)
+    for place, ((subject,), part) in enumerate(parts.items()):
+        for direction, words in DIRECTIONS.items():
+            ending = direction + (f"-{place}" if len(parts) > 1 else "")
+            of = f" ({subject})" if len(parts) > 1 else ""
+            charts.append(
+                Chart(
+                    name=f"causal-patching-{ending}",
+                    title=f"{words[0].upper()}{words[1:]}{of}",
+                    spec=_map(part.filter(pl.col("direction") == direction)),
                 )
-        said = [
-            patching_sentence(str(subject), part)
-            for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items()
-        ]
-        return Figure(
-            answer="\n".join(filter(None, said)),
-            charts=charts,
-            table=_build_table(rows) if cells.height else None,
-            notes=_list_notes(rows),
-        )
+            )
+    said = [
+        patching_sentence(str(subject), part)
+        for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items()
+    ]
+    return Figure(
+        answer="\n".join(filter(None, said)),
+        charts=charts,
+        table=_build_table(rows) if cells.height else None,
+        notes=_list_notes(rows),
+    )
 
 
 def prefer_measured_cells(rows: pl.DataFrame) -> pl.DataFrame:
@@ -199,4 +174,23 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = CausalPatchMaps()
+plot = SectionPlot(
+    title="Interventions: where the right variable is kept",
+    lens=LENS,
+    order=550,
+    caption=(
+        "In each pair of functions two variables are exchanged everywhere except at one place, so that the "
+        "other one is right there. The states of one function behind a layer, 0 the embeddings, are put into "
+        "the other, at the subwords of one role; the number is how far the answer follows, the logit of one "
+        "variable less that of the other, in per cent of the way between the two functions, as a ratio of "
+        "sums over pairs. More than 100 or less than 0 happens where a variable's places are changed and the "
+        "other's are not. A number after ~ is a guess by gradients (attribution patching); all others were "
+        "measured."
+    ),
+    select=lambda run: run.scores(
+        metrics=["recovered", "margin_change", "prefers_right", "aligned", "spearman"],
+        where=pl.col("method").is_in([PATCH, ATTRIBUTION]),
+        lens=LENS,
+    ).with_columns(subject=run.subject, direction=dimension_value("direction"), cell=dimension_value("cell")),
+    figure=_draw,
+)

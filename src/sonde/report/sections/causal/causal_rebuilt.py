@@ -10,58 +10,42 @@ import polars as pl
 from sonde.lenses.causal.findings import NAMES, select_reprobing_scores
 from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import COUNT, caveat, number, with_interval
 
 LENS = "causal"
 
 
-class CausalNewProbes:
-    """Layers erased by layers read, coloured by what a new probe gets right."""
-
-    title = "Interventions: what later layers rebuild"
-    lens = LENS
-    order = 352
-    caption = (
-        "Share of the examples that a new probe gets right whose states were read at one layer (a column) "
-        "after the property was erased at another (a row). Probes are trained and tested, fold by fold, on "
-        "functions that the map was not fitted to: on the others they are at the commonest class by "
-        "construction. On the diagonal the property was just erased; to the right of it what later layers "
-        "rebuild from elsewhere. In the first row, nothing was erased."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One map a property, model and language."""
-        every = run.every_score.filter(pl.col("lens") == LENS)
-        rows = select_reprobing_scores(every)
-        rows = rows.filter(pl.col("dimensions").list.len() == 1)
-        both = rows.filter(pl.col("control").is_null())
-        if not (both["erased"] >= 0).any():
-            return None
-        names = {model.name: model.label for model in run.models}
-        charts: list[Chart] = []
-        said: list[str] = []
-        for place, ((model, language, task), part) in enumerate(
-            both.partition_by("model", "language", "task", as_dict=True, maintain_order=True).items()
-        ):
-            name = NAMES.get(str(task), str(task))
-            of = ", ".join(
-                [
-                    name,
-                    *([names[str(model)]] if run.several else []),
-                    *([str(language)] if len(run.languages) > 1 else []),
-                ]
-            )
-            charts.append(
-                Chart(name=f"causal-rebuilt-{place}", title=f"Probes, {of}", spec=_build_spec(part))
-            )
-            common = rows.filter(
-                (pl.col("control") == "majority") & (pl.col("model") == model)
-                & (pl.col("language") == language) & (pl.col("task") == task)
-            )  # fmt: skip
-            said.append(_format_sentence(of, part, common))
-        return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_build_table(rows))
+def _draw(run: RunData, models: object) -> Figure | None:
+    """One map a property, model and language."""
+    every = run.every_score.filter(pl.col("lens") == LENS)
+    rows = select_reprobing_scores(every)
+    rows = rows.filter(pl.col("dimensions").list.len() == 1)
+    both = rows.filter(pl.col("control").is_null())
+    if not (both["erased"] >= 0).any():
+        return None
+    names = {model.name: model.label for model in run.models}
+    charts: list[Chart] = []
+    said: list[str] = []
+    for place, ((model, language, task), part) in enumerate(
+        both.partition_by("model", "language", "task", as_dict=True, maintain_order=True).items()
+    ):
+        name = NAMES.get(str(task), str(task))
+        of = ", ".join(
+            [
+                name,
+                *([names[str(model)]] if run.several else []),
+                *([str(language)] if len(run.languages) > 1 else []),
+            ]
+        )
+        charts.append(Chart(name=f"causal-rebuilt-{place}", title=f"Probes, {of}", spec=_build_spec(part)))
+        common = rows.filter(
+            (pl.col("control") == "majority") & (pl.col("model") == model)
+            & (pl.col("language") == language) & (pl.col("task") == task)
+        )  # fmt: skip
+        said.append(_format_sentence(of, part, common))
+    return Figure(answer="\n".join(filter(None, said)), charts=charts, table=_build_table(rows))
 
 
 def _format_sentence(of: str, rows: pl.DataFrame, common: pl.DataFrame) -> str:
@@ -129,4 +113,17 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = CausalNewProbes()
+plot = SectionPlot(
+    title="Interventions: what later layers rebuild",
+    lens=LENS,
+    order=352,
+    caption=(
+        "Share of the examples that a new probe gets right whose states were read at one layer (a column) "
+        "after the property was erased at another (a row). Probes are trained and tested, fold by fold, on "
+        "functions that the map was not fitted to: on the others they are at the commonest class by "
+        "construction. On the diagonal the property was just erased; to the right of it what later layers "
+        "rebuild from elsewhere. In the first row, nothing was erased."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -28,7 +28,7 @@ from sonde.lenses.causal.findings import (
 )
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import REASON, dimension_value, has_dimensions
 from sonde.results.scores import LEFT_OUT
@@ -53,55 +53,38 @@ ALIKE = 0.2
 """Overlap of draws above which they are hardly different subspaces."""
 
 
-class CausalSummary:
-    """Costs by layer, a colour a property; and at one layer beside those of all controls."""
-
-    title = "Interventions: used or merely held"
-    lens = LENS
-    order = 350
-    caption = (
-        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
-        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
-        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
-        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
-        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
-        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
-        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Charts a model and language."""
-        found = collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
-        if not found:
-            return None
-        names = {model.name: model.label for model in run.models}
-        where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
-        rows = run.scores(metrics=["bits"], where=has_dimensions({}) & where, lens=LENS, controls=True)
-        charts: list[Chart] = []
-        for place, (model, language, held) in enumerate(found):
-            about, ending = _format_subject(run, names[model], language), f"-{place}" if place else ""
-            mine = rows.filter((pl.col("model") == model) & (pl.col("language") == language))
-            charts.append(
-                Chart(
-                    name=f"causal-uses{ending}",
-                    title=f"Bits that erasing costs, by layer, {about}",
-                    spec=_by_layer(mine),
-                    wide=True,
-                )
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Charts a model and language."""
+    found = collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
+    if not found:
+        return None
+    names = {model.name: model.label for model in run.models}
+    where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
+    rows = run.scores(metrics=["bits"], where=has_dimensions({}) & where, lens=LENS, controls=True)
+    charts: list[Chart] = []
+    for place, (model, language, held) in enumerate(found):
+        about, ending = _format_subject(run, names[model], language), f"-{place}" if place else ""
+        mine = rows.filter((pl.col("model") == model) & (pl.col("language") == language))
+        charts.append(
+            Chart(
+                name=f"causal-uses{ending}",
+                title=f"Bits that erasing costs, by layer, {about}",
+                spec=_by_layer(mine),
+                wide=True,
             )
-            if any(one.controls for one in held):
-                title = f"At the layer chosen, beside controls, {about}"
-                charts.append(
-                    Chart(name=f"causal-controls{ending}", title=title, spec=_plot_controls(held), wide=True)
-                )
-        said = [
-            lead_sentences(_format_subject(run, names[model], language), held)
-            for model, language, held in found
-        ]
-        return Figure(
-            lead=said[0], answer="\n".join(_list_answers(run, found, names)), charts=charts,
-            table=_build_table(run, found, names), notes=[*_subspaces(found), *_list_notes(run)],
-        )  # fmt: skip
+        )
+        if any(one.controls for one in held):
+            title = f"At the layer chosen, beside controls, {about}"
+            charts.append(
+                Chart(name=f"causal-controls{ending}", title=title, spec=_plot_controls(held), wide=True)
+            )
+    said = [
+        lead_sentences(_format_subject(run, names[model], language), held) for model, language, held in found
+    ]
+    return Figure(
+        lead=said[0], answer="\n".join(_list_answers(run, found, names)), charts=charts,
+        table=_build_table(run, found, names), notes=[*_subspaces(found), *_list_notes(run)],
+    )  # fmt: skip
 
 
 def _format_subject(run: RunData, model: str, language: str) -> str:
@@ -283,4 +266,19 @@ def _list_notes(run: RunData) -> Iterator[str]:
     )
 
 
-plot = CausalSummary()
+plot = SectionPlot(
+    title="Interventions: used or merely held",
+    lens=LENS,
+    order=350,
+    caption=(
+        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
+        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
+        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
+        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
+        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
+        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
+        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -19,7 +19,7 @@ from sonde.languages import LANGUAGES
 from sonde.report.charts import TEMPLATE, TEMPLATES, sort_by_k
 from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import ANSWER, CrossLensNumber, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import ANSWER, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions, scan_files
 from sonde.results.tables import Column, Table, size_columns
 from sonde.results.text_format import TOO_LITTLE, WithHalfWidth, describe_null_result, with_interval
@@ -430,7 +430,7 @@ _CONTROLS = {
 }
 
 
-title = PlainTitle(
+title = LensTitle(
     name="Names of APIs",
     in_float32="ranks",
     cites=("zhuo2023ink",),

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.languages import format_language
 from sonde.report.charts import TEMPLATE, plot_curves, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_hits, to_percent
 from sonde.results.schema import has_dimensions
 from sonde.results.text_format import number, plural
@@ -21,49 +21,32 @@ _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of anot
 _DIFFERENCE = "difference, paired"
 
 
-class ClozeAliases:
-    """Curves under either alias, and the paired difference at every k."""
-
-    title = "Names of APIs: under an alias"
-    lens = LENS
-    order = 403
-    caption = (
-        "A module is imported under an alias and a subtoken of the name behind it is asked for; then the "
-        "alias is replaced by ten that the corpus uses for other modules. The difference pairs each cloze "
-        "query with the mean of its ten. Intervals are 95 %, clustered by library."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Nothing where the run has no aliased names."""
+    rows = rows.with_columns(who=pl.col("label").replace(dict(_WHO)))
+    found = run.scores(metrics=["p_at_k"], where=has_dimensions({TEMPLATE: "alias-adversarial"}), lens=LENS)
+    pairs = sort_by_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
+    charts = [
+        Chart(
+            name="cloze-alias",
+            title="Right among the first k",
+            spec=plot_curves(rows, list(_WHO.values())),
+        )
+    ]
+    if pairs.height:
+        named = to_percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
+        order = named["name"].unique(maintain_order=True).to_list()
+        spec = plot_dots(named, order, "right alias minus wrong one, percentage points")
+        charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
+    both = pl.concat([rows.select(pairs.columns), pairs])
+    order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
+    shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
+    lead = {"Of": "subject", "Alias": "who"}
+    return Figure(
+        answer="\n".join([*_differences(pairs), *_aliases(run)]),
+        charts=charts,
+        table=build_k_table("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where the run has no aliased names."""
-        rows = read_hits(run).filter(pl.col("control").is_null() & pl.col("label").is_in(list(_WHO)))
-        if rows.is_empty():
-            return None
-        rows = rows.with_columns(who=pl.col("label").replace(dict(_WHO)))
-        found = run.scores(
-            metrics=["p_at_k"], where=has_dimensions({TEMPLATE: "alias-adversarial"}), lens=LENS
-        )
-        pairs = sort_by_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
-        charts = [
-            Chart(
-                name="cloze-alias",
-                title="Right among the first k",
-                spec=plot_curves(rows, list(_WHO.values())),
-            )
-        ]
-        if pairs.height:
-            named = to_percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
-            order = named["name"].unique(maintain_order=True).to_list()
-            spec = plot_dots(named, order, "right alias minus wrong one, percentage points")
-            charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
-        both = pl.concat([rows.select(pairs.columns), pairs])
-        order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
-        shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
-        lead = {"Of": "subject", "Alias": "who"}
-        return Figure(
-            answer="\n".join([*_differences(pairs), *_aliases(run)]),
-            charts=charts,
-            table=build_k_table("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
-        )
 
 
 def _differences(pairs: pl.DataFrame) -> list[str]:
@@ -95,4 +78,15 @@ def _aliases(run: RunData) -> list[str]:
     ]
 
 
-plot = ClozeAliases()
+plot = SectionPlot(
+    title="Names of APIs: under an alias",
+    lens=LENS,
+    order=403,
+    caption=(
+        "A module is imported under an alias and a subtoken of the name behind it is asked for; then the "
+        "alias is replaced by ten that the corpus uses for other modules. The difference pairs each cloze "
+        "query with the mean of its ten. Intervals are 95 %, clustered by library."
+    ),
+    select=lambda run: read_hits(run).filter(pl.col("control").is_null() & pl.col("label").is_in(list(_WHO))),
+    figure=_draw,
+)

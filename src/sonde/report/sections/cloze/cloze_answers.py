@@ -7,7 +7,7 @@ from typing import Any
 
 from sonde.report.charts import TEMPLATES
 from sonde.report.run_tables import RunData
-from sonde.report.section import EmbeddedView, Figure
+from sonde.report.section import EmbeddedView, Figure, SectionPlot
 from sonde.report.sections.cloze import ANSWERS, LENS, QueryExample, list_query_examples
 from sonde.report.text import collapse_blanks
 from sonde.results.tables import Column, Table
@@ -16,49 +16,35 @@ from sonde.results.text_format import COUNT, number
 _PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 
 
-class ClozeAnswers:
-    """An explorer of queries."""
-
-    title = "Names of APIs: what is answered"
-    lens = LENS
-    order = 420
-    caption = (
-        "Cloze queries with the first answers and their probabilities, wrong ones first and among them the "
-        "names that the corpus calls most. The gap is what was asked for; the right answer is marked where "
-        "it is among those shown."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """The most called names of each model's wrong answers, then of its right ones."""
+    shown = [one for model in run.models for one in list_query_examples(run, model)]
+    if not shown:
+        return None
+    table = Table(
+        summary="The same as a table",
+        columns=[
+            Column(title="Model", value="model"),
+            Column(title="Statement", value="statement"),
+            Column(title="Cloze query", value="quiz", help="The code, with [?] where the name is asked for."),
+            Column(title="Answer", value="answer", help="The name that stands there."),
+            Column(title="Answered", value="answered", help="The likeliest names and probabilities."),
+            Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
+            Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
+        ],
+        rows=[_to_record(one) for one in shown],
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The most called names of each model's wrong answers, then of its right ones."""
-        shown = [one for model in run.models for one in list_query_examples(run, model)]
-        if not shown:
-            return None
-        table = Table(
-            summary="The same as a table",
-            columns=[
-                Column(title="Model", value="model"),
-                Column(title="Statement", value="statement"),
-                Column(
-                    title="Cloze query", value="quiz", help="The code, with [?] where the name is asked for."
-                ),
-                Column(title="Answer", value="answer", help="The name that stands there."),
-                Column(title="Answered", value="answered", help="The likeliest names and probabilities."),
-                Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
-                Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
-            ],
-            rows=[_to_record(one) for one in shown],
-        )
-        notes = ("Among whole statements, a probability is that of a name among its candidates.",)
-        whole = any(one.competing for one in shown)
-        return Figure(
-            embed=EmbeddedView(
-                template="sections/cloze/queries.html.j2",
-                data=_build_data(shown),
-                context=_build_context(shown),
-            ),
-            table=table,
-            notes=notes if whole else (),
-        )
+    notes = ("Among whole statements, a probability is that of a name among its candidates.",)
+    whole = any(one.competing for one in shown)
+    return Figure(
+        embed=EmbeddedView(
+            template="sections/cloze/queries.html.j2",
+            data=_build_data(shown),
+            context=_build_context(shown),
+        ),
+        table=table,
+        notes=notes if whole else (),
+    )
 
 
 def _build_data(shown: Sequence[QueryExample]) -> Mapping[str, Any]:
@@ -109,4 +95,15 @@ def _to_record(one: QueryExample) -> dict[str, Any]:
     }
 
 
-plot = ClozeAnswers()
+plot = SectionPlot(
+    title="Names of APIs: what is answered",
+    lens=LENS,
+    order=420,
+    caption=(
+        "Cloze queries with the first answers and their probabilities, wrong ones first and among them the "
+        "names that the corpus calls most. The gap is what was asked for; the right answer is marked where "
+        "it is among those shown."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATES, plot_curves
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import (
     ANSWERERS,
     COMMON,
@@ -26,45 +26,30 @@ from sonde.stats.verdict import no_verdict_reason
 _SHOWN = ("call", "import")
 
 
-class ClozeCurves:
-    """A curve a kind of statement, its controls beside it."""
-
-    title = "Names of APIs: right among the first k"
-    lens = LENS
-    order = 400
-    caption = (
-        "The share of cloze queries whose left-out subtoken is among the model's first k answers (P@k). "
-        "Controls answer by the most frequent answers of other libraries, by the most frequent subtokens of "
-        "the training data, or with random weights. Intervals are 95 %, clustered by library."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a kind of statement."""
-        rows = read_hits(run).filter(pl.col("label").is_in(_SHOWN))
-        if rows.is_empty():
-            return None
-        charts = [
-            Chart(
-                name=f"cloze-{template}",
-                title=TEMPLATES[template].capitalize(),
-                spec=plot_curves(part, list(ANSWERERS.values()), ANSWERERS),
-            )
-            for template in _SHOWN
-            if (part := rows.filter(pl.col("label") == template)).height
-        ]
-        model, *controls = ANSWERERS.values()
-        order = {name: place for place, name in enumerate((model, COMMON, *controls))}
-        common = read_common_hits(run).filter(pl.col("label").is_in(_SHOWN))
-        both = pl.concat([rows, common], how="diagonal")
-        shown = both.sort("label", "place", "subject", pl.col("who").replace_strict(order, default=9), "k")
-        lead = {"Statement": "statement", "Of": "subject", "Answers": "who"}
-        return Figure(
-            lead=_format_lead(rows),
-            answer=_format_answer(rows),
-            charts=charts,
-            table=build_k_table("Calls and imports at every k, in % (INK, table 4)", shown, lead),
-            notes=_list_notes(rows),
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a kind of statement."""
+    charts = [
+        Chart(
+            name=f"cloze-{template}",
+            title=TEMPLATES[template].capitalize(),
+            spec=plot_curves(part, list(ANSWERERS.values()), ANSWERERS),
         )
+        for template in _SHOWN
+        if (part := rows.filter(pl.col("label") == template)).height
+    ]
+    model, *controls = ANSWERERS.values()
+    order = {name: place for place, name in enumerate((model, COMMON, *controls))}
+    common = read_common_hits(run).filter(pl.col("label").is_in(_SHOWN))
+    both = pl.concat([rows, common], how="diagonal")
+    shown = both.sort("label", "place", "subject", pl.col("who").replace_strict(order, default=9), "k")
+    lead = {"Statement": "statement", "Of": "subject", "Answers": "who"}
+    return Figure(
+        lead=_format_lead(rows),
+        answer=_format_answer(rows),
+        charts=charts,
+        table=build_k_table("Calls and imports at every k, in % (INK, table 4)", shown, lead),
+        notes=_list_notes(rows),
+    )
 
 
 def _format_lead(rows: pl.DataFrame) -> str:
@@ -130,4 +115,15 @@ def _list_notes(rows: pl.DataFrame) -> list[str]:
     ]
 
 
-plot = ClozeCurves()
+plot = SectionPlot(
+    title="Names of APIs: right among the first k",
+    lens=LENS,
+    order=400,
+    caption=(
+        "The share of cloze queries whose left-out subtoken is among the model's first k answers (P@k). "
+        "Controls answer by the most frequent answers of other libraries, by the most frequent subtokens of "
+        "the training data, or with random weights. Intervals are 95 %, clustered by library."
+    ),
+    select=lambda run: read_hits(run).filter(pl.col("label").is_in(_SHOWN)),
+    figure=_draw,
+)

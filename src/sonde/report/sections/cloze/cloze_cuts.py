@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS, OF_STATEMENTS, select_headline_rows, to_percent
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
@@ -32,48 +32,32 @@ _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 _SAID: Mapping[str, str] = {"true": "yes", "false": "no"}
 
 
-class ClozeCuts:
-    """A chart a way of cutting the queries."""
-
-    title = "Names of APIs: which are known"
-    lens = LENS
-    order = 410
-    caption = (
-        "The share of call cloze queries whose left-out subtoken is among the first ten answers, by what is "
-        "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
-        "clustered by library, those of a single library by name. The table has the other statements."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Charts of the cuts that the run has."""
-        rows = _read_rows(run)
-        calls = rows.filter(pl.col("template") == "call")
-        if calls.is_empty():
-            return None
-        charts = [
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Charts of the cuts that the run has."""
+    rows = _read_rows(run)
+    calls = rows.filter(pl.col("template") == "call")
+    if calls.is_empty():
+        return None
+    charts = [
+        Chart(name=f"cloze-by-{cut}", title=title, spec=plot_dots(to_percent(part), list(order), "P@10, %"))
+        for cut, (title, order) in _CUTS.items()
+        if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
+    ]
+    libraries = calls.filter(pl.col("cut") == "library")
+    if libraries.height > 1:
+        shown = _ends(libraries)
+        order = (
+            shown.group_by("name").agg(pl.col("value").max()).sort("value", "name", descending=[True, False])
+        )
+        charts.append(
             Chart(
-                name=f"cloze-by-{cut}", title=title, spec=plot_dots(to_percent(part), list(order), "P@10, %")
+                name="cloze-by-library",
+                title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
+                spec=plot_dots(to_percent(shown), order["name"].to_list(), "P@10, %"),
+                wide=True,
             )
-            for cut, (title, order) in _CUTS.items()
-            if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
-        ]
-        libraries = calls.filter(pl.col("cut") == "library")
-        if libraries.height > 1:
-            shown = _ends(libraries)
-            order = (
-                shown.group_by("name")
-                .agg(pl.col("value").max())
-                .sort("value", "name", descending=[True, False])
-            )
-            charts.append(
-                Chart(
-                    name="cloze-by-library",
-                    title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
-                    spec=plot_dots(to_percent(shown), order["name"].to_list(), "P@10, %"),
-                    wide=True,
-                )
-            )
-        return Figure(charts=charts, table=_build_table(rows))
+        )
+    return Figure(charts=charts, table=_build_table(rows))
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -125,4 +109,15 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )  # fmt: skip
 
 
-plot = ClozeCuts()
+plot = SectionPlot(
+    title="Names of APIs: which are known",
+    lens=LENS,
+    order=410,
+    caption=(
+        "The share of call cloze queries whose left-out subtoken is among the first ten answers, by what is "
+        "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
+        "clustered by library, those of a single library by name. The table has the other statements."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

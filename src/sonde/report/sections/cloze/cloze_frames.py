@@ -8,7 +8,7 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves, plot_dots
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_parts, to_percent
 from sonde.results.text_format import caveat, plural, with_interval
 
@@ -42,58 +42,43 @@ _IMPORTS: Mapping[str, Mapping[str, str]] = {
 _K = 10
 
 
-class ClozeFrames:
-    """A dot a frame, curves with and without words, and the spread over frames."""
-
-    title = "Names of APIs: asked otherwise"
-    lens = LENS
-    order = 415
-    caption = (
-        "A share of the names is also asked with other code around the statement (assigned, returned, behind "
-        "a comment, indented, ...), and, where the run asks for it, behind words of documentation and behind "
-        "the imports of a file that makes the call. Only "
-        "cloze queries answered in every frame count. Intervals are 95 %, clustered by library."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Nothing where queries were asked in one way alone."""
+    frames = read_parts(run, ["p_at_k"], "frame")
+    words = read_parts(run, ["p_at_k"], "words")
+    imports = pl.concat(
+        [
+            found.with_columns(way=pl.col("group").replace(dict(ways)))
+            for cut, ways in _IMPORTS.items()
+            if (found := read_parts(run, ["p_at_k"], cut)).height
+        ]
+        or [words.clear().with_columns(way=pl.lit(""))]
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where queries were asked in one way alone."""
-        frames = read_parts(run, ["p_at_k"], "frame")
-        words = read_parts(run, ["p_at_k"], "words")
-        imports = pl.concat(
-            [
-                found.with_columns(way=pl.col("group").replace(dict(ways)))
-                for cut, ways in _IMPORTS.items()
-                if (found := read_parts(run, ["p_at_k"], cut)).height
-            ]
-            or [words.clear().with_columns(way=pl.lit(""))]
+    if frames.is_empty() and words.is_empty() and imports.is_empty():
+        return None
+    frames = frames.with_columns(way=pl.col("group").replace(dict(_FRAMES)))
+    words = words.with_columns(way=pl.col("group").replace(dict(_WORDS)))
+    charts: list[Chart] = []
+    for template, part in _by_template(frames.filter(pl.col("k") == _K)):
+        shown = to_percent(part).with_columns(name=pl.col("way"), shown="subject")
+        ways = shown.filter(~pl.col("group").is_in(list(_FRAMES)))["name"].unique().sort().to_list()
+        order = [_FRAMES[_PLAIN], *ways, _FRAMES[_EVERY]]
+        title = f"{TEMPLATES[template].capitalize()}: other code around them"
+        charts.append(
+            Chart(name=f"cloze-frames-{template}", title=title, spec=plot_dots(shown, order, f"P@{_K}, %"))
         )
-        if frames.is_empty() and words.is_empty() and imports.is_empty():
-            return None
-        frames = frames.with_columns(way=pl.col("group").replace(dict(_FRAMES)))
-        words = words.with_columns(way=pl.col("group").replace(dict(_WORDS)))
-        charts: list[Chart] = []
-        for template, part in _by_template(frames.filter(pl.col("k") == _K)):
-            shown = to_percent(part).with_columns(name=pl.col("way"), shown="subject")
-            ways = shown.filter(~pl.col("group").is_in(list(_FRAMES)))["name"].unique().sort().to_list()
-            order = [_FRAMES[_PLAIN], *ways, _FRAMES[_EVERY]]
-            title = f"{TEMPLATES[template].capitalize()}: other code around them"
-            charts.append(
-                Chart(
-                    name=f"cloze-frames-{template}", title=title, spec=plot_dots(shown, order, f"P@{_K}, %")
-                )
-            )
-        for template, part in _by_template(words.filter(pl.col("group") != "with-without")):
-            shown = part.with_columns(who="way")
-            title = f"{TEMPLATES[template].capitalize()}: behind words"
-            spec = plot_curves(shown, list(_WORDS.values())[:2])
-            charts.append(Chart(name=f"cloze-words-{template}", title=title, spec=spec))
-        both = pl.concat([frames, words, imports]).sort("template", "place", "subject", maintain_order=True)
-        lead = {"Statement": "statement", "Of": "subject", "Asked": "way"}
-        return Figure(
-            answer="\n".join([*_describe_variation(run), *_in_words(words), *_behind_imports(imports)]),
-            charts=charts,
-            table=build_k_table("Every frame and k, in %", both, lead),
-        )
+    for template, part in _by_template(words.filter(pl.col("group") != "with-without")):
+        shown = part.with_columns(who="way")
+        title = f"{TEMPLATES[template].capitalize()}: behind words"
+        spec = plot_curves(shown, list(_WORDS.values())[:2])
+        charts.append(Chart(name=f"cloze-words-{template}", title=title, spec=spec))
+    both = pl.concat([frames, words, imports]).sort("template", "place", "subject", maintain_order=True)
+    lead = {"Statement": "statement", "Of": "subject", "Asked": "way"}
+    return Figure(
+        answer="\n".join([*_describe_variation(run), *_in_words(words), *_behind_imports(imports)]),
+        charts=charts,
+        table=build_k_table("Every frame and k, in %", both, lead),
+    )
 
 
 def _by_template(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
@@ -151,4 +136,16 @@ def _behind_imports(imports: pl.DataFrame) -> list[str]:
     ]
 
 
-plot = ClozeFrames()
+plot = SectionPlot(
+    title="Names of APIs: asked otherwise",
+    lens=LENS,
+    order=415,
+    caption=(
+        "A share of the names is also asked with other code around the statement (assigned, returned, behind "
+        "a comment, indented, ...), and, where the run asks for it, behind words of documentation and behind "
+        "the imports of a file that makes the call. Only "
+        "cloze queries answered in every frame count. Intervals are 95 %, clustered by library."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import ANSWERERS, LENS, to_percent
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
@@ -24,60 +24,44 @@ _SHOWN = 30
 _DECILES = [str(decile) for decile in range(1, 11)]
 
 
-class ClozeLibraries:
-    """A dot a library, and a table with a column a decile of use."""
-
-    title = "Names of APIs: libraries by use"
-    lens = LENS
-    order = 409
-    caption = (
-        "The share of a library's uses that are of names whose last level the model gets right at the first "
-        "try, in calls and imports. A name counts once for every other repository of the corpus (of "
-        "installed packages: every other distribution) that calls it; these repositories are the clusters of "
-        "the 95 % intervals. The tenths go from the names that most repositories call to those that fewest "
-        "do; a library of fewer than ten names has none."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Nothing where no library is called from another repository."""
+    rows = run.scores(
+        metrics=_METRICS, where=dimension_value("library").is_not_null(), lens=LENS, controls=True
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where no library is called from another repository."""
-        rows = run.scores(
-            metrics=_METRICS, where=dimension_value("library").is_not_null(), lens=LENS, controls=True
-        )
-        rows = rows.with_columns(
-            library=dimension_value("library"),
-            decile=dimension_value("decile"),
-            shown=run.subject,
-            name=dimension_value("library"),
-        )
-        whole = rows.filter(has_dimension_names("library"))
-        known = whole.filter((pl.col("metric") == "known_by_use") & pl.col("control").is_null())
-        if known.is_empty():
-            return None
-        order = (
-            known.group_by("name")
-            .agg(pl.col("n_clusters").max(), pl.col("n").max())
-            .sort("n_clusters", "n", "name", descending=[True, True, False])
-        )["name"].to_list()
-        most = order[:_SHOWN]
-        chart = Chart(
-            name="cloze-libraries",
-            title="Libraries that most repositories call" if len(order) > _SHOWN else "Every library",
-            spec=plot_dots(
-                to_percent(known.filter(pl.col("name").is_in(most))), most, "Uses of known names, %"
-            ),
-            wide=True,
-        )
-        return Figure(
-            answer="\n".join(_describe_known_libraries(known, most)),
-            charts=[chart],
-            table=_build_table(rows, order),
-            notes=(
-                *_describe_omitted_uses(whole),
-                "The names themselves, with their tenth, their callers and their rank, lie in libraries/, a "
-                "CSV file a model.",
-                "Asked says of how many uses the name was ranked at all.",
-            ),
-        )
+    rows = rows.with_columns(
+        library=dimension_value("library"),
+        decile=dimension_value("decile"),
+        shown=run.subject,
+        name=dimension_value("library"),
+    )
+    whole = rows.filter(has_dimension_names("library"))
+    known = whole.filter((pl.col("metric") == "known_by_use") & pl.col("control").is_null())
+    if known.is_empty():
+        return None
+    order = (
+        known.group_by("name")
+        .agg(pl.col("n_clusters").max(), pl.col("n").max())
+        .sort("n_clusters", "n", "name", descending=[True, True, False])
+    )["name"].to_list()
+    most = order[:_SHOWN]
+    chart = Chart(
+        name="cloze-libraries",
+        title="Libraries that most repositories call" if len(order) > _SHOWN else "Every library",
+        spec=plot_dots(to_percent(known.filter(pl.col("name").is_in(most))), most, "Uses of known names, %"),
+        wide=True,
+    )
+    return Figure(
+        answer="\n".join(_describe_known_libraries(known, most)),
+        charts=[chart],
+        table=_build_table(rows, order),
+        notes=(
+            *_describe_omitted_uses(whole),
+            "The names themselves, with their tenth, their callers and their rank, lie in libraries/, a "
+            "CSV file a model.",
+            "Asked says of how many uses the name was ranked at all.",
+        ),
+    )
 
 
 def _describe_known_libraries(known: pl.DataFrame, most: list[str]) -> list[str]:
@@ -177,4 +161,17 @@ def _gain(row: Mapping[str, Any] | None) -> str | None:
     return None if row is None else with_interval(row, 100, 1)
 
 
-plot = ClozeLibraries()
+plot = SectionPlot(
+    title="Names of APIs: libraries by use",
+    lens=LENS,
+    order=409,
+    caption=(
+        "The share of a library's uses that are of names whose last level the model gets right at the first "
+        "try, in calls and imports. A name counts once for every other repository of the corpus (of "
+        "installed packages: every other distribution) that calls it; these repositories are the clusters of "
+        "the 95 % intervals. The tenths go from the names that most repositories call to those that fewest "
+        "do; a library of fewer than ten names has none."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

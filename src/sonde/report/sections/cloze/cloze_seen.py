@@ -8,7 +8,7 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_parts
 from sonde.results.schema import has_dimensions
 from sonde.results.text_format import caveat, plural, with_interval
@@ -25,45 +25,33 @@ _GAP = "true-false"
 _UNSEEN_CALLS = has_dimensions({TEMPLATE: "call", "seen": "false"})
 
 
-class ClozeSeenLibraries:
-    """Curves of seen and unseen libraries."""
-
-    title = "Names of APIs: seen and unseen libraries"
-    lens = LENS
-    order = 406
-    caption = (
-        "A library counts as seen where any of its names is called in a file that the model was trained on, "
-        "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
-        "library."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Nothing where it is not known what the model was trained on, or all is on one side."""
+    found = read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_SHOWN))
+    rows = found.filter(pl.col("group").is_in(list(_WHO))).with_columns(
+        who=pl.col("group").replace(dict(_WHO))
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where it is not known what the model was trained on, or all is on one side."""
-        found = read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_SHOWN))
-        rows = found.filter(pl.col("group").is_in(list(_WHO))).with_columns(
-            who=pl.col("group").replace(dict(_WHO))
+    if rows["who"].n_unique() < len(_WHO):
+        return None
+    gaps = found.filter(pl.col("group") == _GAP)
+    charts = [
+        Chart(
+            name=f"cloze-seen-{template}",
+            title=TEMPLATES[template].capitalize(),
+            spec=plot_curves(part, list(_WHO.values())),
         )
-        if rows["who"].n_unique() < len(_WHO):
-            return None
-        gaps = found.filter(pl.col("group") == _GAP)
-        charts = [
-            Chart(
-                name=f"cloze-seen-{template}",
-                title=TEMPLATES[template].capitalize(),
-                spec=plot_curves(part, list(_WHO.values())),
-            )
-            for template in _SHOWN
-            if (part := rows.filter(pl.col("template") == template)).height
-        ]
-        both = pl.concat([rows, gaps.with_columns(who=pl.lit("difference"))])
-        order = {"seen": 0, "unseen": 1, "difference": 2}
-        shown = both.sort("template", "place", "subject", pl.col("who").replace_strict(order), "k")
-        lead = {"Statement": "statement", "Of": "subject", "Library": "who"}
-        return Figure(
-            answer="\n".join([*_gaps(gaps), *_overlap(run)]),
-            charts=charts,
-            table=build_k_table("Seen and unseen at every k, in % (INK, table 6)", shown, lead),
-        )
+        for template in _SHOWN
+        if (part := rows.filter(pl.col("template") == template)).height
+    ]
+    both = pl.concat([rows, gaps.with_columns(who=pl.lit("difference"))])
+    order = {"seen": 0, "unseen": 1, "difference": 2}
+    shown = both.sort("template", "place", "subject", pl.col("who").replace_strict(order), "k")
+    lead = {"Statement": "statement", "Of": "subject", "Library": "who"}
+    return Figure(
+        answer="\n".join([*_gaps(gaps), *_overlap(run)]),
+        charts=charts,
+        table=build_k_table("Seen and unseen at every k, in % (INK, table 6)", shown, lead),
+    )
 
 
 def _gaps(gaps: pl.DataFrame) -> list[str]:
@@ -88,4 +76,15 @@ def _overlap(run: RunData) -> list[str]:
     ]
 
 
-plot = ClozeSeenLibraries()
+plot = SectionPlot(
+    title="Names of APIs: seen and unseen libraries",
+    lens=LENS,
+    order=406,
+    caption=(
+        "A library counts as seen where any of its names is called in a file that the model was trained on, "
+        "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
+        "library."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -6,7 +6,7 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE
 from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
+from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.cloze import LENS
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
 from sonde.results.schema import dimension_value, has_dimension_names
@@ -16,53 +16,42 @@ from sonde.results.text_format import PERCENT, with_interval
 _SAME = ("model", "corpus_hash", "label")
 
 
-class ClozeWords:
-    """A line a word."""
-
-    title = "ClozeTest: words that are preferred"
-    lens = LENS
-    order = 408
-    caption = (
-        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
-        "be said here is how often each word is found likeliest."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Nothing where the run read no such test."""
+    of_words = has_dimension_names(TEMPLATE, "word")
+    rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
+    rows = rows.with_columns(subject=run.subject, label=dimension_value("word"))
+    at_random = {
+        tuple(row[key] for key in _SAME): row["value"]
+        for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)
+    }
+    rows = rows.filter(pl.col("control").is_null())
+    if rows.is_empty():
+        return None
+    corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
+    table = Table(
+        summary="Every word",
+        columns=[
+            Column(title="Of", value="subject"),
+            Column(title="Corpus", value=lambda row: str(corpora.get(row["corpus_hash"], ""))),
+            Column(title="Word", value="label", help="The word that was asked for."),
+            Column(
+                title="At random, %",
+                value=lambda row: at_random.get(tuple(row[key] for key in _SAME)),
+                format=PERCENT,
+                help="What guessing among the words would reach.",
+            ),
+            *score_columns(
+                "Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."
+            ),
+        ],
+        rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where the run read no such test."""
-        of_words = has_dimension_names(TEMPLATE, "word")
-        rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
-        rows = rows.with_columns(subject=run.subject, label=dimension_value("word"))
-        at_random = {
-            tuple(row[key] for key in _SAME): row["value"]
-            for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)
-        }
-        rows = rows.filter(pl.col("control").is_null())
-        if rows.is_empty():
-            return None
-        corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
-        table = Table(
-            summary="Every word",
-            columns=[
-                Column(title="Of", value="subject"),
-                Column(title="Corpus", value=lambda row: str(corpora.get(row["corpus_hash"], ""))),
-                Column(title="Word", value="label", help="The word that was asked for."),
-                Column(
-                    title="At random, %",
-                    value=lambda row: at_random.get(tuple(row[key] for key in _SAME)),
-                    format=PERCENT,
-                    help="What guessing among the words would reach.",
-                ),
-                *score_columns(
-                    "Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."
-                ),
-            ],
-            rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
-        )
-        note = (
-            "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
-            "published evaluator takes (option --predictions)."
-        )
-        return Figure(lead=_format_lead(rows), table=table, notes=(note,))
+    note = (
+        "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
+        "published evaluator takes (option --predictions)."
+    )
+    return Figure(lead=_format_lead(rows), table=table, notes=(note,))
 
 
 def _format_lead(rows: pl.DataFrame) -> str:
@@ -83,4 +72,14 @@ def _format_lead(rows: pl.DataFrame) -> str:
     return " ".join(said)
 
 
-plot = ClozeWords()
+plot = SectionPlot(
+    title="ClozeTest: words that are preferred",
+    lens=LENS,
+    order=408,
+    caption=(
+        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
+        "be said here is how often each word is found likeliest."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

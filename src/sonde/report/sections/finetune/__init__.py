@@ -18,7 +18,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.languages.engine.text import common_prefix_length
 from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import PlainTitle
+from sonde.report.section import LensTitle
 from sonde.report.text import to_chart_record
 from sonde.results.schema import REASON, dimension_value, dimensions_text, has_dimensions, scan_files
 from sonde.results.text_format import count, number, with_interval
@@ -190,7 +190,7 @@ def _describe_reachable_examples(run: RunData, about: dict[str, Any]) -> str:
     return f" Of the others: {'; '.join(parts)}." if parts else ""
 
 
-title = PlainTitle(
+title = LensTitle(
     name="Fine-tuning",
     cites=("kanade2020cubert",),
     question=LensQuestion(

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_meaning, dash_by_field, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import LENS, METHODS, add_display_names
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
@@ -28,46 +28,34 @@ _ENDS = {
 """What says that a training may want more, by its metric."""
 
 
-class FinetuneLearningCurves:
-    """Lines over epochs, and a table of settings."""
-
-    title = "Fine-tuning: how training went"
-    lens = LENS
-    order = 410
-    caption = (
-        "Mean loss of the training examples and the share of the validation examples that are right, after "
-        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
-        "model that is read has been trained before; the others begin with weights drawn at random."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Two charts a task where there are several epochs; the table always."""
+    rows = run.scores(metrics=["valid", "loss", *_SETTING, *_ENDS], lens=LENS, controls=True)
+    rows = add_display_names(rows.filter(pl.col("split") == "valid"), run).with_columns(
+        epoch=dimension_value("epoch").cast(pl.Int64), setting=dimension_value("setting")
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Two charts a task where there are several epochs; the table always."""
-        rows = run.scores(metrics=["valid", "loss", *_SETTING, *_ENDS], lens=LENS, controls=True)
-        rows = add_display_names(rows.filter(pl.col("split") == "valid"), run).with_columns(
-            epoch=dimension_value("epoch").cast(pl.Int64), setting=dimension_value("setting")
-        )
-        if rows.is_empty():
-            return None
-        epochs = rows.filter(pl.col("epoch").is_not_null())
-        charts: list[Chart] = []
-        for (subject,), own in (
-            epochs.partition_by("subject", as_dict=True, maintain_order=True).items()
-            if epochs["epoch"].n_unique() > 1
-            else ()
-        ):
-            name = "-".join(str(subject).replace(",", "").split())
-            charts += [
-                Chart(
-                    name=f"finetune-course-{name}-{metric}",
-                    title=f"{str(subject).capitalize()}: {title}",
-                    spec=_build_spec(own.filter(pl.col("metric") == metric), title, form),
-                )
-                for metric, title, form in (
-                    ("valid", "right on validation", "%"),
-                    ("loss", "mean training loss", ".3~f"),
-                )
-            ]
-        return Figure(charts=charts, table=_build_table(rows), notes=_list_notes(rows))
+    if rows.is_empty():
+        return None
+    epochs = rows.filter(pl.col("epoch").is_not_null())
+    charts: list[Chart] = []
+    for (subject,), own in (
+        epochs.partition_by("subject", as_dict=True, maintain_order=True).items()
+        if epochs["epoch"].n_unique() > 1
+        else ()
+    ):
+        name = "-".join(str(subject).replace(",", "").split())
+        charts += [
+            Chart(
+                name=f"finetune-course-{name}-{metric}",
+                title=f"{str(subject).capitalize()}: {title}",
+                spec=_build_spec(own.filter(pl.col("metric") == metric), title, form),
+            )
+            for metric, title, form in (
+                ("valid", "right on validation", "%"),
+                ("loss", "mean training loss", ".3~f"),
+            )
+        ]
+    return Figure(charts=charts, table=_build_table(rows), notes=_list_notes(rows))
 
 
 def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
@@ -154,4 +142,15 @@ def _list_notes(rows: pl.DataFrame) -> list[str]:
     return notes or ["Trained enough: no training was best at its last epoch or at the edge of its rates."]
 
 
-plot = FinetuneLearningCurves()
+plot = SectionPlot(
+    title="Fine-tuning: how training went",
+    lens=LENS,
+    order=410,
+    caption=(
+        "Mean loss of the training examples and the share of the validation examples that are right, after "
+        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
+        "model that is read has been trained before; the others begin with weights drawn at random."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -11,7 +11,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_meaning, row_height, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import (
     LENS,
     METHODS,
@@ -49,45 +49,27 @@ _ALWAYS = 0.99
 """Share of equal answers from which a training has learned nothing."""
 
 
-class FinetuneSummary:
-    """Dots with intervals a task and metric, one colour a method."""
-
-    title = "Fine-tuning: what pre-training buys"
-    lens = LENS
-    order = 400
-    caption = (
-        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
-        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
-        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
-        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
-        "the length limit, the example is left out, or the table says how much could be right at most. A "
-        "hollow dot rests on too little for a verdict."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a metric."""
+    charts = [
+        Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_build_spec(part))
+        for metric in METRICS
+        if not (part := select_chart_rows(rows).filter(pl.col("metric") == metric)).is_empty()
+    ]
+    gains = read_test_scores(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
+    compared = _select_headline(gains)
+    return Figure(
+        lead=_format_lead(compared),
+        answer="\n".join(map(_format_sentence, compared)),
+        charts=charts,
+        table=_build_table(rows, gains, read_ceilings(run)),
+        notes=[
+            *_seeds(run, compared),
+            *_describe_constant_models(run),
+            *list_truncation_notes(run),
+            *_list_notes(run),
+        ],
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a metric."""
-        rows = read_test_scores(run, list(METRICS)).filter(pl.col("swept") == "")
-        if rows.is_empty():
-            return None
-        charts = [
-            Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_build_spec(part))
-            for metric in METRICS
-            if not (part := select_chart_rows(rows).filter(pl.col("metric") == metric)).is_empty()
-        ]
-        gains = read_test_scores(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
-        compared = _select_headline(gains)
-        return Figure(
-            lead=_format_lead(compared),
-            answer="\n".join(map(_format_sentence, compared)),
-            charts=charts,
-            table=_build_table(rows, gains, read_ceilings(run)),
-            notes=[
-                *_seeds(run, compared),
-                *_describe_constant_models(run),
-                *list_truncation_notes(run),
-                *_list_notes(run),
-            ],
-        )
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -276,4 +258,18 @@ def _truncation_note(row: dict[str, Any]) -> str:
     return "are longer than the limit, and what lies beyond it was not read"
 
 
-plot = FinetuneSummary()
+plot = SectionPlot(
+    title="Fine-tuning: what pre-training buys",
+    lens=LENS,
+    order=400,
+    caption=(
+        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
+        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
+        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
+        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
+        "the length limit, the example is left out, or the table says how much could be right at most. A "
+        "hollow dot rests on too little for a verdict."
+    ),
+    select=lambda run: read_test_scores(run, list(METRICS)).filter(pl.col("swept") == ""),
+    figure=_draw,
+)

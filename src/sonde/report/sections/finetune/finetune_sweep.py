@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_meaning, dash_by_field, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import (
     LENS,
     METHODS,
@@ -44,56 +44,37 @@ _IN_TABLE = ("majority", "length", "parse_error", "artefacts")
 """Baselines that are in the table only."""
 
 
-class FinetuneSweep:
-    """Lines over the values of the option that was swept last, one chart a task and metric."""
-
-    title = "Fine-tuning: what each option changes"
-    lens = LENS
-    order = 405
-    caption = (
-        "Share of the test examples that are right for each value of the options that were swept, with 95 % "
-        "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
-        "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
-        "to the last value are paired: both are asked the same examples. Majority, length, parse errors "
-        "and artefacts are in the table only."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a task and metric; the table has the differences."""
+    held = pl.col("dimensions").list
+    last, others = held.last().struct, held.head(held.len() - 1)
+    rows = rows.with_columns(
+        option=last.field("name"), value_of=last.field("value"), others=dimensions_text(others)
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a task and metric; the table has the differences."""
-        rows = read_test_scores(run, list(METRICS)).filter(pl.col("swept") != "")
-        if rows.is_empty():
-            return None
-        held = pl.col("dimensions").list
-        last, others = held.last().struct, held.head(held.len() - 1)
-        rows = rows.with_columns(
-            option=last.field("name"), value_of=last.field("value"), others=dimensions_text(others)
-        )
-        charts: list[Chart] = []
-        drawn = select_chart_rows(rows).filter(
-            ~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null()
-        )
-        for (subject, metric), part in drawn.partition_by(
-            "subject", "metric", as_dict=True, maintain_order=True
-        ).items():
-            name = "-".join(str(subject).replace(",", "").split())
-            charts.append(
-                Chart(
-                    name=f"finetune-sweep-{name}-{metric}",
-                    title=f"{str(subject).capitalize()}: share {METRICS[str(metric)]}",
-                    spec=_build_spec(part),
-                )
+    charts: list[Chart] = []
+    drawn = select_chart_rows(rows).filter(~pl.col("control").is_in(_IN_TABLE) | pl.col("control").is_null())
+    for (subject, metric), part in drawn.partition_by(
+        "subject", "metric", as_dict=True, maintain_order=True
+    ).items():
+        name = "-".join(str(subject).replace(",", "").split())
+        charts.append(
+            Chart(
+                name=f"finetune-sweep-{name}-{metric}",
+                title=f"{str(subject).capitalize()}: share {METRICS[str(metric)]}",
+                spec=_build_spec(part),
             )
-        changes = read_test_scores(run, ["change"]).to_dicts()
-        lines = [
-            _format_sentence(row) for row in changes if row["control"] is None and _is_main_metric(row, rows)
-        ]
-        return Figure(
-            lead=_format_lead(changes, rows),
-            answer="\n".join(lines),
-            charts=charts,
-            table=_build_table(rows, changes),
-            notes=_list_notes(run),
         )
+    changes = read_test_scores(run, ["change"]).to_dicts()
+    lines = [
+        _format_sentence(row) for row in changes if row["control"] is None and _is_main_metric(row, rows)
+    ]
+    return Figure(
+        lead=_format_lead(changes, rows),
+        answer="\n".join(lines),
+        charts=charts,
+        table=_build_table(rows, changes),
+        notes=_list_notes(run),
+    )
 
 
 def _is_main_metric(row: dict[str, Any], rows: pl.DataFrame) -> bool:
@@ -214,4 +195,17 @@ def _list_notes(run: RunData) -> list[str]:
     return notes
 
 
-plot = FinetuneSweep()
+plot = SectionPlot(
+    title="Fine-tuning: what each option changes",
+    lens=LENS,
+    order=405,
+    caption=(
+        "Share of the test examples that are right for each value of the options that were swept, with 95 % "
+        "intervals clustered as the code is. Each value is trained by itself, and what training leaves open "
+        "is chosen on validation for it alone. A bag of tokens knows only the training fraction. Differences "
+        "to the last value are paired: both are asked the same examples. Majority, length, parse errors "
+        "and artefacts are in the table only."
+    ),
+    select=lambda run: read_test_scores(run, list(METRICS)).filter(pl.col("swept") != ""),
+    figure=_draw,
+)

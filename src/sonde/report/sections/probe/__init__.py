@@ -13,7 +13,7 @@ import polars as pl
 
 from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import RunData
-from sonde.report.section import ANSWER, CrossLensNumber, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import ANSWER, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.report.text import task_family, task_label
 from sonde.results.headlines import CUES_GAIN, index_cues
 from sonde.results.layers import LayerSummary, summarise_layers
@@ -251,7 +251,7 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
 tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
 
 
-title = PlainTitle(
+title = LensTitle(
     name="Probes",
     cites=("karmakar2024inspect", "hewitt2019control"),
     question=LensQuestion(

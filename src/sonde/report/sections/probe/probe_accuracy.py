@@ -11,7 +11,7 @@ import polars as pl
 
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import (
     BEST,
     ENCODED,
@@ -57,45 +57,27 @@ _SHOWN = 5
 """Tasks that a sentence names with their numbers."""
 
 
-class ProbeAccuracy:
-    """Dots with intervals, the surface baseline to beat as a tick, random weights as a hollow diamond."""
-
-    title = "Probes: what the states encode"
-    lens = LENS
-    order = 200
-    caption = (
-        "Accuracy of a linear probe on examples that it was not trained on, at the layer chosen without "
-        "them, with its 95 % interval; where folds chose different layers, the one that most chose is named. "
-        "The tick is the surface baseline that was the best on validation, on the same examples: the "
-        "majority, length, a bag of tokens, a parse error, or a token's spelling. The diamond is the same "
-        "architecture with random weights, on "
-        "the share of the examples that it read."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a language."""
-        rows = read_headline(run)
-        if rows.is_empty():
-            return None
-        found, random = read_layer_summaries(run), _read_random_weights(run)
-        charts: list[Chart] = []
-        for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
-            several = rows["language"].n_unique() > 1
-            charts.append(
-                Chart(
-                    name=f"probe-accuracy-{language}" if several else "probe-accuracy",
-                    title=f"Accuracy by task{f', {language}' if several else ''}",
-                    spec=_build_spec(part, found, random),
-                    wide=True,
-                )
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a language."""
+    found, random = read_layer_summaries(run), _read_random_weights(run)
+    charts: list[Chart] = []
+    for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
+        several = rows["language"].n_unique() > 1
+        charts.append(
+            Chart(
+                name=f"probe-accuracy-{language}" if several else "probe-accuracy",
+                title=f"Accuracy by task{f', {language}' if several else ''}",
+                spec=_build_spec(part, found, random),
+                wide=True,
             )
-        return Figure(
-            lead=_format_lead(run, rows, found),
-            answer=_format_answer(run, rows, found),
-            charts=charts,
-            table=_build_table(rows, found, random, run),
-            notes=[*describe_fits(run), *_describe_cues(run, rows), *_list_notes(run)],
         )
+    return Figure(
+        lead=_format_lead(run, rows, found),
+        answer=_format_answer(run, rows, found),
+        charts=charts,
+        table=_build_table(rows, found, random, run),
+        notes=[*describe_fits(run), *_describe_cues(run, rows), *_list_notes(run)],
+    )
 
 
 def _read_random_weights(run: RunData) -> Rows:
@@ -405,4 +387,18 @@ def _list_notes(run: RunData) -> list[str]:
     return notes
 
 
-plot = ProbeAccuracy()
+plot = SectionPlot(
+    title="Probes: what the states encode",
+    lens=LENS,
+    order=200,
+    caption=(
+        "Accuracy of a linear probe on examples that it was not trained on, at the layer chosen without "
+        "them, with its 95 % interval; where folds chose different layers, the one that most chose is named. "
+        "The tick is the surface baseline that was the best on validation, on the same examples: the "
+        "majority, length, a bag of tokens, a parse error, or a token's spelling. The diamond is the same "
+        "architecture with random weights, on "
+        "the share of the examples that it read."
+    ),
+    select=read_headline,
+    figure=_draw,
+)

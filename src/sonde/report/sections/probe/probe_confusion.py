@@ -8,7 +8,7 @@ import polars as pl
 
 from sonde.report.charts import plot_confusions
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_with_controls
 from sonde.report.text import list_mistakes, sort_by_family, task_label
 from sonde.results.schema import dimension_value
@@ -19,50 +19,34 @@ _SHOWN = 3
 """Classes from which a matrix says more than an accuracy."""
 
 
-class ProbeConfusion:
-    """A matrix a task with three classes or more."""
-
-    title = "Confusions: which classes are taken for which"
-    lens = LENS
-    order = 240
-    caption = (
-        "Of the test examples of a class (a row), the share that the probe gives to each class (a column). "
-        "Tasks of two classes are in the table only."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One matrix a model, task and language."""
+    parts = rows.partition_by("task", "model", "language", as_dict=True)
+    charts: list[Chart] = []
+    records: list[dict[str, Any]] = []
+    place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
+    for (_, _, language), part in sorted(parts.items(), key=lambda entry: place[str(entry[0][0])]):
+        if part["gold"].n_unique() >= _SHOWN:
+            charts.append(_build_chart(run, part, str(language)))
+        records += [_row(part, gold) for gold in _classes(part)]
+    table = Table(
+        summary="Every class, and the wrong classes predicted for it",
+        columns=[
+            Column(title="Task", value=lambda row: task_label(row["task"])),
+            MODEL,
+            LANGUAGE,
+            Column(title="Class", value="gold", help="The true class."),
+            Column(title="Right, %", value="right", format=PERCENT_WITH_INTERVAL),
+            Column(
+                title="Wrongly predicted as, %",
+                value="wrong",
+                help="Up to three wrong classes in order of their shares, each with its interval.",
+            ),
+            N,
+        ],
+        rows=records,
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One matrix a model, task and language."""
-        rows = read_with_controls(run, ["confusion"]).with_columns(
-            gold=dimension_value("gold"), said=dimension_value("predicted")
-        )
-        if rows.is_empty():
-            return None
-        parts = rows.partition_by("task", "model", "language", as_dict=True)
-        charts: list[Chart] = []
-        records: list[dict[str, Any]] = []
-        place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
-        for (_, _, language), part in sorted(parts.items(), key=lambda entry: place[str(entry[0][0])]):
-            if part["gold"].n_unique() >= _SHOWN:
-                charts.append(_build_chart(run, part, str(language)))
-            records += [_row(part, gold) for gold in _classes(part)]
-        table = Table(
-            summary="Every class, and the wrong classes predicted for it",
-            columns=[
-                Column(title="Task", value=lambda row: task_label(row["task"])),
-                MODEL,
-                LANGUAGE,
-                Column(title="Class", value="gold", help="The true class."),
-                Column(title="Right, %", value="right", format=PERCENT_WITH_INTERVAL),
-                Column(
-                    title="Wrongly predicted as, %",
-                    value="wrong",
-                    help="Up to three wrong classes in order of their shares, each with its interval.",
-                ),
-                N,
-            ],
-            rows=records,
-        )
-        return Figure(charts=charts, table=table)
+    return Figure(charts=charts, table=table)
 
 
 def _classes(rows: pl.DataFrame) -> list[str]:
@@ -89,4 +73,16 @@ def _row(rows: pl.DataFrame, gold: str) -> dict[str, Any]:
     return {**own.row(0, named=True), "right": right[0] if right else 0.0, "wrong": list_mistakes(own)}
 
 
-plot = ProbeConfusion()
+plot = SectionPlot(
+    title="Confusions: which classes are taken for which",
+    lens=LENS,
+    order=240,
+    caption=(
+        "Of the test examples of a class (a row), the share that the probe gives to each class (a column). "
+        "Tasks of two classes are in the table only."
+    ),
+    select=lambda run: read_with_controls(run, ["confusion"]).with_columns(
+        gold=dimension_value("gold"), said=dimension_value("predicted")
+    ),
+    figure=_draw,
+)

@@ -12,7 +12,7 @@ import polars as pl
 
 from sonde.report.charts import plot_dots, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_with_controls
 from sonde.report.text import sort_by_family, task_label
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
@@ -34,38 +34,20 @@ _NUMBERS = {
 }
 
 
-class ProbeControls:
-    """Paired gains and selectivity with their intervals, and numbers with length partialled out."""
-
-    title = "Controls: what is not the surface"
-    lens = LENS
-    order = 220
-    caption = (
-        "Paired differences on the same tested examples, in the same folds. Gain: the probe minus the best "
-        "surface baseline. Random weights: the probe minus one of the same architecture with random weights, "
-        "both on the share that the latter read; the interval holds the spread over several random weights. "
-        "Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, one for each token "
-        "type, both with types that training has seen. For metrics, ridge regression on the number, as it is "
-        "and with what length says of it taken out."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a control."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts: list[Chart] = []
-        for kind, (title, name) in _POINTS.items():
-            part = rows.filter(pl.col("kind") == kind)
-            if not part.is_empty():
-                charts.append(Chart(name=name, title=title.capitalize(), spec=_differences(part, run)))
-        for kind, title in _NUMBERS.items():
-            ranked = rows.filter(pl.col("kind") == kind).with_columns(shown=run.subject)
-            if not ranked.is_empty():
-                spec = plot_dots(ranked, _order(ranked), "Spearman's rank correlation")
-                name = "probe-numbers" if kind == "spearman" else "probe-numbers-without-length"
-                charts.append(Chart(name=name, title=f"{title[:1].upper()}{title[1:]}", spec=spec))
-        return Figure(answer=_format_answer(rows, run), charts=charts, table=_build_table(rows))
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a control."""
+    charts: list[Chart] = []
+    for kind, (title, name) in _POINTS.items():
+        part = rows.filter(pl.col("kind") == kind)
+        if not part.is_empty():
+            charts.append(Chart(name=name, title=title.capitalize(), spec=_differences(part, run)))
+    for kind, title in _NUMBERS.items():
+        ranked = rows.filter(pl.col("kind") == kind).with_columns(shown=run.subject)
+        if not ranked.is_empty():
+            spec = plot_dots(ranked, _order(ranked), "Spearman's rank correlation")
+            name = "probe-numbers" if kind == "spearman" else "probe-numbers-without-length"
+            charts.append(Chart(name=name, title=f"{title[:1].upper()}{title[1:]}", spec=spec))
+    return Figure(answer=_format_answer(rows, run), charts=charts, table=_build_table(rows))
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -172,4 +154,18 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = ProbeControls()
+plot = SectionPlot(
+    title="Controls: what is not the surface",
+    lens=LENS,
+    order=220,
+    caption=(
+        "Paired differences on the same tested examples, in the same folds. Gain: the probe minus the best "
+        "surface baseline. Random weights: the probe minus one of the same architecture with random weights, "
+        "both on the share that the latter read; the interval holds the spread over several random weights. "
+        "Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, one for each token "
+        "type, both with types that training has seen. For metrics, ridge regression on the number, as it is "
+        "and with what length says of it taken out."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

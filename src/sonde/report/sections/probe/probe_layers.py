@@ -9,7 +9,7 @@ import altair as alt
 
 from sonde.report.charts import label_cells, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import (
     ENCODED,
     KEY,
@@ -32,38 +32,20 @@ _PALE = ("absent", "slight", "open")
 """Statuses of tasks of which nothing is said by layer, so that no colour tells layers apart."""
 
 
-class ProbeLayers:
-    """A heat map of layers and tasks, and every layer beside its control."""
-
-    title = "Layers: where it is encoded"
-    lens = LENS
-    order = 210
-    caption = (
-        "Accuracy of every layer on the tested examples, 0 the embeddings; colour runs from the lowest to "
-        "the highest accuracy of each task, the number is in the tooltip. A filled dot is the layer that "
-        "validation chose (of folds, that of most); hollow dots are those that are not surely less accurate "
-        "than what was chosen, paired by example, at a level that holds for all layers together. A task is "
-        "encoded if the chosen layer is surely more accurate than the surface baseline that validation "
-        "chose, or any other layer is at such a level; a task that is not is pale, without dots. It is "
-        "encoded early, in the middle or late if all its dots lie in that third of the depth."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One heat map a model and language."""
-        found = read_layer_summaries(run)
-        rows = [row for row in read_headline(run).iter_rows(named=True) if found[_key(row)].layers]
-        if not rows:
-            return None
-        charts: list[Chart] = []
-        said: list[str] = []
-        for model in run.models:
-            for language in sorted({row["language"] for row in rows if row["model"] == model.name}):
-                part = [row for row in rows if (row["model"], row["language"]) == (model.name, language)]
-                charts.append(_build_chart(run, model, language, part, found))
-                said.append(
-                    _describe_layers(format_row_label(run, part[0]), [found[_key(row)] for row in part])
-                )
-        return Figure(answer="\n".join(said), charts=charts, table=_build_table(rows, found))
+def _draw(run: RunData, models: object) -> Figure | None:
+    """One heat map a model and language."""
+    found = read_layer_summaries(run)
+    rows = [row for row in read_headline(run).iter_rows(named=True) if found[_key(row)].layers]
+    if not rows:
+        return None
+    charts: list[Chart] = []
+    said: list[str] = []
+    for model in run.models:
+        for language in sorted({row["language"] for row in rows if row["model"] == model.name}):
+            part = [row for row in rows if (row["model"], row["language"]) == (model.name, language)]
+            charts.append(_build_chart(run, model, language, part, found))
+            said.append(_describe_layers(format_row_label(run, part[0]), [found[_key(row)] for row in part]))
+    return Figure(answer="\n".join(said), charts=charts, table=_build_table(rows, found))
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -232,4 +214,19 @@ def _build_table(rows: list[dict[str, Any]], found: Mapping[tuple[str, ...], Lay
     )
 
 
-plot = ProbeLayers()
+plot = SectionPlot(
+    title="Layers: where it is encoded",
+    lens=LENS,
+    order=210,
+    caption=(
+        "Accuracy of every layer on the tested examples, 0 the embeddings; colour runs from the lowest to "
+        "the highest accuracy of each task, the number is in the tooltip. A filled dot is the layer that "
+        "validation chose (of folds, that of most); hollow dots are those that are not surely less accurate "
+        "than what was chosen, paired by example, at a level that holds for all layers together. A task is "
+        "encoded if the chosen layer is surely more accurate than the surface baseline that validation "
+        "chose, or any other layer is at such a level; a task that is not is pale, without dots. It is "
+        "encoded early, in the middle or late if all its dots lie in that third of the depth."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
+from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_headline, render_sparkline
 from sonde.report.text import sort_by_family, task_label
 from sonde.results.extremes import find_extreme
@@ -28,54 +28,40 @@ from sonde.stats.verdict import no_verdict_reason
 Grid = Mapping[str, Mapping[str, float]]
 
 
-class ProbeModels:
-    """A row a model and a column a task: the paper's tables for the models of the run."""
-
-    title = "Models: who encodes what"
-    lens = LENS
-    order = 205
-    caption = (
-        "Accuracy in percent at each model's chosen layer. Spread is the standard deviation over models "
-        "without the baseline. Over the baseline: 0 at its accuracy, 100 at a perfect one, a dash where a "
-        "model is below it. Ranks and the highest value are those of this sample; the text says which model "
-        "is ahead by the intervals. Only models that were pooled alike are compared; their differences on "
-        "single items are tested where runs are compared."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """One table; nothing for a single model."""
+    rows = read_headline(run)
+    if rows["model"].n_unique() < 2:
+        return None
+    baseline = _baseline(run)
+    notes: list[str] = []
+    records: list[dict[str, Any]] = []
+    answers: list[str] = []
+    tasks = sort_by_family(rows["task"].to_list())
+    for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
+        grid, left = _grid(part)
+        notes += left
+        records += _build_rows(str(language), grid, tasks, baseline)
+        answers.append(_format_answer(str(language), part, grid, several=len(run.languages) > 1))
+    table = Table(
+        summary="Accuracy, ranks and what each model adds to the baseline",
+        columns=[
+            Column(title="Of", value="of"),
+            LANGUAGE,
+            MODEL,
+            *(
+                Column(
+                    title=task_label(task),
+                    value=lambda row, task=task: row["values"][task],
+                    format=lambda row: Number(digits=row["digits"]),
+                )
+                for task in tasks
+            ),
+            Column(title="Tasks at a glance", value="line", help="Accuracy by task, as a line."),
+        ],
+        rows=records,
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One table; nothing for a single model."""
-        rows = read_headline(run)
-        if rows["model"].n_unique() < 2:
-            return None
-        baseline = _baseline(run)
-        notes: list[str] = []
-        records: list[dict[str, Any]] = []
-        answers: list[str] = []
-        tasks = sort_by_family(rows["task"].to_list())
-        for (language,), part in rows.partition_by("language", as_dict=True, maintain_order=True).items():
-            grid, left = _grid(part)
-            notes += left
-            records += _build_rows(str(language), grid, tasks, baseline)
-            answers.append(_format_answer(str(language), part, grid, several=len(run.languages) > 1))
-        table = Table(
-            summary="Accuracy, ranks and what each model adds to the baseline",
-            columns=[
-                Column(title="Of", value="of"),
-                LANGUAGE,
-                MODEL,
-                *(
-                    Column(
-                        title=task_label(task),
-                        value=lambda row, task=task: row["values"][task],
-                        format=lambda row: Number(digits=row["digits"]),
-                    )
-                    for task in tasks
-                ),
-                Column(title="Tasks at a glance", value="line", help="Accuracy by task, as a line."),
-            ],
-            rows=records,
-        )
-        return Figure(answer="\n".join(answers), table=table, notes=notes)
+    return Figure(answer="\n".join(answers), table=table, notes=notes)
 
 
 def _baseline(run: RunData) -> str:
@@ -198,4 +184,17 @@ def _format_answer(language: str, rows: pl.DataFrame, grid: Grid, *, several: bo
     return f"{start} {len(grid)} models, {told}."
 
 
-plot = ProbeModels()
+plot = SectionPlot(
+    title="Models: who encodes what",
+    lens=LENS,
+    order=205,
+    caption=(
+        "Accuracy in percent at each model's chosen layer. Spread is the standard deviation over models "
+        "without the baseline. Over the baseline: 0 at its accuracy, 100 at a perfect one, a dash where a "
+        "model is below it. Ranks and the highest value are those of this sample; the text says which model "
+        "is ahead by the intervals. Only models that were pooled alike are compared; their differences on "
+        "single items are tested where runs are compared."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

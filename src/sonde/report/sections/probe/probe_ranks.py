@@ -7,30 +7,17 @@ from typing import Any
 import polars as pl
 
 from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
+from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_layers, render_sparkline
 from sonde.report.text import task_label
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT
 
 
-class ProbeRanks:
-    """A line a task and a line a model: the paper's ranks of layers."""
-
-    title = "Layers: ranks"
-    lens = LENS
-    order = 211
-    caption = (
-        "Layers are ranked within each task by their accuracy on the tested examples (higher is better), and "
-        "ranks averaged over models or over tasks, as in the paper. A rank says nothing of how far layers "
-        "lie apart, nor whether they do: of labels without meaning some layer is ranked before all others "
-        "too. Where a task is encoded is said above."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One table."""
-        rows = read_layers(run)
-        return None if rows.is_empty() else Figure(table=_build_table(rows))
+def _draw(run: RunData, models: object) -> Figure | None:
+    """One table."""
+    rows = read_layers(run)
+    return None if rows.is_empty() else Figure(table=_build_table(rows))
 
 
 def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
@@ -71,4 +58,16 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = ProbeRanks()
+plot = SectionPlot(
+    title="Layers: ranks",
+    lens=LENS,
+    order=211,
+    caption=(
+        "Layers are ranked within each task by their accuracy on the tested examples (higher is better), and "
+        "ranks averaged over models or over tasks, as in the paper. A rank says nothing of how far layers "
+        "lie apart, nor whether they do: of labels without meaning some layer is ranked before all others "
+        "too. Where a task is encoded is said above."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

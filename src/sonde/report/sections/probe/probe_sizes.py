@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import KEY, LENS, read_headline, read_with_controls
 from sonde.report.text import sort_by_family, task_label
 from sonde.results.schema import has_dimension_names
@@ -17,34 +17,19 @@ from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import COUNT
 
 
-class ProbeSizes:
-    """A line a task."""
-
-    title = "Sizes: how many examples it takes"
-    lens = LENS
-    order = 230
-    caption = (
-        "Test accuracy of the layer chosen on validation, by the size of the data set, of which 60 % train "
-        "and 20 % choose. Smaller sets are drawn several times and averaged; all sizes are tested on the "
-        "same examples."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a model."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts = [
-            Chart(
-                name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
-                title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
-                spec=_build_spec(part, several=len(run.languages) > 1),
-                wide=True,
-            )
-            for model in run.models
-            if not (part := _select_model(rows, model)).is_empty()
-        ]
-        return Figure(charts=charts, table=_build_table(rows))
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a model."""
+    charts = [
+        Chart(
+            name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
+            title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
+            spec=_build_spec(part, several=len(run.languages) > 1),
+            wide=True,
+        )
+        for model in run.models
+        if not (part := _select_model(rows, model)).is_empty()
+    ]
+    return Figure(charts=charts, table=_build_table(rows))
 
 
 def _select_model(rows: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
@@ -115,4 +100,15 @@ def _build_table(rows: pl.DataFrame) -> Table:
     )
 
 
-plot = ProbeSizes()
+plot = SectionPlot(
+    title="Sizes: how many examples it takes",
+    lens=LENS,
+    order=230,
+    caption=(
+        "Test accuracy of the layer chosen on validation, by the size of the data set, of which 60 % train "
+        "and 20 % choose. Smaller sets are drawn several times and averaged; all sizes are tested on the "
+        "same examples."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import (
     BEST,
     EVERY,
@@ -44,41 +44,22 @@ _MEASURES = {
 _CONTROLS = ("neighbours", "random_weights", "gold_distances")
 
 
-class ProbeStructure:
-    """A line a measure over the layers."""
-
-    title = "Structure: syntax trees in the states"
-    lens = LENS
-    order = 250
-    caption = (
-        "A projection of the states is trained so that squared distances between code tokens are those in "
-        "the syntax tree (Hewitt and Manning 2019); shown are test functions. Links found are those of "
-        "the predicted distances' spanning tree that a minimum spanning tree of the syntax tree's own "
-        "distances has; the ceiling is what those distances themselves reach. Neighbours take each token as "
-        "linked to the next one, and its place as its depth."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a model and language."""
-        rows = run.scores(metrics=list(_MEASURES), lens=LENS, task=TASK, controls=True)
-        if rows.is_empty():
-            return None
-        own = rows.filter(pl.col("control").is_null() & EVERY)
-        charts = [
-            Chart(
-                name="-".join(["probe-structure", *list_qualifiers(run, part, "model", "language")]),
-                title=", ".join(
-                    ["Structural probes by layer", *list_qualifiers(run, part, "shown", "language")]
-                ),
-                spec=_build_spec(part.sort("layer")),
-            )
-            for part in own.partition_by("model", "language", maintain_order=True)
-        ]
-        best = rows.filter(BEST & pl.col("control").is_null())
-        controls = rows.filter(BEST & pl.col("control").is_not_null())
-        return Figure(
-            answer=_format_answer(run, best, controls), charts=charts, table=_build_table(best, controls)
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a model and language."""
+    own = rows.filter(pl.col("control").is_null() & EVERY)
+    charts = [
+        Chart(
+            name="-".join(["probe-structure", *list_qualifiers(run, part, "model", "language")]),
+            title=", ".join(["Structural probes by layer", *list_qualifiers(run, part, "shown", "language")]),
+            spec=_build_spec(part.sort("layer")),
         )
+        for part in own.partition_by("model", "language", maintain_order=True)
+    ]
+    best = rows.filter(BEST & pl.col("control").is_null())
+    controls = rows.filter(BEST & pl.col("control").is_not_null())
+    return Figure(
+        answer=_format_answer(run, best, controls), charts=charts, table=_build_table(best, controls)
+    )
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -162,4 +143,17 @@ def _build_table(best: pl.DataFrame, controls: pl.DataFrame) -> Table:
     )
 
 
-plot = ProbeStructure()
+plot = SectionPlot(
+    title="Structure: syntax trees in the states",
+    lens=LENS,
+    order=250,
+    caption=(
+        "A projection of the states is trained so that squared distances between code tokens are those in "
+        "the syntax tree (Hewitt and Manning 2019); shown are test functions. Links found are those of "
+        "the predicted distances' spanning tree that a minimum spanning tree of the syntax tree's own "
+        "distances has; the ceiling is what those distances themselves reach. Neighbours take each token as "
+        "linked to the next one, and its place as its depth."
+    ),
+    select=lambda run: run.scores(metrics=list(_MEASURES), lens=LENS, task=TASK, controls=True),
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import LENS, compute_control_value, find_control_row, list_qualifiers
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value
@@ -43,43 +43,24 @@ _CONTROLS = {
 }
 
 
-class ProbeTrees:
-    """A line a rank over the layers."""
-
-    title = "Structure: whole trees given back"
-    lens = LENS
-    order = 251
-    caption = (
-        "Probes say of each pair of neighbouring code tokens how high the lowest node around both stands and "
-        "what it is, and of each token which node it fills alone; that is a whole tree (AST-Probe, Hernández "
-        "López et al. 2022). Shown are test functions; right is a node of the right kind around the right "
-        "tokens. Layer and rank (directions that a tree is read from) are chosen on validation. Token pairs "
-        "say what is commonest between the same two words, names and literals being one word each; a "
-        "branching tree joins each token with all that follow (right) or precede (left) it, under the "
-        "commonest labels; the ceiling is the tree itself without labels that no training function has."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a model and language."""
-        rows = run.scores(metrics=[*_MEASURES, "tree_f1_gain"], lens=LENS, task=TASK, controls=True)
-        if rows.is_empty():
-            return None
-        rows = rows.with_columns(rank=dimension_value("rank"))
-        best = dimension_value("selection") == "best"
-        every = rows.filter((pl.col("metric") == "tree_f1") & dimension_value("selection").is_null())
-        charts = [
-            Chart(
-                name="-".join(["probe-trees", *list_qualifiers(run, part, "model", "language")]),
-                title=", ".join(
-                    ["F1 of trees by layer and rank", *list_qualifiers(run, part, "shown", "language")]
-                ),
-                spec=_build_spec(part.sort("layer")),
-            )
-            for part in every.partition_by("model", "language", maintain_order=True)
-        ]
-        own = rows.filter(best & dimension_value("share").is_null())
-        beside = rows.filter(best & dimension_value("share").is_not_null())
-        return Figure(answer=_format_answer(run, own), charts=charts, table=_build_table(own, beside))
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a model and language."""
+    rows = rows.with_columns(rank=dimension_value("rank"))
+    best = dimension_value("selection") == "best"
+    every = rows.filter((pl.col("metric") == "tree_f1") & dimension_value("selection").is_null())
+    charts = [
+        Chart(
+            name="-".join(["probe-trees", *list_qualifiers(run, part, "model", "language")]),
+            title=", ".join(
+                ["F1 of trees by layer and rank", *list_qualifiers(run, part, "shown", "language")]
+            ),
+            spec=_build_spec(part.sort("layer")),
+        )
+        for part in every.partition_by("model", "language", maintain_order=True)
+    ]
+    own = rows.filter(best & dimension_value("share").is_null())
+    beside = rows.filter(best & dimension_value("share").is_not_null())
+    return Figure(answer=_format_answer(run, own), charts=charts, table=_build_table(own, beside))
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
@@ -174,4 +155,19 @@ def _build_table(best: pl.DataFrame, beside: pl.DataFrame) -> Table:
     )
 
 
-plot = ProbeTrees()
+plot = SectionPlot(
+    title="Structure: whole trees given back",
+    lens=LENS,
+    order=251,
+    caption=(
+        "Probes say of each pair of neighbouring code tokens how high the lowest node around both stands and "
+        "what it is, and of each token which node it fills alone; that is a whole tree (AST-Probe, Hernández "
+        "López et al. 2022). Shown are test functions; right is a node of the right kind around the right "
+        "tokens. Layer and rank (directions that a tree is read from) are chosen on validation. Token pairs "
+        "say what is commonest between the same two words, names and literals being one word each; a "
+        "branching tree joins each token with all that follow (right) or precede (left) it, under the "
+        "commonest labels; the ceiling is the tree itself without labels that no training function has."
+    ),
+    select=lambda run: run.scores(metrics=[*_MEASURES, "tree_f1_gain"], lens=LENS, task=TASK, controls=True),
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -65,38 +65,21 @@ _ORDER = ("all", *_DIMENSIONS)
 _ROLES_SHOWN = 10
 
 
-class FileContextChanges:
-    """The change by kind of token, role and call, and every number with and without the file."""
-
-    title = "Behind its file: what the text above tells the model"
-    lens = LENS
-    order = 85
-    caption = (
-        "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
-        "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
-        "the same subwords are compared with themselves, and what makes one text harder than another "
-        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
-        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """The charts of changes; None where texts were read alone."""
+    charts: list[Chart] = []
+    for cut, metric, title, unit in _GROUPS:
+        held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
+        names = _names(held, most_first=metric == "top1")
+        if names:
+            spec = plot_differences(held.filter(pl.col("name").is_in(names)), names, unit)
+            charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
+    return Figure(
+        answer="\n".join(_list_answers(rows, run)),
+        charts=charts,
+        table=_build_table(rows, run),
+        notes=_list_notes(run),
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The charts of changes; None where texts were read alone."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts: list[Chart] = []
-        for cut, metric, title, unit in _GROUPS:
-            held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
-            names = _names(held, most_first=metric == "top1")
-            if names:
-                spec = plot_differences(held.filter(pl.col("name").is_in(names)), names, unit)
-                charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
-        return Figure(
-            answer="\n".join(_list_answers(rows, run)),
-            charts=charts,
-            table=_build_table(rows, run),
-            notes=_list_notes(run),
-        )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -269,4 +252,17 @@ def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
     )
 
 
-plot = FileContextChanges()
+plot = SectionPlot(
+    title="Behind its file: what the text above tells the model",
+    lens=LENS,
+    order=85,
+    caption=(
+        "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
+        "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
+        "the same subwords are compared with themselves, and what makes one text harder than another "
+        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
+        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -9,43 +9,29 @@ import polars as pl
 
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import Format, Number, caveat, plural, with_interval
 
 
-class Calibration:
-    """Accuracy of the best guess against the probability that the model gave it, in bins."""
-
-    title = "Calibration: can its confidence be believed?"
-    lens = LENS
-    order = 70
-    caption = (
-        "Subwords binned by the probability of the model's best guess; on the diagonal, a guess held at 70 % "
-        "is right 70 times in a hundred. Below it the model is overconfident. Vertical lines are 95 % "
-        "intervals, columns below show how many subwords a bin holds."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Curve and occupancy, from the dimension ``confidence``."""
+    rows = run.scores(lens=LENS, metrics=["accuracy", "confidence"], by="confidence")
+    bins = _bins(rows, run)
+    if bins.is_empty():
+        return None
+    errors = run.scores(lens=LENS, metrics=["ece"], where=has_dimensions({})).with_columns(line=run.subject)
+    return Figure(
+        answer="\n".join(_format_sentence(row, run) for row in errors.iter_rows(named=True)),
+        charts=[
+            Chart(name="calibration", title="Reliability of the best guess", spec=_curve(bins)),
+            Chart(name="calibration-counts", title="How confident it is, how often", spec=_counts(bins)),
+        ],
+        table=_build_table(bins, run),
+        notes=["Calibration is of subwords and of one tokenizer: models are comparable only within one."],
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Curve and occupancy, from the dimension ``confidence``."""
-        rows = run.scores(lens=LENS, metrics=["accuracy", "confidence"], by="confidence")
-        bins = _bins(rows, run)
-        if bins.is_empty():
-            return None
-        errors = run.scores(lens=LENS, metrics=["ece"], where=has_dimensions({})).with_columns(
-            line=run.subject
-        )
-        return Figure(
-            answer="\n".join(_format_sentence(row, run) for row in errors.iter_rows(named=True)),
-            charts=[
-                Chart(name="calibration", title="Reliability of the best guess", spec=_curve(bins)),
-                Chart(name="calibration-counts", title="How confident it is, how often", spec=_counts(bins)),
-            ],
-            table=_build_table(bins, run),
-            notes=["Calibration is of subwords and of one tokenizer: models are comparable only within one."],
-        )
 
 
 def _bins(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
@@ -154,4 +140,15 @@ def _build_table(bins: pl.DataFrame, run: RunData) -> Table:
     )
 
 
-plot = Calibration()
+plot = SectionPlot(
+    title="Calibration: can its confidence be believed?",
+    lens=LENS,
+    order=70,
+    caption=(
+        "Subwords binned by the probability of the model's best guess; on the diagonal, a guess held at 70 % "
+        "is right 70 times in a hundred. Below it the model is overconfident. Vertical lines are 95 % "
+        "intervals, columns below show how many subwords a bin holds."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -27,35 +27,23 @@ _FINE = 20
 _QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 
 
-class SurprisalDistribution:
-    """Quantiles by kind of token, and a histogram of all subwords."""
-
-    title = "Distribution: many easy subwords, few hard ones"
-    lens = LENS
-    order = 60
-    caption = (
-        "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
-        "5th to the 95th percentile. The subword that begins a text, before which a decoder has nothing of "
-        "it, is a kind of its own. These describe single subwords, so they are no intervals of a mean."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Boxes, histogram and quantiles."""
+    counted = [(model, _count_by_bin(run, model)) for model in run.models]
+    counted = [(model, frame) for model, frame in counted if not frame.is_empty()]
+    if not counted:
+        return None
+    quantiles = pl.concat([_by_kind(frame, model) for model, frame in counted])
+    histogram = pl.concat([_histogram(frame, model) for model, frame in counted])
+    return Figure(
+        answer="\n".join(_format_sentence(frame, model, run.several) for model, frame in counted),
+        charts=[
+            Chart(name="distribution-kinds", title="Bits per subword by kind", spec=_boxes(quantiles)),
+            Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
+        ],
+        table=_build_table(quantiles, run.several),
+        notes=list_subword_notes(run),
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Boxes, histogram and quantiles."""
-        counted = [(model, _count_by_bin(run, model)) for model in run.models]
-        counted = [(model, frame) for model, frame in counted if not frame.is_empty()]
-        if not counted:
-            return None
-        quantiles = pl.concat([_by_kind(frame, model) for model, frame in counted])
-        histogram = pl.concat([_histogram(frame, model) for model, frame in counted])
-        return Figure(
-            answer="\n".join(_format_sentence(frame, model, run.several) for model, frame in counted),
-            charts=[
-                Chart(name="distribution-kinds", title="Bits per subword by kind", spec=_boxes(quantiles)),
-                Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
-            ],
-            table=_build_table(quantiles, run.several),
-            notes=list_subword_notes(run),
-        )
 
 
 def _count_by_bin(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -186,4 +174,15 @@ def _build_table(quantiles: pl.DataFrame, several: bool) -> Table:
     )
 
 
-plot = SurprisalDistribution()
+plot = SectionPlot(
+    title="Distribution: many easy subwords, few hard ones",
+    lens=LENS,
+    order=60,
+    caption=(
+        "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
+        "5th to the 95th percentile. The subword that begins a text, before which a decoder has nothing of "
+        "it, is a kind of its own. These describe single subwords, so they are no intervals of a mean."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

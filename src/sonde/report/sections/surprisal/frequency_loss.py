@@ -12,7 +12,7 @@ import polars as pl
 from sonde.base.fingerprint import unit_hash
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -41,33 +41,22 @@ _CORRELATIONS = {
 }
 
 
-class FrequencyLoss:
-    """A point a vocabulary entry, with the median and quartiles of each doubling of frequency."""
-
-    title = "Frequency: do rare subwords surprise more?"
-    lens = LENS
-    order = 50
-    caption = (
-        "Each point is one entry of the vocabulary: how often the corpus holds it, and its mean surprisal "
-        "there. Line and band are the median and the middle half of the entries at that frequency."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """The cloud of each model, and the rank correlations."""
+    charts = [chart for model in run.models if (chart := _build_chart(run, model)) is not None]
+    if not charts:
+        return None
+    rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=has_dimensions({})).with_columns(
+        least="k"
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The cloud of each model, and the rank correlations."""
-        charts = [chart for model in run.models if (chart := _build_chart(run, model)) is not None]
-        if not charts:
-            return None
-        rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=has_dimensions({})).with_columns(
-            least="k"
-        )
-        sampled = f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."
-        notes = [sampled, *list_subword_notes(run), *list_first_subword_notes(run)]
-        return Figure(
-            answer=_format_answer(rows, run.several),
-            charts=charts,
-            table=_build_table(rows, run.several),
-            notes=notes,
-        )
+    sampled = f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."
+    notes = [sampled, *list_subword_notes(run), *list_first_subword_notes(run)]
+    return Figure(
+        answer=_format_answer(rows, run.several),
+        charts=charts,
+        table=_build_table(rows, run.several),
+        notes=notes,
+    )
 
 
 def _entries(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -198,4 +187,14 @@ def _format_unit(row: Mapping[str, Any]) -> str:
     return f"{what}, at least {row['least']} times" if row["least"] else what
 
 
-plot = FrequencyLoss()
+plot = SectionPlot(
+    title="Frequency: do rare subwords surprise more?",
+    lens=LENS,
+    order=50,
+    caption=(
+        "Each point is one entry of the vocabulary: how often the corpus holds it, and its mean surprisal "
+        "there. Line and band are the median and the middle half of the entries at that frequency."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

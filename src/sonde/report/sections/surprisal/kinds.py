@@ -10,7 +10,7 @@ import polars as pl
 
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     LENS,
     Ranking,
@@ -22,41 +22,29 @@ from sonde.results.tables import Table
 from sonde.results.text_format import count, number
 
 
-class TokenKinds:
-    """Ranks ``kind`` and ``role``, and sets a kind's share of bits beside its share of text."""
-
-    title = "Kinds of token: who carries the surprise"
-    lens = LENS
-    order = 15
-    caption = (
-        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
-        "after it. Merged subwords span several code tokens. A share of bits above the share of subwords "
-        "means that the kind is harder than the average."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Mean by kind and by role, and shares."""
+    kinds = build_ranking(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
+    if kinds is None:
+        return None
+    roles = build_ranking(run, Ranking(dimension="role", what="role", shown=10))
+    held = read_slices(run, "kind")
+    shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
+    which = "" if held.shared or read_first_subwords(run).is_empty() else " that begin no text"
+    return Figure(
+        answer="\n".join(filter(None, (_share_answer(shares, f"{counted}{which}"), kinds.answer))),
+        charts=[
+            *(_narrow(chart) for chart in kinds.charts),
+            Chart(
+                name="kind-shares",
+                title=f"Share of {counted} and of all bits",
+                spec=_build_spec(shares, counted),
+            ),
+            *(roles.charts if roles else ()),
+        ],
+        table=_concatenate_tables(kinds.table, roles.table if roles else None),
+        notes=kinds.notes,
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Mean by kind and by role, and shares."""
-        kinds = build_ranking(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
-        if kinds is None:
-            return None
-        roles = build_ranking(run, Ranking(dimension="role", what="role", shown=10))
-        held = read_slices(run, "kind")
-        shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
-        which = "" if held.shared or read_first_subwords(run).is_empty() else " that begin no text"
-        return Figure(
-            answer="\n".join(filter(None, (_share_answer(shares, f"{counted}{which}"), kinds.answer))),
-            charts=[
-                *(_narrow(chart) for chart in kinds.charts),
-                Chart(
-                    name="kind-shares",
-                    title=f"Share of {counted} and of all bits",
-                    spec=_build_spec(shares, counted),
-                ),
-                *(roles.charts if roles else ()),
-            ],
-            table=_concatenate_tables(kinds.table, roles.table if roles else None),
-            notes=kinds.notes,
-        )
 
 
 def _concatenate_tables(kinds: Table | None, roles: Table | None) -> Table | None:
@@ -137,4 +125,15 @@ def _build_spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
     return to_vega_lite(alt.layer(joint, point).properties(height=row_height(lines)))
 
 
-plot = TokenKinds()
+plot = SectionPlot(
+    title="Kinds of token: who carries the surprise",
+    lens=LENS,
+    order=15,
+    caption=(
+        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
+        "after it. Merged subwords span several code tokens. A share of bits above the share of subwords "
+        "means that the kind is harder than the average."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.languages import format_language
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, read_pairs
 from sonde.report.text import lacks_verdict, sort_by_family, task_description, task_label
 from sonde.results.extremes import describe_extreme, find_extreme
@@ -39,33 +39,19 @@ Row = Mapping[str, Any]
 _SUBJECT = ("model", "language", "task", "corpus_hash")
 
 
-class MinimalPairs:
-    """A dot a kind of fault, the n-gram model beside it, and a table with every part and control."""
-
-    title = "Minimal pairs: the original or the fault"
-    lens = LENS
-    order = 5
-    caption = (
-        "Each function is read as it was written and with one fault (as BLiMP does, Warstadt et al. 2020). "
-        "Dots are the share of the pairs whose original has less surprisal, in %, ties counting half, with "
-        "95 % intervals clustered by repository or module. Summed is from the changed place on: what stands "
-        "before is the same in both texts, and what follows counts. Half is what guessing gives. Beside it, "
-        "the same of 4-grams of code tokens that were counted in functions of other clusters."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """The faults that the run has pairs of."""
+    rows = read_pairs(run)
+    own = rows.filter((pl.col("who") == "") & (pl.col("at") == "text") & (pl.col("cut") == ""))
+    if own.is_empty():
+        return None
+    gains = read_pairs(run, "gain")
+    return Figure(
+        answer="\n".join(_list_answers(rows, gains)),
+        charts=[_by_task(rows), *_by_part(rows)],
+        table=_build_table(rows),
+        notes=_list_notes(own),
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The faults that the run has pairs of."""
-        rows = read_pairs(run)
-        own = rows.filter((pl.col("who") == "") & (pl.col("at") == "text") & (pl.col("cut") == ""))
-        if own.is_empty():
-            return None
-        gains = read_pairs(run, "gain")
-        return Figure(
-            answer="\n".join(_list_answers(rows, gains)),
-            charts=[_by_task(rows), *_by_part(rows)],
-            table=_build_table(rows),
-            notes=_list_notes(own),
-        )
 
 
 def _by_task(rows: pl.DataFrame) -> Chart:
@@ -265,4 +251,17 @@ def _list_notes(own: pl.DataFrame) -> Sequence[str]:
     return notes
 
 
-plot = MinimalPairs()
+plot = SectionPlot(
+    title="Minimal pairs: the original or the fault",
+    lens=LENS,
+    order=5,
+    caption=(
+        "Each function is read as it was written and with one fault (as BLiMP does, Warstadt et al. 2020). "
+        "Dots are the share of the pairs whose original has less surprisal, in %, ties counting half, with "
+        "95 % intervals clustered by repository or module. Summed is from the changed place on: what stands "
+        "before is the same in both texts, and what follows counts. Half is what guessing gives. Beside it, "
+        "the same of 4-grams of code tokens that were counted in functions of other clusters."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.report.charts import colour_by_kind, plot_differences, plot_dots, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, list_first_subword_notes, read_slices
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value
@@ -35,60 +35,44 @@ _GAP = "internal-external"
 _TAGS_SHOWN = 16
 
 
-class CallOriginSection:
-    """The weightings of ``origin``, their differences, and pairs within each tag."""
-
-    title = "Calls: own code against outside code"
-    lens = LENS
-    order = 80
-    caption = (
-        "Internal calls go to names that another file of the repository defines, external calls to names "
-        "that it does not; builtins and names defined only in the same file stand apart. Count weighs every "
-        "subword alike. The other weightings leave out tags that are rare on one side: count, common weighs "
-        "every subword of the tags that are left alike, unweighted is the mean of the tags' means (as "
-        "PERPLEXED reports it), standardised gives both sides the same mix of tags, once that of the "
-        "external and once that of the internal calls. Where they disagree, the mix of tags makes the "
-        "difference."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Weightings, differences and paired tags."""
-        held = read_slices(run, "origin", task="call_origin", metric="nats")
-        every = _sort_rows(held.rows, run)
-        rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
-        if rows.is_empty():
-            return None
-        charts = [
-            Chart(
-                name="origin",
-                title="Mean surprisal by origin of the call",
-                spec=_weightings(rows, run, held.unit),
-            )
-        ]
-        if not gaps.is_empty():
-            shown = gaps.with_columns(shown=run.subject)
-            spec = plot_differences(shown, _order(shown), f"{held.unit}, internal minus external")
-            charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
-        pairs = _pairs(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
-        if not pairs.is_empty():
-            charts.append(
-                Chart(
-                    name="origin-tags",
-                    title="Within each syntax tag",
-                    spec=_plot_pairs(pairs, held.unit),
-                    wide=True,
-                )
-            )
-        return Figure(
-            answer=_format_answer(gaps, run),
-            charts=charts,
-            table=_build_table(pl.concat([rows, gaps]), held.unit),
-            notes=[
-                f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
-                *held.notes,
-                *list_first_subword_notes(run),
-            ],
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Weightings, differences and paired tags."""
+    held = read_slices(run, "origin", task="call_origin", metric="nats")
+    every = _sort_rows(held.rows, run)
+    rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
+    if rows.is_empty():
+        return None
+    charts = [
+        Chart(
+            name="origin",
+            title="Mean surprisal by origin of the call",
+            spec=_weightings(rows, run, held.unit),
         )
+    ]
+    if not gaps.is_empty():
+        shown = gaps.with_columns(shown=run.subject)
+        spec = plot_differences(shown, _order(shown), f"{held.unit}, internal minus external")
+        charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
+    pairs = _pairs(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
+    if not pairs.is_empty():
+        charts.append(
+            Chart(
+                name="origin-tags",
+                title="Within each syntax tag",
+                spec=_plot_pairs(pairs, held.unit),
+                wide=True,
+            )
+        )
+    return Figure(
+        answer=_format_answer(gaps, run),
+        charts=charts,
+        table=_build_table(pl.concat([rows, gaps]), held.unit),
+        notes=[
+            f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
+            *held.notes,
+            *list_first_subword_notes(run),
+        ],
+    )
 
 
 def _sort_rows(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
@@ -235,4 +219,19 @@ def _build_table(rows: pl.DataFrame, unit: str) -> Table:
     )
 
 
-plot = CallOriginSection()
+plot = SectionPlot(
+    title="Calls: own code against outside code",
+    lens=LENS,
+    order=80,
+    caption=(
+        "Internal calls go to names that another file of the repository defines, external calls to names "
+        "that it does not; builtins and names defined only in the same file stand apart. Count weighs every "
+        "subword alike. The other weightings leave out tags that are rare on one side: count, common weighs "
+        "every subword of the tags that are left alike, unweighted is the mean of the tags' means (as "
+        "PERPLEXED reports it), standardised gives both sides the same mix of tags, once that of the "
+        "external and once that of the internal calls. Where they disagree, the mix of tags makes the "
+        "difference."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

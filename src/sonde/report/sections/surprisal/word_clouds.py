@@ -11,7 +11,7 @@ from PIL import ImageFont
 from wordcloud import WordCloud
 
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Figure, SvgImage
+from sonde.report.section import Figure, SectionPlot, SvgImage
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -35,41 +35,29 @@ _TABLE_NAMES = 100
 _SIDES = ("internal", "external")
 
 
-class WordClouds:
-    """One cloud for internal and one for external call names, for each of the first models."""
-
-    title = "Names: those it knows, those it does not"
-    lens = LENS
-    order = 85
-    caption = (
-        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
-        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls. Names "
-        "that share a piece with what stands beside them are left out; with several models in any of them."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Clouds and the names behind them."""
+    drawings: list[SvgImage] = []
+    frames: list[pl.DataFrame] = []
+    calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
+    for model, own in calls:
+        beside = [other for one, other in calls if one.name != model.name]
+        names = _with_steps(_names(own, beside))
+        for side in _SIDES:
+            chosen = names.filter(pl.col("origin") == side)
+            if chosen.is_empty():
+                continue
+            frames.append(chosen.with_columns(model=pl.lit(model.label)))
+            suffix = f", {model.label}" if run.several else ""
+            stem = f"names-{side}{'-' + model.slug if run.several else ''}"
+            drawings.append(_draw_cloud(chosen, stem, f"{side.capitalize()} calls{suffix}"))
+    if not drawings:
+        return None
+    return Figure(
+        drawings=drawings,
+        table=_build_table(pl.concat(frames), run.several),
+        notes=list_first_subword_notes(run),
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Clouds and the names behind them."""
-        drawings: list[SvgImage] = []
-        frames: list[pl.DataFrame] = []
-        calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
-        for model, own in calls:
-            beside = [other for one, other in calls if one.name != model.name]
-            names = _with_steps(_names(own, beside))
-            for side in _SIDES:
-                chosen = names.filter(pl.col("origin") == side)
-                if chosen.is_empty():
-                    continue
-                frames.append(chosen.with_columns(model=pl.lit(model.label)))
-                suffix = f", {model.label}" if run.several else ""
-                stem = f"names-{side}{'-' + model.slug if run.several else ''}"
-                drawings.append(_draw_cloud(chosen, stem, f"{side.capitalize()} calls{suffix}"))
-        if not drawings:
-            return None
-        return Figure(
-            drawings=drawings,
-            table=_build_table(pl.concat(frames), run.several),
-            notes=list_first_subword_notes(run),
-        )
 
 
 def _calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
@@ -203,4 +191,15 @@ def _build_table(frame: pl.DataFrame, several: bool) -> Table:
     )
 
 
-plot = WordClouds()
+plot = SectionPlot(
+    title="Names: those it knows, those it does not",
+    lens=LENS,
+    order=85,
+    caption=(
+        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
+        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls. Names "
+        "that share a piece with what stands beside them are left out; with several models in any of them."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

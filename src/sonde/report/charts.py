@@ -113,6 +113,7 @@ def plot_estimates(
     by_order: Sequence[str] | None = None,
     share: bool = True,
     style: str = "interval",
+    joint: str = "",
     marks: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Dots with intervals, one line a name; what stands beside each number is a tick or another mark.
@@ -128,8 +129,9 @@ def plot_estimates(
         by_order: The order within a line.
         share: Whether the values are shares, from 0 to 1.
         style: Of the intervals, see `mark_estimates`.
-        marks: Columns of what stands beside the number, with the style of their marks: ``"joint"`` is a line
-            from the number, ``"random"`` a diamond, any other a tick.
+        joint: Column of what a line leads to from the number.
+        marks: Columns of what stands beside the number, with the style of their marks: ``"random"`` is a
+            diamond, any other a tick.
     """
     y = alt.Y(f"{name}:N", sort=order, title=None)
     plain = base = alt.Chart(alt.Data(values=list(records))).encode(y=y, tooltip=list(tooltip))
@@ -141,24 +143,18 @@ def plot_estimates(
         base = base.encode(color=colour)
     scale = alt.Scale(domain=[0, 1], nice=False) if share else alt.Scale(zero=False, nice=True)
     axis = alt.Axis(format="%") if share else None
-    interval, *dots = mark_estimates(base, unit, scale=scale, axis=axis, style=style)
-    joints: list[alt.Chart] = []
-    beside: list[alt.Chart] = []
+    layers = mark_estimates(base, unit, scale=scale, axis=axis, style=style)
     for column, mark in (marks or {}).items():
         x = alt.X(f"{column}:Q", title=unit, scale=scale)
-        if mark == "joint":
-            joints.append(
-                plain.mark_rule(style="joint").encode(
-                    x=alt.X("value:Q", title=unit, scale=scale), x2=f"{column}:Q"
-                )
-            )
-        elif mark == "random":
-            beside.append(plain.mark_point(style="random", shape="diamond").encode(x=x))
-        else:
-            beside.append(
-                plain.transform_filter(f"isValid(datum.{column})").mark_tick(style=mark).encode(x=x)
-            )
-    return to_vega_lite(alt.layer(*joints, interval, *beside, *dots).properties(height=row_height(lines)))
+        held = plain.transform_filter(f"isValid(datum.{column})")
+        shape = (
+            held.mark_point(style=mark, shape="diamond") if mark == "random" else held.mark_tick(style=mark)
+        )
+        layers.insert(1, shape.encode(x=x))
+    if joint:
+        line = plain.mark_rule(style="joint")
+        layers.insert(0, line.encode(x=alt.X("value:Q", title=unit, scale=scale), x2=f"{joint}:Q"))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(lines)))
 
 
 def plot_dots(
@@ -454,6 +450,20 @@ def sort_by_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
         place=pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64),
     )
     return named.sort("place", "k", maintain_order=True)
+
+
+def group_by_k(rows: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Records with their rows ``by_k``, each in the columns of the row with the smallest k.
+
+    Args:
+        rows: Scores with ``k``.
+        keys: Columns whose values make a record.
+    """
+    parts = (
+        {row["k"]: row for row in part.iter_rows(named=True)}
+        for part in rows.partition_by(keys, maintain_order=True)
+    )
+    return [{**by_k[min(by_k)], "by_k": by_k} for by_k in parts]
 
 
 def plot_curves(

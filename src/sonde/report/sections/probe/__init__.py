@@ -6,7 +6,7 @@ The token explorer shows what probes say of single functions and their tokens.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -90,26 +90,22 @@ def read_layer_summaries(run: RunData) -> dict[tuple[str, ...], LayerSummary]:
     return {account.key: account for account in summarise_layers(rows)}
 
 
-def describe_fits(run: RunData) -> list[str]:
+def describe_fits(run: RunData) -> Iterator[str]:
     """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
-    rows = read_headline(run)
-    said: list[str] = []
-    for (folds,), part in rows.partition_by("k", as_dict=True, maintain_order=True).items():
+    for (folds,), part in read_headline(run).partition_by("k", as_dict=True, maintain_order=True).items():
         worth = part["effective_clusters"].drop_nulls()
         few = _format_range(worth) if len(worth) else ""
-        rests = f" {few} effective cluster{'s' * (few != '1')} a task." if few else ""
+        rests = f"ntervals rest on {few} effective cluster{'s' * (few != '1')} a task." if few else ""
         if folds is None:
             names = ", ".join(part["name"].unique(maintain_order=True))
             kept = f"Tested on the test part of the split that is kept as it is: {names}."
-            said.append(f"{kept}{f' Their intervals rest on{rests}' if rests else ''}")
+            yield f"{kept}{f' Their i{rests}' if rests else ''}"
         else:
-            said.append(
+            yield (
                 f"Cross-fitted over {folds} folds: every example is tested once, by a probe that saw nothing "
                 "of its cluster and whose layer and penalty were chosen on another fold, never on the tested "
-                "one."
-                f"{f' The intervals rest on{rests}' if rests else ''}"
+                f"one.{f' The i{rests}' if rests else ''}"
             )
-    return said
 
 
 def _format_range(values: pl.Series) -> str:
@@ -159,10 +155,15 @@ def read_layers(run: RunData) -> pl.DataFrame:
     return own.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
 
 
+def get_key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The model, task and language of a row."""
+    return tuple(row[name] for name in KEY)
+
+
 def index_by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
     """The first row of each model, task and language."""
     first = rows.unique(KEY, keep="first", maintain_order=True)
-    return {tuple(row[name] for name in KEY): row for row in first.iter_rows(named=True)}
+    return {get_key(row): row for row in first.iter_rows(named=True)}
 
 
 def render_sparkline(values: Sequence[float]) -> str:
@@ -179,17 +180,19 @@ def render_sparkline(values: Sequence[float]) -> str:
 
 def format_row_label(run: RunData, row: Mapping[str, Any]) -> str:
     """The model and language that a row is about, as far as the run has several."""
-    parts = [row["shown"]] if run.several else []
-    parts += [row["language"]] if len(run.languages) > 1 else []
-    return ", ".join(parts)
+    return ", ".join(list_qualifiers(run, row))
 
 
-def list_qualifiers(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
-    """What sets the rows of a model and language apart from others of the run."""
-    row = rows.row(0, named=True)
-    slugs = {one.name: one.slug for one in run.models}
-    name = slugs.get(row[model]) or str(row[model])
-    return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
+def list_qualifiers(run: RunData, row: Mapping[str, Any], *, slugs: bool = False) -> list[str]:
+    """What sets the rows of a model and language apart from others of the run.
+
+    Args:
+        run: The run.
+        row: Any of them.
+        slugs: Whether the model is named as in names of files.
+    """
+    name = next((one.slug for one in run.models if one.name == row["model"]), "") if slugs else row["shown"]
+    return [*([name] if run.several else []), *([row["language"]] if len(run.languages) > 1 else [])]
 
 
 def find_control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> dict[str, Any] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from sonde.report.run_tables import RunData
@@ -14,10 +12,32 @@ from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """One table."""
-    rows = read_layers(run)
-    return None if rows.is_empty() else Figure(table=_build_table(rows))
+    records = [
+        {
+            "name": task_label(str(key)) if by == "task" else part["shown"][0],
+            "over": other,
+            "line": render_sparkline(part.sort("layer")["rank"].to_list()),
+            "depth": depth,
+        }
+        for by, other in (("task", "models"), ("model", "tasks"))
+        for (key, depth), part in (
+            _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
+        )
+    ]
+    return Figure(
+        table=Table(
+            summary="Ranks of layers",
+            columns=[
+                Column(title="Of", value="name"),
+                Column(title="Averaged over", value="over"),
+                Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
+                Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
+            ],
+            rows=records,
+        )
+    )
 
 
 def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
@@ -32,32 +52,6 @@ def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    records: list[dict[str, Any]] = []
-    for by, other in (("task", "models"), ("model", "tasks")):
-        for (key, depth), part in (
-            _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
-        ):
-            records.append(
-                {
-                    "name": task_label(str(key)) if by == "task" else part["shown"][0],
-                    "over": other,
-                    "line": render_sparkline(part.sort("layer")["rank"].to_list()),
-                    "depth": depth,
-                }
-            )
-    return Table(
-        summary="Ranks of layers",
-        columns=[
-            Column(title="Of", value="name"),
-            Column(title="Averaged over", value="over"),
-            Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
-            Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
-        ],
-        rows=records,
-    )
-
-
 plot = SectionPlot(
     title="Layers: ranks",
     lens=LENS,
@@ -68,6 +62,6 @@ plot = SectionPlot(
         "lie apart, nor whether they do: of labels without meaning some layer is ranked before all others "
         "too. Where a task is encoded is said above."
     ),
-    select=lambda run: run.models,
+    select=read_layers,
     figure=_draw,
 )

@@ -9,17 +9,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import altair as alt
 import polars as pl
 
+from sonde.report.charts import colour_by_kind, plot_lines
 from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import RunData
-from sonde.report.section import ANSWER, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import ANSWER, Chart, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.report.text import task_family, task_label
 from sonde.results.headlines import CUES_GAIN, index_cues
 from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.schema import dimension_value, has_dimensions
 from sonde.results.tables import Column
-from sonde.results.text_format import PERCENT
+from sonde.results.text_format import COUNT, PERCENT, Number
 
 LENS = "probe"
 
@@ -201,11 +203,64 @@ def find_control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: st
     return next(controls.filter(pl.col("control") == control, *same).iter_rows(named=True), None)
 
 
-def compute_control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
-    """Mean of a control's rows for the same model, language and measure."""
-    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
-    held = controls.filter(pl.col("control") == control, *same)["value"]
-    return None if held.is_empty() else float(held.mean())  # pyright: ignore[reportArgumentType]  numbers only
+def control_columns(controls: pl.DataFrame, names: Mapping[str, str], help: str = "") -> Iterator[Column]:
+    """The mean of each control's rows for the same model, language and measure, by title of its column."""
+    same = ("model", "language", "metric")
+    for title, name in names.items():
+        rows = controls.filter(pl.col("control") == name).group_by(same).agg(pl.col("value").mean())
+        means = {tuple(key): value for *key, value in rows.rows()}
+        yield Column(
+            title=title,
+            value=lambda row, means=means: means.get(tuple(row[column] for column in same)),
+            format=Number(),
+            help=help,
+        )
+
+
+CHOSEN_LAYER = Column(
+    title="Layer", value="layer", format=COUNT, help="Chosen on validation; 0 is the embedding."
+)
+
+
+def plot_by_layer(
+    run: RunData,
+    rows: pl.DataFrame,
+    name: str,
+    title: str,
+    unit: str | None = None,
+    legend: str | None = None,
+) -> list[Chart]:
+    """A chart a model and language, with a line for each value of the column ``line``.
+
+    Args:
+        run: The run.
+        rows: Scores of every layer.
+        name: Beginning of the charts' names.
+        title: Beginning of their titles.
+        unit: Title of the axis.
+        legend: Title of the lines.
+    """
+    charts: list[Chart] = []
+    for part in rows.partition_by("model", "language", maintain_order=True):
+        row = part.row(0, named=True)
+        shown = part.sort("layer", maintain_order=True).select("line", "layer", "value")
+        base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
+            x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+            color=colour_by_kind("line", legend),
+            tooltip=[
+                alt.Tooltip("line:N", title=legend or " "),
+                alt.Tooltip("layer:O"),
+                alt.Tooltip("value:Q", format=".2f"),
+            ],
+        )
+        charts.append(
+            Chart(
+                name="-".join([name, *list_qualifiers(run, row, slugs=True)]),
+                title=", ".join([title, *list_qualifiers(run, row)]),
+                spec=plot_lines(base, alt.Y("value:Q", title=unit, scale=alt.Scale(zero=True))),
+            )
+        )
+    return charts
 
 
 _COLUMNS = ("group", "said", "right", "hit", "layer")

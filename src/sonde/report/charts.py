@@ -23,7 +23,7 @@ from jaxtyping import Float
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart
 from sonde.report.text import collapse_blanks, lacks_verdict
-from sonde.report.theme import KIND_RANGE, MEANING_RANGE, MEANINGS, MONO, heat_colours, model_colours
+from sonde.report.theme import HEAT_COLOURS, KIND_RANGE, MEANING_RANGE, MEANINGS, MODEL_COLOURS, MONO
 from sonde.results.text_format import format_name, number, with_interval
 
 
@@ -544,10 +544,10 @@ _LABEL = 120
 _LONGEST = 16
 
 
-_FOUND = f"var(--model-0, {model_colours('light')[0]})"
+_FOUND = f"var(--model-0, {MODEL_COLOURS['light'][0]})"
 
 
-_OTHER = f"var(--model-1, {model_colours('light')[1]})"
+_OTHER = f"var(--model-1, {MODEL_COLOURS['light'][1]})"
 
 
 _MISSED = "var(--muted, #65625b)"
@@ -600,7 +600,7 @@ def render_heat_map(
     """
     size = _LABEL + _CELL * len(shown) + 4
     root = _create_svg(size, size)
-    colours = [background for background, _ in heat_colours("light")]
+    colours = [background for background, _ in HEAT_COLOURS["light"]]
     for row, at in enumerate(shown):
         middle = _LABEL + _CELL * row + _CELL / 2
         _add_text(root, words[at], _LABEL - 4, middle + 3, "end", 9)

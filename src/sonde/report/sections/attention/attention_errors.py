@@ -101,7 +101,8 @@ def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
             end="top",
         )
         over = f"{count(misses)} miss{'es' * (misses != 1)}"
-        yield f"{subject}: over {over} of the best heads, of {format_subject(found, 'kinds of word')}, {clause}."
+        of = format_subject(found, "kinds of word")
+        yield f"{subject}: over {over} of the best heads, of {of}, {clause}."
 
 
 def _pool_misses(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:

@@ -73,7 +73,9 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     if name in _BASELINES
                     else Column(
                         title=title,
-                        value=lambda row, name=name: row["by"].get(name.removesuffix(".chosen"), {}).get("chosen") or None,
+                        value=lambda row, name=name: (
+                            row["by"].get(name.removesuffix(".chosen"), {}).get("chosen") or None
+                        ),
                         help=explained,
                     )
                     for name, title, explained in _COMPARED

@@ -230,7 +230,7 @@ def plot_by_layer(
     unit: str | None = None,
     legend: str | None = None,
 ) -> list[Chart]:
-    """A chart a model and language, with a line for each value of the column ``line``.
+    """A chart a model and language, with a line for each value of the column ``series``.
 
     Args:
         run: The run.
@@ -243,12 +243,12 @@ def plot_by_layer(
     charts: list[Chart] = []
     for part in rows.partition_by("model", "language", maintain_order=True):
         row = part.row(0, named=True)
-        shown = part.sort("layer", maintain_order=True).select("line", "layer", "value")
+        shown = part.sort("layer", maintain_order=True).select("series", "layer", "value")
         base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
             x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
-            color=colour_by_kind("line", legend),
+            color=colour_by_kind("series", legend),
             tooltip=[
-                alt.Tooltip("line:N", title=legend or " "),
+                alt.Tooltip("series:N", title=legend or " "),
                 alt.Tooltip("layer:O"),
                 alt.Tooltip("value:Q", format=".2f"),
             ],

@@ -47,7 +47,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     own = rows.filter(pl.col("control").is_null() & EVERY)
     best = rows.filter(BEST & pl.col("control").is_null())
     controls = rows.filter(BEST & pl.col("control").is_not_null())
-    shown = own.with_columns(line=pl.col("metric").replace(_MEASURES))
+    shown = own.with_columns(series=pl.col("metric").replace(_MEASURES))
     return Figure(
         answer="\n".join(_list_answers(run, best, controls)),
         charts=plot_by_layer(run, shown, "probe-structure", "Structural probes by layer"),

@@ -49,7 +49,7 @@ _CONTROLS = {
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """One chart a model and language."""
-    rows = rows.with_columns(rank=dimension_value("rank"), line=dimension_value("rank"))
+    rows = rows.with_columns(rank=dimension_value("rank"), series=dimension_value("rank"))
     best = dimension_value("selection") == "best"
     every = rows.filter((pl.col("metric") == "tree_f1") & dimension_value("selection").is_null())
     own = rows.filter(best & dimension_value("share").is_null())

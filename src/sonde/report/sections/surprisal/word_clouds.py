@@ -19,7 +19,7 @@ from sonde.report.sections.surprisal._scores import (
     list_first_subword_notes,
     read_observations,
 )
-from sonde.report.theme import HEAT_STEPS, MONO, word_cloud_colours
+from sonde.report.theme import HEAT_STEPS, MONO, WORD_COLOURS
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, Number, count, number
 
@@ -150,7 +150,7 @@ def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps:
             "font-family": MONO,
         },
     )
-    colours = word_cloud_colours("light")
+    colours = WORD_COLOURS["light"]
     for (word, _), size, position, _, _ in cloud.layout_:
         step = steps[word]
         width = _text_width(cloud, word, size)

@@ -442,13 +442,15 @@ TEMPLATES: Mapping[str, str] = {
 }
 
 
+def model_order(run: RunData) -> pl.Expr:
+    """The place of a row's model in the run."""
+    places = {model.name: place for place, model in enumerate(run.models)}
+    return pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64)
+
+
 def sort_by_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with ``subject`` and ``place`` of the model in the run, in the order of place and k."""
-    places = {model.name: place for place, model in enumerate(run.models)}
-    named = rows.with_columns(
-        subject=run.subject,
-        place=pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64),
-    )
+    named = rows.with_columns(subject=run.subject, place=model_order(run))
     return named.sort("place", "k", maintain_order=True)
 
 

@@ -26,11 +26,8 @@ _AROUND = 60
 _COLUMNS = ("item_id", "task", "source_id", "original", "file", "start", "end", "nats", "before_nats")
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
-    """The pairs of each model; None where none was missed."""
-    rows = [row for model in run.models for row in _find_missed_pairs(run, model)]
-    if not rows:
-        return None
+def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
+    """The pairs of each model."""
     return Figure(
         table=Table(
             summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
@@ -110,6 +107,6 @@ plot = SectionPlot(
         "differ and the place in angle brackets. Some are faults that a reader would not see either, or "
         "code whose original is the odd one."
     ),
-    select=lambda run: run.models,
+    select=lambda run: [row for model in run.models for row in _find_missed_pairs(run, model)],
     figure=_draw,
 )

@@ -22,18 +22,13 @@ _SAID = {
 }
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """A line a model that says how much was read."""
-    rows = run.scores(lens=LENS, metrics=["bits"], where=has_dimensions({}))
-    hidden = rows.filter(pl.col("objective").is_in(list(_SAID)))
-    if hidden.is_empty():
-        return None
-    lines = [
-        f"{row['shown']}: {count(row['n'])} {_SAID[row['objective']].format(language=row['language'])}"
-        for row in hidden.sort("shown", "language").iter_rows(named=True)
-    ]
     return Figure(
-        answer="\n".join(lines),
+        answer="\n".join(
+            f"{row['shown']}: {count(row['n'])} {_SAID[row['objective']].format(language=row['language'])}"
+            for row in rows.sort("shown", "language").iter_rows(named=True)
+        ),
         notes=(
             "Wherever these sections say surprisal, bits or nats, they mean this. It sees both sides of "
             "a word and is no probability of a text: compare it with models that were asked alike alone, "
@@ -50,6 +45,8 @@ plot = SectionPlot(
     lens=LENS,
     order=1,
     caption="What is hidden of a text, and from what it is predicted.",
-    select=lambda run: run.models,
+    select=lambda run: run.scores(
+        lens=LENS, metrics=["bits"], where=has_dimensions({}) & pl.col("objective").is_in(list(_SAID))
+    ),
     figure=_draw,
 )

@@ -26,50 +26,57 @@ SIGN = "▸"
 _MOST = 3
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
+def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
     """Drawings of every model and task; the table names the words that are attended to most."""
-    drawings: list[SvgImage] = []
-    records: list[dict[str, str]] = []
-    for model in run.models:
-        rows = _read_rows(run, model)
-        labels = read_example_labels(run, rows.to_dicts())
-        items = read_example_items(run, labels)
-        for number_of, row in enumerate(rows.iter_rows(named=True)):
-            words = _mark_words(row, labels.get(row["example_id"]), items)
-            about = _describe_example(run, model, row, str(items.get(row["item_id"], {}).get("name") or ""))
-            weights = _weights(row)
-            at = [place for place, word in enumerate(row["words"]) if word.strip()]
-            drawings.append(
-                SvgImage(
-                    name=f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
-                    title=about,
-                    svg=render_heat_map(words, at, weights),
-                    description=f"{about}: attention between {len(at)} words",
-                )
-            )
-            records.append({"about": about, "most": _format_top_words(words, at, weights)})
-    if not drawings:
-        return None
-    table = Table(
-        summary="The most attended words of each example",
-        columns=[
-            Column(title="Example", value="about"),
-            Column(
-                title="Mean share of a row",
-                value="most",
-                help="The words that the others attend to most, with the mean share of attention.",
-            ),
-        ],
-        rows=records,
-    )
     return Figure(
-        drawings=drawings,
-        table=table,
+        drawings=[
+            SvgImage(
+                name=row["stem"],
+                title=row["about"],
+                svg=render_heat_map(row["marked"], row["at"], row["shares"]),
+                description=f"{row['about']}: attention between {len(row['at'])} words",
+            )
+            for row in shown
+        ],
+        table=Table(
+            summary="The most attended words of each example",
+            columns=[
+                Column(title="Example", value="about"),
+                Column(
+                    title="Mean share of a row",
+                    value=lambda row: _format_top_words(row["marked"], row["at"], row["shares"]),
+                    help="The words that the others attend to most, with the mean share of attention.",
+                ),
+            ],
+            rows=shown,
+        ),
         notes=[
             "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
             "model puts around a text is shown as its tokenizer spells it."
         ],
     )
+
+
+def _read_examples(run: RunData) -> list[dict[str, Any]]:
+    """The examples whose attention was kept, each with what is drawn of it."""
+    examples: list[dict[str, Any]] = []
+    for model in run.models:
+        rows = _read_rows(run, model).to_dicts()
+        labels = read_example_labels(run, rows)
+        items = read_example_items(run, labels)
+        for number_of, row in enumerate(rows):
+            name = str(items.get(row["item_id"], {}).get("name") or "")
+            size = len(row["words"])
+            examples.append(
+                {
+                    "stem": f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
+                    "about": _describe_example(run, model, row, name),
+                    "marked": _mark_words(row, labels.get(row["example_id"]), items),
+                    "at": [place for place, word in enumerate(row["words"]) if word.strip()],
+                    "shares": np.frombuffer(row["weights"], np.float16).reshape(size, size).astype(float),
+                }
+            )
+    return examples
 
 
 def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -95,11 +102,6 @@ def _mark_words(
         f"{SIGN}{word}" if span[0] <= start < span[1] else word
         for word, start in zip(row["words"], row["starts"], strict=True)
     ]
-
-
-def _weights(row: dict[str, Any]) -> np.ndarray:
-    size = len(row["words"])
-    return np.frombuffer(row["weights"], np.float16).reshape(size, size).astype(np.float64)
 
 
 def _describe_example(run: RunData, model: ModelInfo, row: dict[str, Any], name: str) -> str:
@@ -128,6 +130,6 @@ plot = SectionPlot(
         "is more; less than 2 % is not shown. Point at a field for its number. Attention shows where a model "
         f"looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
     ),
-    select=lambda run: run.models,
+    select=_read_examples,
     figure=_draw,
 )

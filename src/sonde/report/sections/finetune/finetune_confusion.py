@@ -9,7 +9,7 @@ import polars as pl
 from sonde.report.charts import plot_confusions
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.finetune import LENS, add_display_names
+from sonde.report.sections.finetune import LENS, add_display_names, to_stem
 from sonde.report.text import list_mistakes
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
@@ -18,25 +18,20 @@ from sonde.results.text_format import COUNT, PERCENT
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """One matrix a model, task, language and test set."""
-    charts: list[Chart] = []
-    records: list[dict[str, Any]] = []
-    for (subject, swept), part in rows.partition_by(
-        "subject", "swept", as_dict=True, maintain_order=True
-    ).items():
-        about = ", ".join(str(one) for one in (subject, swept) if one)
-        order = _order(part)
-        name = "-".join(about.replace(",", "").split())
-        charts.append(
+    parts = {
+        ", ".join(filter(None, map(str, about))): (part, _order(part))
+        for about, part in rows.partition_by("subject", "swept", as_dict=True, maintain_order=True).items()
+    }
+    return Figure(
+        charts=[
             Chart(
-                name=f"finetune-confusion-{name}",
+                name=f"finetune-confusion-{to_stem(about)}",
                 title=about.capitalize(),
                 spec=plot_confusions(part, order, angle=-45),
                 wide=len(order) > 8,
             )
-        )
-        records += [_row(part, gold, about) for gold in order if gold in set(part["gold"].to_list())]
-    return Figure(
-        charts=charts,
+            for about, (part, order) in parts.items()
+        ],
         table=Table(
             summary="Every class, and the wrong classes predicted for it",
             columns=[
@@ -51,7 +46,12 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                 Column(title="Examples", value="n", format=COUNT),
                 Column(title="Clusters", value="n_clusters", format=COUNT),
             ],
-            rows=records,
+            rows=[
+                _row(part, gold, about)
+                for about, (part, order) in parts.items()
+                for gold in order
+                if gold in part["gold"]
+            ],
         ),
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from sonde.lenses.causal.findings import NAMES, WIDE
@@ -19,37 +21,38 @@ SHOWN = 12
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
     """One chart a property."""
-    charts: list[Chart] = []
-    for place, ((task, language), part) in enumerate(
-        rows.partition_by("task", "language", as_dict=True, maintain_order=True).items()
-    ):
-        name = NAMES.get(str(task), str(task))
-        of = f"{name}, {language}" if len(run.languages) > 1 else name
-        order = (part.group_by("label").agg(pl.col("value").max()).sort("value", "label", descending=True))[
-            "label"
-        ].to_list()[:SHOWN]
-        shown = part.filter(pl.col("label").is_in(order)).with_columns(name=pl.col("label"))
-        charts.append(
+    parts = rows.partition_by("task", "language", as_dict=True, maintain_order=True)
+    several = len(run.languages) > 1
+    return Figure(
+        charts=[
             Chart(
                 name=f"causal-constructs-{place}",
-                title=f"Bits beyond directions as wide, {of}",
-                spec=plot_differences(shown, order, "bits per subword"),
+                title=(
+                    f"Bits beyond directions as wide, {NAMES.get(str(task), str(task))}"
+                    f"{f', {language}' if several else ''}"
+                ),
+                spec=_build_spec(part),
             )
-        )
-    return Figure(charts=charts, table=_build_table(rows))
-
-
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Every construct",
-        columns=[
-            Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
-            Column(title="Model", value="shown"),
-            Column(title="Construct", value="label"),
-            *score_columns("Bits beyond directions as wide", digits=3),
+            for place, ((task, language), part) in enumerate(parts.items())
         ],
-        rows=rows.sort("value", descending=True),
+        table=Table(
+            summary="Every construct",
+            columns=[
+                Column(title="Property", value=lambda row: NAMES.get(row["task"], row["task"])),
+                Column(title="Model", value="shown"),
+                Column(title="Construct", value="label"),
+                *score_columns("Bits beyond directions as wide", digits=3),
+            ],
+            rows=rows.sort("value", descending=True),
+        ),
     )
+
+
+def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
+    largest = rows.group_by("label").agg(pl.col("value").max()).sort("value", "label", descending=True)
+    order = largest["label"].head(SHOWN).to_list()
+    shown = rows.filter(pl.col("label").is_in(order)).with_columns(name=pl.col("label"))
+    return plot_differences(shown, order, "bits per subword")
 
 
 plot = SectionPlot(

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.cloze import LENS, OF_STATEMENTS, select_headline_rows, to_percent
+from sonde.report.sections.cloze import LENS, OF_STATEMENTS, select_headline_rows
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 
@@ -32,32 +32,50 @@ _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 _SAID: Mapping[str, str] = {"true": "yes", "false": "no"}
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     """Charts of the cuts that the run has."""
-    rows = _read_rows(run)
     calls = rows.filter(pl.col("template") == "call")
     if calls.is_empty():
         return None
     charts = [
-        Chart(name=f"cloze-by-{cut}", title=title, spec=plot_dots(to_percent(part), list(order), "P@10, %"))
+        Chart(name=f"cloze-by-{cut}", title=title, spec=plot_dots(part, list(order), "P@10, %", scale=100))
         for cut, (title, order) in _CUTS.items()
         if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
     ]
     libraries = calls.filter(pl.col("cut") == "library")
     if libraries.height > 1:
-        shown = _ends(libraries)
-        order = (
-            shown.group_by("name").agg(pl.col("value").max()).sort("value", "name", descending=[True, False])
-        )
+        # The best and the least known, by the mean over models.
+        by_name = libraries.group_by("name").agg(mean=pl.col("value").mean(), most=pl.col("value").max())
+        ranked = by_name.sort("mean", "name", descending=[True, False])
+        ends = pl.concat([ranked.head(_ENDS), ranked.tail(_ENDS)]).unique("name")
+        order = ends.sort("most", "name", descending=[True, False])["name"].to_list()
+        shown = libraries.filter(pl.col("name").is_in(order))
         charts.append(
             Chart(
                 name="cloze-by-library",
                 title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
-                spec=plot_dots(to_percent(shown), order["name"].to_list(), "P@10, %"),
+                spec=plot_dots(shown, order, "P@10, %", scale=100),
                 wide=True,
             )
         )
-    return Figure(charts=charts, table=_build_table(rows))
+    return Figure(
+        charts=charts,
+        table=Table(
+            summary="Every group",
+            columns=[
+                Column(title="Statement", value=lambda row: TEMPLATES[row["template"]]),
+                Column(
+                    title="Cut",
+                    value=lambda row: _CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library",
+                    help="By what the queries are grouped.",
+                ),
+                Column(title="Group", value="name"),
+                MODEL,
+                *score_columns("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
+            ],
+            rows=sorted(rows.iter_rows(named=True), key=_order),
+        ),
+    )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -73,15 +91,6 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _ends(libraries: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the best and the least known libraries, by the mean over models."""
-    order = (
-        libraries.group_by("name").agg(pl.col("value").mean()).sort("value", "name", descending=[True, False])
-    )
-    names = order["name"].to_list()
-    return libraries.filter(pl.col("name").is_in([*names[:_ENDS], *names[-_ENDS:]]))
-
-
 def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
     """Statements, cuts and groups as the page names them; libraries last, the best known first."""
     templates, cuts = list(TEMPLATES), list(_CUTS)
@@ -90,23 +99,6 @@ def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
     groups = _CUTS[row["cut"]][1]
     place = groups.index(row["name"]) if row["name"] in groups else len(groups)
     return templates.index(row["template"]), cuts.index(row["cut"]), place, row["name"], row["shown"]
-
-
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Every group",
-        columns=[
-            Column(title="Statement", value=lambda row: TEMPLATES[row["template"]]),
-            Column(
-                title="Cut", value=lambda row: _CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library",
-                help="By what the queries are grouped.",
-            ),
-            Column(title="Group", value="name"),
-            MODEL,
-            *score_columns("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
-        ],
-        rows=sorted(rows.iter_rows(named=True), key=_order),
-    )  # fmt: skip
 
 
 plot = SectionPlot(
@@ -118,6 +110,6 @@ plot = SectionPlot(
         "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
         "clustered by library, those of a single library by name. The table has the other statements."
     ),
-    select=lambda run: run.models,
+    select=_read_rows,
     figure=_draw,
 )

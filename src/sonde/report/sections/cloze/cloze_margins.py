@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import polars as pl
 
@@ -32,28 +31,23 @@ _WHO: Mapping[str, str] = {
 }
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     """The kinds of pairs that the run has."""
-    rows = _read_rows(run)
     own = rows.filter((pl.col("who") == "") & (pl.col("form") == "all"))
     if own.is_empty():
         return None
-    chart = own.with_columns(
-        name=pl.col("pair").replace_strict({pair: names[0] for pair, names in _PAIRS.items()})
+    named = own.with_columns(
+        name=pl.col("pair").replace_strict({pair: name for pair, (name, _) in _PAIRS.items()})
     )
-    order = [names[0] for names in _PAIRS.values()]
-    masked = (own["objective"] == "pll").any()
+    order = [name for name, _ in _PAIRS.values()]
+    spec = plot_dots(named, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100)
     return Figure(
-        answer="\n".join(_format_answer(row) for row in own.iter_rows(named=True)),
-        charts=[
-            Chart(
-                name="cloze-margins",
-                title="Better statement preferred",
-                spec=plot_dots(
-                    chart, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100
-                ),
-            )
-        ],
+        answer="\n".join(
+            f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
+            f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
+            for row in own.iter_rows(named=True)
+        ),
+        charts=[Chart(name="cloze-margins", title="Better statement preferred", spec=spec)],
         table=Table(
             summary="Every kind of pair, form of statement and control",
             columns=[
@@ -68,7 +62,8 @@ def _draw(run: RunData, models: object) -> Figure | None:
             ],
             rows=rows,
         ),
-        notes=("Masked models: pseudo-log-likelihoods, not to be set beside a decoder's.",) if masked else (),
+        notes=["Masked models: pseudo-log-likelihoods, not to be set beside a decoder's."]
+        * ("pll" in own["objective"]),
     )
 
 
@@ -86,13 +81,6 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _format_answer(row: Mapping[str, Any]) -> str:
-    return (
-        f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
-        f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
-    )
-
-
 plot = SectionPlot(
     title="Names of APIs: deprecated and made up",
     lens=LENS,
@@ -102,6 +90,6 @@ plot = SectionPlot(
         "clustered by library; half is what guessing gives. Log-probabilities are summed over the statement, "
         "which favours short ones: the share of pairs whose better statement is the shorter stands beside it."
     ),
-    select=lambda run: run.models,
+    select=_read_rows,
     figure=_draw,
 )

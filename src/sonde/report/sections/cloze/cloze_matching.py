@@ -10,7 +10,7 @@ import polars as pl
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
-from sonde.report.sections.cloze import LENS, WHOLE, to_percent
+from sonde.report.sections.cloze import LENS, WHOLE
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
 
@@ -44,18 +44,13 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
 _KS = (1, 10, 50)
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     """All ways that the run has."""
-    rows = sort_by_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
-        counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
-        statement=dimension_value(TEMPLATE).fill_null("all"),
-        mode=dimension_value("mode"),
-    )
-    whole = rows.filter(pl.col("counted").is_in(list(_COUNTED)))
     every, named = has_dimensions({}), has_dimension_names(TEMPLATE)
     plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
-    ranked = whole.filter(plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
-    shown = to_percent(ranked.filter(every & (pl.col("k") == 10))).with_columns(
+    counted = pl.col("counted").is_in(list(_COUNTED))
+    ranked = rows.filter(counted & plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
+    shown = ranked.filter(every & (pl.col("k") == 10)).with_columns(
         name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
     )
     if shown.is_empty():
@@ -67,40 +62,44 @@ def _draw(run: RunData, models: object) -> Figure | None:
     places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
     statement = pl.col("statement").replace_strict(places, default=9)
     mode = pl.col("mode").fill_null("")
-    both = pl.concat([ranked, others]).sort(
-        statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
-    )
-    chart = Chart(
-        name="cloze-matching", title="Right among the first ten", spec=plot_dots(shown, order, "P@10, %")
-    )
-    return Figure(charts=[chart], table=_build_table(both))
-
-
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Every way of counting, and answers of several subtokens",
-        columns=[
-            Column(title="Of", value="subject"),
-            Column(title="Statement", value=_statement),
-            Column(
-                title="Counted",
-                value=lambda row: _COUNTED.get(row["counted"] or "", ""),
-                help="Which answers count as the name asked for.",
-            ),
-            Column(
-                title="What",
-                value=lambda row: (
-                    _METRICS[row["metric"]][0] + (f"{row['k']}, %" if row["metric"] == "p_at_k" else "")
+    spec = plot_dots(shown, order, "P@10, %", scale=100)
+    return Figure(
+        charts=[Chart(name="cloze-matching", title="Right among the first ten", spec=spec)],
+        table=Table(
+            summary="Every way of counting, and answers of several subtokens",
+            columns=[
+                Column(title="Of", value="subject"),
+                Column(title="Statement", value=_statement),
+                Column(
+                    title="Counted",
+                    value=lambda row: _COUNTED.get(row["counted"] or "", ""),
+                    help="Which answers count as the name asked for.",
                 ),
+                Column(
+                    title="What",
+                    value=lambda row: (
+                        _METRICS[row["metric"]][0] + (f"{row['k']}, %" if row["metric"] == "p_at_k" else "")
+                    ),
+                ),
+                *score_columns(
+                    "Value",
+                    digits=lambda row: _METRICS[row["metric"]][2],
+                    scale=lambda row: _METRICS[row["metric"]][1],
+                    clusters="Libraries",
+                ),
+            ],
+            rows=pl.concat([ranked, others]).sort(
+                statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
             ),
-            *score_columns(
-                "Value",
-                digits=lambda row: _METRICS[row["metric"]][2],
-                scale=lambda row: _METRICS[row["metric"]][1],
-                clusters="Libraries",
-            ),
-        ],
-        rows=rows,
+        ),
+    )
+
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    return sort_by_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
+        counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
+        statement=dimension_value(TEMPLATE).fill_null("all"),
+        mode=dimension_value("mode"),
     )
 
 
@@ -121,6 +120,6 @@ plot = SectionPlot(
         "Answers of several subtokens are asked for subtoken by subtoken, with the later subtokens hidden; "
         "their log-probabilities are added."
     ),
-    select=lambda run: run.models,
+    select=_read_rows,
     figure=_draw,
 )

@@ -8,7 +8,7 @@ import polars as pl
 
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
-from sonde.report.sections.cloze import ANSWERERS, LENS, describe_difference
+from sonde.report.sections.cloze import ANSWERERS, LENS, list_differences
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 
@@ -16,34 +16,32 @@ _SIDES: Mapping[str, str] = {"new": "new", "kept": "in both releases", "new-kept
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
-    """Nothing where the run names no releases."""
+    """Both sides at every k."""
     places = {side: place for place, side in enumerate(_SIDES)}
     rows = rows.with_columns(
         side=dimension_value("release"),
         shown=run.subject,
+        subject=run.subject,
         who=pl.col("control").fill_null("").replace(dict(ANSWERERS)),
     ).sort("shown", "k", pl.col("side").replace_strict(places, default=9, return_dtype=pl.Int64), "who")
-    apart = rows.filter((pl.col("side") == "new-kept") & pl.col("control").is_null() & (pl.col("k") == 10))
-    answer = [
-        describe_difference(
-            row["shown"], "new names are among the first ten", row, " than names of both releases"
-        )
-        for row in apart.iter_rows(named=True)
-    ]
-    table = Table(
-        summary="Both sides at every k",
-        columns=[
-            MODEL,
-            Column(title="Answers", value="who"),
-            Column(title="Names", value=lambda row: _SIDES[row["side"]]),
-            Column(title="k", value=lambda row: f"{row['k']}"),
-            *score_columns(
-                "P@k, %", 1, 100, clusters="Distinct names", help="The name is among the first k answers."
-            ),
-        ],
-        rows=rows.to_dicts(),
+    pairs = rows.filter((pl.col("side") == "new-kept") & pl.col("control").is_null())
+    told, beside = "new names are among the first ten", " than names of both releases"
+    return Figure(
+        answer="\n".join(list_differences(pairs, told, beside)),
+        table=Table(
+            summary="Both sides at every k",
+            columns=[
+                MODEL,
+                Column(title="Answers", value="who"),
+                Column(title="Names", value=lambda row: _SIDES[row["side"]]),
+                Column(title="k", value=lambda row: f"{row['k']}"),
+                *score_columns(
+                    "P@k, %", 1, 100, clusters="Distinct names", help="The name is among the first k answers."
+                ),
+            ],
+            rows=rows,
+        ),
     )
-    return Figure(answer="\n".join(answer), table=table)
 
 
 plot = SectionPlot(

@@ -16,42 +16,44 @@ from sonde.results.text_format import PERCENT, with_interval
 _SAME = ("model", "corpus_hash", "label")
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
-    """Nothing where the run read no such test."""
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Every word."""
+    corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
+    return Figure(
+        lead=_format_lead(rows),
+        table=Table(
+            summary="Every word",
+            columns=[
+                Column(title="Of", value="subject"),
+                Column(title="Corpus", value=lambda row: str(corpora.get(row["corpus_hash"], ""))),
+                Column(title="Word", value="label", help="The word that was asked for."),
+                Column(
+                    title="At random, %",
+                    value="at_random",
+                    format=PERCENT,
+                    help="What guessing among the words would reach.",
+                ),
+                *score_columns(
+                    "Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."
+                ),
+            ],
+            rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
+        ),
+        notes=(
+            "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
+            "published evaluator takes (option --predictions).",
+        ),
+    )
+
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    """How often each word is preferred, beside what guessing reaches."""
     of_words = has_dimension_names(TEMPLATE, "word")
     rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
     rows = rows.with_columns(subject=run.subject, label=dimension_value("word"))
-    at_random = {
-        tuple(row[key] for key in _SAME): row["value"]
-        for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)
-    }
-    rows = rows.filter(pl.col("control").is_null())
-    if rows.is_empty():
-        return None
-    corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
-    table = Table(
-        summary="Every word",
-        columns=[
-            Column(title="Of", value="subject"),
-            Column(title="Corpus", value=lambda row: str(corpora.get(row["corpus_hash"], ""))),
-            Column(title="Word", value="label", help="The word that was asked for."),
-            Column(
-                title="At random, %",
-                value=lambda row: at_random.get(tuple(row[key] for key in _SAME)),
-                format=PERCENT,
-                help="What guessing among the words would reach.",
-            ),
-            *score_columns(
-                "Preferred, %", 1, 100, clusters="Entries", help="It is the likeliest of the words."
-            ),
-        ],
-        rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
-    )
-    note = (
-        "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
-        "published evaluator takes (option --predictions)."
-    )
-    return Figure(lead=_format_lead(rows), table=table, notes=(note,))
+    chance = rows.filter(pl.col("control") == "chance").unique(_SAME, keep="last")
+    own = rows.filter(pl.col("control").is_null())
+    return own.join(chance.select(*_SAME, at_random="value"), on=_SAME, how="left", maintain_order="left")
 
 
 def _format_lead(rows: pl.DataFrame) -> str:
@@ -80,6 +82,6 @@ plot = SectionPlot(
         "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
         "be said here is how often each word is found likeliest."
     ),
-    select=lambda run: run.models,
+    select=_read_rows,
     figure=_draw,
 )

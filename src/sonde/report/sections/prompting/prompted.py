@@ -39,31 +39,20 @@ _K = 20
 _EVERY = "all"
 
 
-def _draw(run: RunData, models: object) -> Figure | None:
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
     """The statements that were asked about."""
-    whole = has_dimensions({}) | has_dimension_names(TEMPLATE)
-    rows = run.scores(metrics=list(_METRICS), lens="prompting", where=whole)
-    rows = rows.with_columns(template=dimension_value(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY))
-    places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
-    order = pl.col("template").replace_strict(places, default=len(places))
-    rows = sort_by_k(run, rows).sort("place", "subject", order, "metric", "k")
     strict = rows.filter(pl.col("matching") == next(iter(_READ)))
-    listed = strict.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
+    hits = strict.filter(pl.col("metric") == "p_at_k")
+    listed = hits.filter(pl.col("k") == _K)
     if listed.is_empty():
         return None
-    parts = strict.filter((pl.col("metric") == "p_at_k") & (pl.col("template") != _EVERY))
-    shown = parts.with_columns(who=pl.col("template"))
+    shown = hits.filter(pl.col("template") != _EVERY).with_columns(who=pl.col("template"))
     refused = strict.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
+    spec = plot_curves(shown, shown["who"].unique(maintain_order=True).to_list())
     return Figure(
         lead=_format_lead(listed),
         answer="\n".join(_format_answer(row, rows) for row in refused.iter_rows(named=True)),
-        charts=[
-            Chart(
-                name="prompted",
-                title="Right among the first k listed",
-                spec=plot_curves(shown, shown["who"].unique(maintain_order=True).to_list()),
-            )
-        ],
+        charts=[Chart(name="prompted", title="Right among the first k listed", spec=spec)],
         table=Table(
             summary="Every statement, with refusals and short lists",
             columns=[
@@ -85,6 +74,15 @@ def _draw(run: RunData, models: object) -> Figure | None:
         ),
         notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
     )
+
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    whole = has_dimensions({}) | has_dimension_names(TEMPLATE)
+    rows = run.scores(metrics=list(_METRICS), lens="prompting", where=whole)
+    rows = rows.with_columns(template=dimension_value(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY))
+    places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
+    order = pl.col("template").replace_strict(places, default=len(places))
+    return sort_by_k(run, rows).sort("place", "subject", order, "metric", "k")
 
 
 def _format_lead(listed: pl.DataFrame) -> str:
@@ -135,6 +133,6 @@ plot = SectionPlot(
         "with an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals "
         "are 95 %, clustered by library."
     ),
-    select=lambda run: run.models,
+    select=_read_rows,
     figure=_draw,
 )

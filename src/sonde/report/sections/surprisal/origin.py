@@ -135,7 +135,7 @@ def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
     )
     sides = [
         named.select(
-            "name", "internal", "external", side=pl.lit(side), value=side, low=f"{side}_low", 
+            "name", "internal", "external", side=pl.lit(side), value=side, low=f"{side}_low",
             high=f"{side}_high", n=f"{side}_n",
         )
         for side in _SIDES

@@ -91,9 +91,10 @@ def mark_estimates(
         style: Of the intervals: ``"interval"`` in the colour of the model, ``"spread"`` in that of the dot.
     """
     kind = alt.X if channel == "x" else alt.Y
-    look = {"title": unit, **({} if scale is None else {"scale": scale})}
-    value = {channel: kind("value:Q", **look, **({} if axis is None else {"axis": axis}))}
-    interval = {channel: kind("low:Q", **look), f"{channel}2": "high:Q"}
+    look: dict[str, Any] = {"title": unit, "scale": alt.Undefined if scale is None else scale}
+    shown = alt.Undefined if axis is None else axis
+    value: dict[str, Any] = {channel: kind("value:Q", axis=shown, **look)}
+    interval: dict[str, Any] = {channel: kind("low:Q", **look), f"{channel}2": "high:Q"}
     return [
         base.mark_rule(style=style, clip=True).encode(**interval),
         base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(**value),
@@ -197,7 +198,9 @@ def plot_dots(
     ]
     lines = rows["shown"].n_unique()
     base = alt.Chart(alt.Data(values=records)).encode(
-        y=alt.Y("name:N", sort=order, title=None, **({"axis": alt.Axis(labelLimit=names)} if names else {})),
+        y=alt.Y(
+            "name:N", sort=order, title=None, axis=alt.Axis(labelLimit=names) if names else alt.Undefined
+        ),
         tooltip=[
             alt.Tooltip("name:N", title=" "),
             *([alt.Tooltip("model:N", title="model")] if lines > 1 else []),

@@ -67,7 +67,7 @@ def _draw(run: RunData, found: list[_Erased]) -> Figure:
             title = f"At the layer chosen, beside controls, {about}"
             spec = _plot_controls(held)
             charts.append(Chart(name=f"causal-controls{ending}", title=title, spec=spec, wide=True))
-    records = [{"of": about, "one": one} for about, _, _, held in found for one in held]
+    records: list[dict[str, Any]] = [{"of": about, "one": one} for about, _, _, held in found for one in held]
     return Figure(
         lead=lead_sentences(found[0][0], found[0][-1]),
         answer="\n".join(_list_answers(found)),

@@ -189,10 +189,11 @@ class QueryAnswers:
         """The likeliest answers to a row of `ranked`, their share of the probability, and which is right."""
         if not self.nats:
             # A piece spells the answer, marks of vocabularies aside.
+            pairs: list[tuple[str, float]] = list(zip(row["top"] or (), row["top_nats"] or (), strict=False))
             return [
                 (text, math.exp(-nats), text.strip().removeprefix("##") == row["answer"])
-                for text, nats in zip(row["top"] or (), row["top_nats"] or (), strict=False)
-            ][:ANSWERS]
+                for text, nats in pairs[:ANSWERS]
+            ]
         held = _candidate_nats(row, self.nats)
         best = min(held)
         # Where the vocabulary can spell none of them, none is likelier.

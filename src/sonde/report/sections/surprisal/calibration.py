@@ -69,7 +69,7 @@ def _draw(run: RunData, bins: pl.DataFrame) -> Figure:
 
 
 def _plot_curve(base: alt.Chart) -> dict[str, Any]:
-    look = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
+    look: dict[str, Any] = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="%")}
     x = alt.X("confidence:Q", title="probability of the best guess", **look)
     y = alt.Y("accuracy:Q", title="how often it is right", **look)
     diagonal = alt.Chart(alt.Data(values=[{"confidence": at, "accuracy": at} for at in (0, 1)]))

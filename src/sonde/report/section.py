@@ -1,8 +1,8 @@
 """Types of report sections, and what lenses declare for the header, explorer and constructs.
 
-A `Plot` answers a question and hands a `Figure` to the report: charts, drawings, a table, notes. The folder
-of a lens's sections declares its header (`LensTitle`) and its results at the places of single functions
-(`TokenLens`).
+A `Plot` answers a question and hands a `Figure` to the report: charts, drawings, a table, notes. Most are a
+`SectionPlot`: texts, the rows that are shown, and the figure of them. The folder of a lens's sections
+declares its header (`LensTitle`) and its results at the places of single functions (`TokenLens`).
 
 Constructs of a language are put side by side from what several lenses say of them (`build_cross_lens_rows`).
 Each lens declares which of its numbers is about constructs and which of its facts belongs to which; here they

@@ -39,7 +39,7 @@ def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
                     "P@k, %", 1, 100, clusters="Distinct names", help="The name is among the first k answers."
                 ),
             ],
-            rows=rows,
+            rows=rows.to_dicts(),
         ),
     )
 

@@ -37,7 +37,7 @@ from sonde.report.section import (
     CrossLensNumber,
     CrossLensRow,
     Figure,
-    PlainTitle,
+    LensTitle,
     build_cross_lens_rows,
 )
 from sonde.report.text import task_label
@@ -62,7 +62,7 @@ JOINED = "joined"
 """Public name of the section, and of its group on the page."""
 
 
-constructs_title = PlainTitle(name="Constructs over lenses")
+constructs_title = LensTitle(name="Constructs over lenses")
 
 
 _FEWEST = 3
@@ -383,7 +383,7 @@ OVER_MODELS = "over_models"
 """Public name of the section, and of its group on the page."""
 
 
-models_title = PlainTitle(name="Models over lenses")
+models_title = LensTitle(name="Models over lenses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

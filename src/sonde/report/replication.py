@@ -17,7 +17,7 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, PlainTitle
+from sonde.report.section import Chart, Figure, LensTitle
 from sonde.results.published import (
     PublishedFigure,
     PublishedTable,
@@ -188,7 +188,7 @@ PUBLISHED = "published"
 """Public name of the section, and of its group on the page."""
 
 
-title = PlainTitle(name="Replication")
+title = LensTitle(name="Replication")
 
 
 @dataclass(frozen=True, slots=True)

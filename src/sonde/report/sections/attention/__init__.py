@@ -13,7 +13,7 @@ import polars as pl
 
 from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import LINK, LINKED, CrossLensNumber, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import LINK, LINKED, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.tasks.engine.task import TASKS
 
@@ -268,7 +268,7 @@ _CONTROLS = {
 }
 
 
-title = PlainTitle(
+title = LensTitle(
     name="Attention heads",
     in_float32="attention rows",
     cites=("shen2022codesyntax",),

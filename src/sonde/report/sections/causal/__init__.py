@@ -6,10 +6,10 @@ import polars as pl
 
 from sonde.lenses.causal.findings import CONTROLS
 from sonde.report.controls import LensQuestion
-from sonde.report.section import PlainTitle
+from sonde.report.section import LensTitle
 from sonde.results.schema import has_dimensions
 
-title = PlainTitle(
+title = LensTitle(
     name="Interventions",
     cites=(
         *("belrose2023leace", "elazar2021amnesic", "zhang2024patching", "kramar2024atp"),

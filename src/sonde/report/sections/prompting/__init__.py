@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from sonde.report.controls import LensQuestion
-from sonde.report.section import PlainTitle
+from sonde.report.section import LensTitle
 from sonde.results.schema import has_dimensions
 
-title = PlainTitle(
+title = LensTitle(
     name="Names of APIs, asked in words",
     cites=("zhuo2023ink",),
     question=LensQuestion(

@@ -11,11 +11,12 @@ outer scopes.
 from __future__ import annotations
 
 import tomllib
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import tree_sitter
 
@@ -84,59 +85,6 @@ class FileImports:
     unplaced: int
 
 
-@runtime_checkable
-class ImportReader(Protocol):
-    """The facet ``imports`` of a language."""
-
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised whenever a result changes."""
-        ...
-
-    @property
-    def library_levels(self) -> int:
-        """Return how many leading levels of a name identify its library."""
-        ...
-
-    @property
-    def templates(self) -> Mapping[str, Mapping[str, str]]:
-        """Map each kind of call to its statements (``call``, ``import``, ``alias``, ``alias_member``).
-
-        ``{name}`` is replaced by the levels of a name joined by dots, ``{module}`` by all but the last,
-        ``{package}`` by the last of these, ``{member}`` by the last; in the alias forms ``{imported}`` by the
-        imported name (``{imported_module}`` and ``{imported_member}`` are its two parts), ``{alias}`` by the
-        alias, ``{rest}`` by the levels after it. A language without aliases has no alias forms. A separator
-        other than a dot follows a colon: ``{name:/}``.
-        """
-        ...
-
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """Read the imports and API calls of a file.
-
-        Args:
-            text: The full text of the file.
-            path: Path from the root of its imports, with forward slashes, which makes relative imports
-                absolute. Empty if unknown.
-            propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far.
-        """
-        ...
-
-    def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """Map each path to the path that `read` expects, from the root of its imports.
-
-        Args:
-            paths: Paths of the files of one repository.
-            folder: Name of the folder that contains them, which may itself be a package.
-        """
-        ...
-
-
-def read_import_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
-    """Read the version, library levels and templates of a language's ``imports.toml``."""
-    data = language.table("imports")
-    return data["version"], data["library_levels"], data["templates"]
-
-
 @dataclass(frozen=True, slots=True)
 class PackageLayout:
     """The layout of a language's packages.
@@ -175,24 +123,55 @@ class CallSite:
     end: int
 
 
-class BaseImportReader:
-    """Base of the `ImportReader` of every language: its table, and paths that are not changed.
+class ImportReader(ABC):
+    """The facet ``imports`` of a language, whose folder holds ``imports.toml``.
 
     Args:
-        language: The language, whose folder holds ``imports.toml``.
+        language: The language.
 
     Attributes:
         unplaced_kind: Describes the imports that `FileImports.unplaced` counts.
+        version: Raised whenever a result changes.
+        library_levels: How many leading levels of a name identify its library.
+        templates: Maps each kind of call to its statements (``call``, ``import``, ``alias``,
+            ``alias_member``).
+
+            ``{name}`` is replaced by the levels of a name joined by dots, ``{module}`` by all but the last,
+            ``{package}`` by the last of these, ``{member}`` by the last; in the alias forms ``{imported}`` by
+            the imported name (``{imported_module}`` and ``{imported_member}`` are its two parts), ``{alias}``
+            by the alias, ``{rest}`` by the levels after it. A language without aliases has no alias forms. A
+            separator other than a dot follows a colon: ``{name:/}``.
     """
 
     unplaced_kind = "relative ones that lead out of the corpus"
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.version, self.library_levels, self.templates = read_import_settings(language)
+        table = language.table("imports")
+        self.version: str = table["version"]
+        self.library_levels: int = table["library_levels"]
+        self.templates: Mapping[str, Mapping[str, str]] = table["templates"]
+
+    @abstractmethod
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
+        """Read the imports and API calls of a file.
+
+        Args:
+            text: The full text of the file.
+            path: Path from the root of its imports, with forward slashes, which makes relative imports
+                absolute. Empty if unknown.
+            propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far.
+        """
 
     def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """Return the paths unchanged: the names of modules do not depend on the location of the file."""
+        """Map each path to the path that `read` expects, from the root of its imports.
+
+        By default the paths are unchanged: the names of modules do not depend on the location of the file.
+
+        Args:
+            paths: Paths of the files of one repository.
+            folder: Name of the folder that contains them, which may itself be a package.
+        """
         return {path: path for path in paths}
 
 

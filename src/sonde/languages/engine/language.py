@@ -527,7 +527,7 @@ def get_facet(language: str, name: str, protocol: type[F]) -> F:
     Args:
         language: Public name of the language.
         name: Name of the facet, the stem of its module: ``"metrics"``, ``"relations"``, ...
-        protocol: Runtime-checkable protocol of the facet, which is the return type.
+        protocol: Class or runtime-checkable protocol of the facet, which is the return type.
 
     Raises:
         UnknownNameError: No language has this name.

@@ -309,6 +309,10 @@ class TreeSitterLanguage:
         """Load the grammar and its queries."""
         return Grammar(self.settings.grammar, self._package)
 
+    def captures(self, query: str, text: str) -> dict[str, list[tree_sitter.Node]]:
+        """Return the nodes of each capture of a query in a text, parsed without a wrapper."""
+        return dict(self.grammar.captures(query, self.syntax(text)[1].root_node))
+
     def table(self, name: str) -> dict[str, Any]:
         """Read the TOML file ``<name>.toml`` of the folder, or return an empty table if there is none."""
         return read_table(self._package, name) if has_table(self._package, name) else {}

@@ -12,27 +12,21 @@ from __future__ import annotations
 import re
 
 from sonde.languages.engine.imports import (
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
+    ImportReader,
     is_in_spans,
     resolve_call,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _VERSION = re.compile(r"v\d+")
 
 
-def facet(language: TreeSitterLanguage) -> GoImportReader:
-    """Return the facet ``imports``."""
-    return GoImportReader(language)
-
-
-class GoImportReader(BaseImportReader):
+class GoImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Go."""
 
     unplaced_kind = "of packages outside of the standard library, or with a version"
@@ -86,3 +80,6 @@ class GoImportReader(BaseImportReader):
         ]
         resolved_calls = sorted((call for call in calls if call is not None), key=lambda call: call.start)
         return FileImports(tuple(imports), tuple(resolved_calls), tuple(stars), unplaced_count)
+
+
+facet = GoImportReader

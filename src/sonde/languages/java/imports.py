@@ -15,26 +15,20 @@ import tree_sitter
 from sonde.languages.engine.imports import (
     METHOD_SUFFIX,
     ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
+    ImportReader,
     is_in_spans,
     resolve_call,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> JavaImportReader:
-    """Return the facet ``imports``."""
-    return JavaImportReader(language)
-
-
-class JavaImportReader(BaseImportReader):
+class JavaImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Java."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
@@ -43,7 +37,7 @@ class JavaImportReader(BaseImportReader):
         Imports are absolute, and the types of variables are not inferred.
         """
         source, tree = self.language.syntax(text)
-        captures = dict(self.language.grammar.captures("imports", tree.root_node))
+        captures = self.language.captures("imports", text)
         names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
         imports: list[ImportBinding] = []
         stars: list[str] = []
@@ -115,3 +109,6 @@ def _read_levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
     if node.type not in ("identifier", "type_identifier"):
         return None
     return (*reversed([*levels, node_text(node)]),)
+
+
+facet = JavaImportReader

@@ -11,26 +11,20 @@ import tree_sitter
 
 from sonde.languages.engine.imports import (
     ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
+    ImportReader,
     is_in_spans,
     read_name_chain,
     resolve_call,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> JavaScriptImportReader:
-    """Return the facet ``imports``."""
-    return JavaScriptImportReader(language)
-
-
-class JavaScriptImportReader(BaseImportReader):
+class JavaScriptImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for JavaScript."""
 
     unplaced_kind = "of files, and of packages whose names are no identifiers"
@@ -92,3 +86,6 @@ def _build_binding(
 def _read_levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
     """Return the levels of ``a.b.c``, or None if the node is not a chain of names."""
     return read_name_chain(node, "member_expression", object_field="object", name_field="property")
+
+
+facet = JavaScriptImportReader

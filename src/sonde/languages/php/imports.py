@@ -14,26 +14,20 @@ import tree_sitter
 from sonde.languages.engine.imports import (
     METHOD_SUFFIX,
     ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
+    ImportReader,
     is_in_spans,
     resolve_call,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> PhpImportReader:
-    """Return the facet ``imports``."""
-    return PhpImportReader(language)
-
-
-class PhpImportReader(BaseImportReader):
+class PhpImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for PHP."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
@@ -42,7 +36,7 @@ class PhpImportReader(BaseImportReader):
         Imports are absolute, and the types of variables are not inferred.
         """
         source, tree = self.language.syntax(text)
-        captures = dict(self.language.grammar.captures("imports", tree.root_node))
+        captures = self.language.captures("imports", text)
         names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
         imports: list[ImportBinding] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
@@ -107,3 +101,6 @@ def _read_levels(node: tree_sitter.Node) -> tuple[str, ...]:
     if node.type == "name":
         return (node_text(node),)
     return tuple(level for child in node.named_children for level in _read_levels(child))
+
+
+facet = PhpImportReader

@@ -14,11 +14,11 @@ import tree_sitter
 
 from sonde.languages.engine.imports import (
     ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
+    ImportReader,
     is_in_spans,
     read_name_chain,
     read_package_layout,
@@ -27,21 +27,15 @@ from sonde.languages.engine.imports import (
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> PythonImportReader:
-    """Return the facet ``imports``."""
-    return PythonImportReader(language)
-
-
-class PythonImportReader(BaseImportReader):
+class PythonImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Python."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """See `sonde.languages.engine.imports.ImportReader.read`."""
         source, tree = self.language.syntax(text)
-        captures = dict(self.language.grammar.captures("imports", tree.root_node))
+        captures = self.language.captures("imports", text)
         names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
         reader = _StatementReader(source, _get_package(path))
         statements = sorted(captures.get("import", ()), key=lambda node: node.start_byte)
@@ -183,3 +177,6 @@ def _read_name_and_alias(node: tree_sitter.Node) -> tuple[str, str]:
 
 def _read_dotted_name(node: tree_sitter.Node) -> str:
     return ".".join(node_text(child) for child in node.children if child.type == "identifier")
+
+
+facet = PythonImportReader

@@ -16,8 +16,8 @@ import tree_sitter
 from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.metrics import (
     BranchRegion,
+    Metrics,
     OperatorWeights,
-    QueryMetrics,
     count_branch_paths,
     count_paths,
     count_row_paths,
@@ -37,7 +37,7 @@ class PythonPaths:
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
-        self._metrics = get_facet(language.name, "metrics", QueryMetrics)
+        self._metrics = get_facet(language.name, "metrics", Metrics)
 
     def count(self, text: str) -> int:
         """Count the acyclic execution paths."""
@@ -128,6 +128,4 @@ def _counts_with_parent(region: BranchRegion) -> bool:
     return False
 
 
-def facet(language: TreeSitterLanguage) -> PythonPaths:
-    """Return the facet ``npath``."""
-    return PythonPaths(language)
+facet = PythonPaths

@@ -21,7 +21,7 @@ import pytest
 
 from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.data_flow import Flow
-from sonde.languages.engine.metrics import ExecutionPaths, Metrics, Metrics
+from sonde.languages.engine.metrics import ExecutionPaths, Metrics
 
 MODULES = (
     *(

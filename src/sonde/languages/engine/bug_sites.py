@@ -154,7 +154,7 @@ class BugSites:
 
     def parses(self, text: str) -> bool:
         """Return whether a text parses without an error."""
-        return not self._language.syntax(text)[1].root_node.has_error
+        return not self._language.syntax(text)[1].has_error
 
     def _literals(self, text: str) -> list[Spot]:
         """List the literals that may contain code, in text order."""
@@ -194,7 +194,7 @@ def _split_operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[O
 
 
 def _build_span(node: tree_sitter.Node, source: EncodedText) -> Spot:
-    start, end = source.to_character(node.start_byte), source.to_character(node.end_byte)
+    start, end = source.to_span(node.byte_range)
     return Spot(start, end, source.text[start:end])
 
 

@@ -344,8 +344,8 @@ class Deprecations:
         """See `Deprecations.read`."""
         if not _MENTIONS.search(text):
             return [], Counter()
-        source, tree = self.language.syntax(text)
-        file = _DeprecationMatches(self, self.language.grammar.matches("deprecations", tree.root_node))
+        source, root = self.language.syntax(text)
+        file = _DeprecationMatches(self, self.language.grammar.matches("deprecations", root))
         imports = get_facet(self.language.name, "imports", ImportReader).read(text, path).imports
         names = DefinedNames(
             get_module_name(path, read_package_layout(self.language)),

@@ -241,7 +241,7 @@ class Edits:
 
     def parses(self, text: str) -> bool:
         """Return whether a text parses without an error."""
-        if self._language.syntax(text)[1].root_node.has_error:
+        if self._language.syntax(text)[1].has_error:
             return False
         return _REFUSED_CAPTURE not in self._capture_names or not self.places(text, _REFUSED_CAPTURE)
 
@@ -334,7 +334,7 @@ class Edits:
 
 
 def _build_span(node: tree_sitter.Node, source: EncodedText, category: str) -> TextSpan:
-    start, end = source.to_character(node.start_byte), source.to_character(node.end_byte)
+    start, end = source.to_span(node.byte_range)
     return TextSpan(start, end, source.text[start:end], category)
 
 

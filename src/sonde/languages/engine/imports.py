@@ -22,6 +22,7 @@ import tree_sitter
 
 from sonde.languages.engine.language import node_text
 from sonde.languages.engine.names import Locals, Scope
+from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
@@ -115,12 +116,16 @@ def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A call in the source: the levels of its name as written, and its byte span."""
+    """A call in the source: the levels of its name as written, and its byte span.
+
+    ``key`` is the name to look up instead of the first level, if the language has several name spaces.
+    """
 
     levels: tuple[str, ...]
     kind: str
     start: int
     end: int
+    key: str = ""
 
 
 class ImportReader(ABC):
@@ -196,11 +201,6 @@ def read_name_chain(
     return (*reversed([*levels, node_text(node)]),) if node.type == "identifier" else None
 
 
-def is_in_spans(spans: Iterable[tuple[int, int]], byte: int) -> bool:
-    """Return whether a byte lies in any of the spans."""
-    return any(start <= byte < end for start, end in spans)
-
-
 METHOD_SUFFIX = "()"
 """Suffix of the key of a method, since some languages keep the names of methods and variables apart."""
 
@@ -251,19 +251,25 @@ class ImportedNames:
         return self._bound_names[scope.number].keys() | self._imports[scope.number].keys()
 
 
-def resolve_call(
-    names: ImportedNames, call: CallSite, span: Sequence[int], key: str | None = None
-) -> ApiCall | None:
-    """Return a call with its fully qualified name, or None if it does not begin with an import.
+def resolve_calls(
+    names: ImportedNames,
+    call_sites: Iterable[CallSite],
+    source: EncodedText,
+    errors: Sequence[tuple[int, int]],
+) -> tuple[ApiCall, ...]:
+    """Return the calls that begin with an import, by fully qualified name and in text order.
 
     Args:
         names: The bindings of the file's scopes.
-        call: The call.
-        span: Its first character and one past its last.
-        key: Name to look up instead of the first level, if the language has several name spaces.
+        call_sites: All calls of the file.
+        source: The text.
+        errors: Byte spans of ERROR nodes, in which no call is trusted.
     """
-    binding = names.resolve(call.start, call.levels[0] if key is None else key)
-    if binding is None:
-        return None
-    name = ".".join([binding.name, *call.levels[1:]])
-    return ApiCall(name, call.kind, binding, span[0], span[1])
+    calls: list[ApiCall] = []
+    for call_site in sorted(call_sites, key=lambda call_site: (call_site.start, call_site.end)):
+        binding = names.resolve(call_site.start, call_site.key or call_site.levels[0])
+        if binding is not None and not any(start <= call_site.start < end for start, end in errors):
+            name = ".".join([binding.name, *call_site.levels[1:]])
+            span = source.to_span((call_site.start, call_site.end))
+            calls.append(ApiCall(name, call_site.kind, binding, *span))
+    return tuple(calls)

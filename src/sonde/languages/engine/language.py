@@ -53,22 +53,6 @@ _SUPPORTED_PREDICATES = frozenset(
 Match = dict[str, list[tree_sitter.Node]]
 
 
-class SyntaxTree(Protocol):
-    """tree-sitter's tree of a text, or the part of a larger tree that represents the text."""
-
-    @property
-    def root_node(self) -> tree_sitter.Node:
-        """Return the root node."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Subtree:
-    """The part of a tree that represents a text which had to be parsed inside a wrapper."""
-
-    root_node: tree_sitter.Node
-
-
 class Grammar:
     """A tree-sitter grammar with the queries of a language's folder.
 
@@ -249,15 +233,15 @@ def get_kind_ids(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[in
     )
 
 
-def read_node_rows(syntax_tree: SyntaxTree) -> NodeRows:
-    """Read the nodes of a syntax tree.
+def read_node_rows(root: tree_sitter.Node) -> NodeRows:
+    """Read the nodes of a syntax tree, or of a part of one.
 
     The walk keeps its own stack, so a deep tree costs memory but never the interpreter's stack.
     """
     nodes: list[tree_sitter.Node] = []
     parent: list[int] = []
     last: list[int] = []
-    cursor = syntax_tree.root_node.walk()
+    cursor = root.walk()
     goto_child, goto_next, goto_parent = cursor.goto_first_child, cursor.goto_next_sibling, cursor.goto_parent
     stack: list[int] = []
     parent_row, row_count = -1, 0

@@ -368,8 +368,7 @@ class QueryEdges:
             key=len,
             default="",
         )
-        source, syntax_tree = self._language.syntax(margin + text)
-        return ParsedText(source, syntax_tree, len(margin), len(text))
+        return ParsedText(*self._language.syntax(margin + text), before=len(margin), length=len(text))
 
     def _list_words(self, text: str, parsed_text: ParsedText, delimiters: Delimiters) -> list[Word]:
         if not self._layout:

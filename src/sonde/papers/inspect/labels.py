@@ -29,7 +29,7 @@ from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.language import read_table
 from sonde.languages.engine.metrics import BranchRegion, Metrics, count_paths, count_row_paths
-from sonde.languages.engine.tagging import Tagger, TaggedToken, has_next, has_previous
+from sonde.languages.engine.tagging import TaggedToken, Tagger, has_next, has_previous
 from sonde.languages.engine.tokens import Leaf, invert_table
 from sonde.languages.java.npath import SWITCH_GROUPS, PathRule, count_labels, is_in_header
 from sonde.papers.quirks import describe_quirks

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.source_files import LONGEST_LINE, MAX_WHOLE, numbered_lines, read_document
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
+from sonde.corpora.engine.source_files import (
+    LONGEST_LINE,
+    MAX_WHOLE,
+    is_usable,
+    numbered_lines,
+    read_document,
+)
+from sonde.languages import LANGUAGES
 
 _CSV, _LINES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
 
@@ -253,6 +261,45 @@ class Faults:
             left = len(self.found) - _REPORTED
             more = f"; and {left} more {self.entries}" if left > 0 else ""
             raise InputError(f"corpus {self.corpus!r}: {'; '.join(self.found[:_REPORTED])}{more}")
+
+
+Entry = TypeVar("Entry")
+
+
+def read_entries(
+    entries: Iterable[tuple[str, Entry]],
+    parse: Callable[[Entry], SourceFile | None],
+    faults: Faults,
+    languages: tuple[str, ...],
+    intake: SkipCounter,
+) -> Iterator[SourceFile]:
+    """Parse the entries of a corpus, and yield those that are usable and of a wanted language.
+
+    After a faulty entry none is yielded; the rest is read for more of them only.
+
+    Args:
+        entries: What each is called in a message, as ``line 3``, and the entry.
+        parse: Parses an entry; raises `EntryError` for a faulty one, and returns None for one to leave out.
+        faults: Receives what is wrong.
+        languages: Public names of the languages wanted; empty means all.
+        intake: Counts what is left out.
+
+    Raises:
+        UnknownNameError: There is no such language.
+        InputError: An entry is faulty; the first few are named.
+    """
+    for name in languages:
+        LANGUAGES.load(name)
+    for place, entry in entries:
+        try:
+            file = parse(entry)
+        except EntryError as error:
+            faults.note(place, error)
+            continue
+        wanted = file is not None and (not languages or file.language in languages)
+        if file is not None and wanted and not faults and is_usable(file.text, file.path, intake):
+            yield file
+    faults.refuse()
 
 
 def named_file(scheme: str, argument: str, name: str = "") -> Path:

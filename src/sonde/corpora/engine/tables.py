@@ -370,6 +370,23 @@ def not_json(error: Exception) -> str:
     return f"not JSON ({str(error).partition(':')[0]})"
 
 
+def split_query(scheme: str, argument: str, known: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Split the argument of a corpus into what stands before its query, and the options of the query.
+
+    >>> split_query("git", "repo?since=2024-01-01", ("since", "until"))
+    ('repo', {'since': '2024-01-01'})
+
+    Raises:
+        UnknownNameError: There is no such option; the nearest is named.
+    """
+    location, _, query = argument.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of corpus '{scheme}:{argument}'", option, known)
+    return location, options
+
+
 KINDS = ("classes", "numbers")
 
 
@@ -429,23 +446,21 @@ class TableQuery:
     given: dict[str, str]
 
     @classmethod
-    def parse(cls, argument: str, query: str) -> TableQuery:
-        """Read a query.
+    def parse(cls, argument: str) -> tuple[str, TableQuery]:
+        """Split the argument of a corpus into the name of its file and the query.
 
         Raises:
             UsageError: An option that there is not, or options that contradict each other.
         """
-        corpus, given = f"labelled:{argument}", dict(parse_qsl(query, keep_blank_values=True))
-        for option in given:
-            if option not in (*_COLUMNS, "kind"):
-                raise UnknownNameError(f"option of corpus {corpus!r}", option, (*_COLUMNS, "kind"))
+        corpus = f"labelled:{argument}"
+        location, given = split_query("labelled", argument, (*_COLUMNS, "kind"))
         if bool(given.get("start")) != bool(given.get("end")):
             raise UsageError(f"corpus {corpus!r}: a span needs both start= and end=")
         if given.get("start") and given.get("text_b"):
             raise UsageError(f"corpus {corpus!r}: start= labels spans and text_b= pairs; leave one out")
         if given.get("kind", KINDS[0]) not in KINDS:
             raise UnknownNameError(f"kind of labels of corpus {corpus!r}", given["kind"], KINDS)
-        return cls(given)
+        return location, cls(given)
 
     def columns(self, found: Sequence[str], corpus: str, languages: Collection[str]) -> LabelColumns:
         """The columns of a table that has ``found``.

@@ -67,7 +67,7 @@ class CodeXGlue:
             return _file(content, language, folder, words)
 
         entries = ((f"entry {entry[0]}", entry) for entry in enumerate(json_list(corpus, path, "entries"), 1))
-        return read_entries(entries, parse, Faults(corpus, "entries"), languages, intake)
+        yield from read_entries(entries, parse, Faults(corpus, "entries"), languages, intake)
 
 
 def predictions(answers: Iterable[tuple[str, str]]) -> str:

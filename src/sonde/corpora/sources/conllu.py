@@ -92,7 +92,7 @@ class Treebank:
             (f"sentence {number}", (number, *sentence))
             for number, sentence in enumerate(_sentences(corpus, path, faults), 1)
         )
-        return read_entries(entries, parse, faults, languages, intake)
+        yield from read_entries(entries, parse, faults, languages, intake)
 
 
 def _argument(argument: str) -> tuple[Path, bool]:

@@ -61,7 +61,7 @@ class Great:
             for path, split in files_by_split(corpus, expand_home(argument), "{}*", "{}/{}*")
             for number, entry in _entries(corpus, path, faults)
         )
-        return read_entries(entries, lambda entry: _file(*entry), faults, languages, intake)
+        yield from read_entries(entries, lambda entry: _file(*entry), faults, languages, intake)
 
 
 def _entries(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[int, Any]]:

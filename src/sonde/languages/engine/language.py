@@ -503,8 +503,8 @@ ENTRY_POINT_GROUP = "sonde.facets"
 def get_facet(language: str, name: str, protocol: type[F]) -> F:
     """Return a facet of a language.
 
-    The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
-    and returns an object with the methods of ``protocol``. A facet defined by queries and tables alone
+    The module ``<language>/<name>.py`` defines ``facet``, which is called once with the language and returns
+    an instance of ``protocol``. A facet defined by queries and tables alone
     (`QUERY_FACETS`) needs no module: a folder with the files has it. A package may add a facet by an entry
     point (`ENTRY_POINT_GROUP`), which takes precedence over `QUERY_FACETS`.
 

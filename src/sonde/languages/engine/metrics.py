@@ -31,14 +31,16 @@ single path.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import tree_sitter
 
+from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.text import TextCache
 from sonde.languages.engine.tokens import Leaf, ParsedText, classify_word, nest_nodes
 from sonde.languages.engine.treesitter import TreeSitterLanguage
@@ -429,18 +431,6 @@ def _get_separate_definitions(captures: CapturedNodes) -> list[tree_sitter.Node]
     return [*captures.get("function", []), *captures.get("apart", [])]
 
 
-facet = Metrics
-
-
-@runtime_checkable
-class ExecutionPaths(Protocol):
-    """The facet ``npath`` of a language."""
-
-    def count(self, text: str) -> int:
-        """Count the acyclic execution paths through a function."""
-        ...
-
-
 class OperatorWeights:
     """Operators, weighted by the number of paths that each adds to its enclosing expression.
 
@@ -501,12 +491,12 @@ class BranchRegion:
             region = region.parent
 
 
-def count_paths(nodes: list[tree_sitter.Node], rule: Callable[[BranchRegion], None]) -> int:
+def count_paths(nodes: list[tree_sitter.Node], rule: PathRule) -> int:
     """Count the paths through a sequence of statements.
 
     Args:
         nodes: All branching nodes.
-        rule: Sets ``value`` (and ``addend``) of a region whose parts are done.
+        rule: The language's rule.
     """
     regions: list[BranchRegion] = []
     top: list[BranchRegion] = []
@@ -540,3 +530,36 @@ def iterate_ancestors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     while parent is not None:
         yield parent
         parent = parent.parent
+
+
+PathRule = Callable[[BranchRegion], None]
+"""Sets ``value`` (and ``addend``) of a region whose parts are done."""
+
+
+class ExecutionPaths(ABC):
+    """The facet ``npath`` of a language, whose folder has the query of its metrics.
+
+    Args:
+        language: The language.
+    """
+
+    def __init__(self, language: TreeSitterLanguage) -> None:
+        self._metrics = get_facet(language.name, "metrics", Metrics)
+
+    def count(self, text: str) -> int:
+        """Count the acyclic execution paths through a function."""
+        captures = self._metrics.captured(text)
+        branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
+        return count_paths(branches, self.build_rule(branches, captures))
+
+    @abstractmethod
+    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
+        """Build the language's rule for one function.
+
+        Args:
+            branches: All branching nodes.
+            captures: The captures of its ``metrics.scm``.
+        """
+
+
+facet = Metrics

@@ -31,7 +31,7 @@ from sonde.languages.engine.language import read_table
 from sonde.languages.engine.metrics import BranchRegion, Metrics, count_paths, count_row_paths
 from sonde.languages.engine.tagging import TaggedToken, Tagger, has_next, has_previous
 from sonde.languages.engine.tokens import Leaf, invert_table
-from sonde.languages.java.npath import SWITCH_GROUPS, PathRule, count_labels, is_in_header
+from sonde.languages.java.npath import SWITCH_GROUPS, JavaRule, count_labels, is_in_header
 from sonde.papers.quirks import describe_quirks
 from sonde.tasks.complexity.cpx import CyclomaticComplexity
 from sonde.tasks.complexity.mxn import NestingDepth
@@ -75,7 +75,7 @@ class ReleasedPathRule:
     """
 
     def __init__(self, signs: list[tree_sitter.Node]) -> None:
-        self._count = PathRule(signs, [])
+        self._count = JavaRule(signs, [])
 
     def rule(self, region: BranchRegion) -> None:
         """Set the value of one region."""

@@ -498,6 +498,4 @@ def _empty_minhash() -> Any:
 
 def _build_minhash(signature: Signature) -> Any:
     empty = _empty_minhash()
-    return library().MinHash(
-        hashvalues=signature, permutations=empty.permutations, scheme=empty.scheme, seed=_SEED
-    )
+    return type(empty)(hashvalues=signature, permutations=empty.permutations, scheme=empty.scheme, seed=_SEED)

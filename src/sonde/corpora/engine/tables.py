@@ -370,11 +370,16 @@ def not_json(error: Exception) -> str:
     return f"not JSON ({str(error).partition(':')[0]})"
 
 
-def split_query(scheme: str, argument: str, known: Collection[str]) -> tuple[str, dict[str, str]]:
+def split_query(corpus: str, argument: str, known: Collection[str]) -> tuple[str, dict[str, str]]:
     """Split the argument of a corpus into what stands before its query, and the options of the query.
 
-    >>> split_query("git", "repo?since=2024-01-01", ("since", "until"))
+    >>> split_query("git:repo?since=2024-01-01", "repo?since=2024-01-01", ("since", "until"))
     ('repo', {'since': '2024-01-01'})
+
+    Args:
+        corpus: The corpus as named, for the message.
+        argument: What stands after the colon in it.
+        known: The options that there are.
 
     Raises:
         UnknownNameError: There is no such option; the nearest is named.
@@ -383,7 +388,7 @@ def split_query(scheme: str, argument: str, known: Collection[str]) -> tuple[str
     options = dict(parse_qsl(query, keep_blank_values=True))
     for option in options:
         if option not in known:
-            raise UnknownNameError(f"option of corpus '{scheme}:{argument}'", option, known)
+            raise UnknownNameError(f"option of corpus {corpus!r}", option, known)
     return location, options
 
 
@@ -453,7 +458,7 @@ class TableQuery:
             UsageError: An option that there is not, or options that contradict each other.
         """
         corpus = f"labelled:{argument}"
-        location, given = split_query("labelled", argument, (*_COLUMNS, "kind"))
+        location, given = split_query(corpus, argument, (*_COLUMNS, "kind"))
         if bool(given.get("start")) != bool(given.get("end")):
             raise UsageError(f"corpus {corpus!r}: a span needs both start= and end=")
         if given.get("start") and given.get("text_b"):

@@ -347,7 +347,7 @@ class _Request:
 
 
 def _parse(argument: str) -> _Request:
-    location, options = split_query("git", argument, ("since", "until"))
+    location, options = split_query(f"git:{argument}", argument, ("since", "until"))
     since, until = (_date(argument, name, options.get(name)) for name in ("since", "until"))
     path, _, revision = location.rpartition("@")
     if not path or expand_home(location).is_dir():

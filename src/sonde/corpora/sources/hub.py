@@ -221,7 +221,7 @@ class _Request:
 
 
 def _parse(argument: str) -> _Request:
-    location, options = split_query("hub", argument, _OPTIONS)
+    location, options = split_query(f"hub:{argument}", argument, _OPTIONS)
     columns = {name: options[name] for name in ("unit", *QUERY_COLUMNS) if name in options}
     if columns and not columns.get("text"):
         raise UsageError(

@@ -28,10 +28,10 @@ from sonde.corpora import Item
 from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.language import read_table
-from sonde.languages.engine.metrics import BranchRegion, QueryMetrics, count_paths, count_row_paths
-from sonde.languages.engine.tagging import QueryTagger, TaggedToken, has_next, has_previous
+from sonde.languages.engine.metrics import BranchRegion, Metrics, count_paths, count_row_paths
+from sonde.languages.engine.tagging import TaggedToken, Tagger, has_next, has_previous
 from sonde.languages.engine.tokens import Leaf, invert_table
-from sonde.languages.java.npath import SWITCH_GROUPS, PathRule, count_labels, is_in_header
+from sonde.languages.java.npath import SWITCH_GROUPS, JavaRule, count_labels, is_in_header
 from sonde.papers.quirks import describe_quirks
 from sonde.tasks.complexity.cpx import CyclomaticComplexity
 from sonde.tasks.complexity.mxn import NestingDepth
@@ -63,7 +63,7 @@ _TRIES = frozenset({"try_statement", "try_with_resources_statement"})
 
 def count_java_paths(text: str) -> int:
     """The number of paths through a Java method."""
-    found = get_facet("java", "metrics", QueryMetrics).captured(text)
+    found = get_facet("java", "metrics", Metrics).captured(text)
     return count_paths(found.get("path", []), ReleasedPathRule(found.get("boolean", [])).rule)
 
 
@@ -75,7 +75,7 @@ class ReleasedPathRule:
     """
 
     def __init__(self, signs: list[tree_sitter.Node]) -> None:
-        self._count = PathRule(signs, [])
+        self._count = JavaRule(signs, [])
 
     def rule(self, region: BranchRegion) -> None:
         """Set the value of one region."""
@@ -136,7 +136,7 @@ class DecisionCount(CyclomaticComplexity):
 
     def value(self, text: str, language: str) -> float:
         """Number of decisions."""
-        return get_facet(language, "metrics", QueryMetrics).count_decisions(text, everywhere=True)
+        return get_facet(language, "metrics", Metrics).count_decisions(text, everywhere=True)
 
 
 class BraceDepth(NestingDepth):
@@ -269,7 +269,7 @@ class LeadingNames(Identifiers):
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Identifiers with what they name."""
-        facet = get_facet(item.language, "tagging", QueryTagger)
+        facet = get_facet(item.language, "tagging", Tagger)
         return facet.tag_identifiers(
             item.text, find_leading_names(facet.metrics.leaves(item.text), facet.kinds)
         )

@@ -13,7 +13,7 @@ import polars as pl
 
 from sonde.corpora import SourceFile
 from sonde.languages import get_facet
-from sonde.languages.engine.imports import BaseImportReader, ImportReader
+from sonde.languages.engine.imports import ImportReader
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.api_names import ApiName, NameUses, gather_names
 
@@ -78,8 +78,7 @@ def _unnamed_messages(uses: NameUses) -> Iterator[str]:
     """Yield what has no name, by language."""
     for language, count in sorted(uses.unplaced_in.items()):
         if count:
-            facet = get_facet(language, "imports", ImportReader)
-            kind = getattr(facet, "unplaced_kind", BaseImportReader.unplaced_kind)
+            kind = get_facet(language, "imports", ImportReader).unplaced_kind
             yield f"{count:,} import{'s' * (count > 1)} in {language} without names: {kind}"
     if uses.stars:
         yield f"{uses.stars:,} star import{'s' * (uses.stars > 1)} without names: what they bind is not known"

@@ -336,16 +336,16 @@ def find_spans(
         files: Whether a text that is no member of a class may be a whole file.
     """
     before = _BEFORE
-    source, tree = language.syntax(f"{before}{text}{_AFTER}")
-    if tree.root_node.has_error and files:
+    source, root = language.syntax(f"{before}{text}{_AFTER}")
+    if root.has_error and files:
         before = ""
-        source, tree = language.syntax(text)
-    if tree.root_node.has_error:
+        source, root = language.syntax(text)
+    if root.has_error:
         return None
     begin = len(before)
     return [
         Span(span.relation, span.head - begin, span.start - begin, span.end - begin)
-        for span in iterate_spans(read_tree(source, tree, older))
+        for span in iterate_spans(read_tree(source, root, older))
         if span.head >= begin
     ]
 

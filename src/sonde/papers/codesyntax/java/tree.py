@@ -23,7 +23,7 @@ from functools import cache
 
 import tree_sitter
 
-from sonde.languages.engine.language import SyntaxTree, read_table
+from sonde.languages.engine.language import read_table
 from sonde.languages.engine.text import EncodedText
 
 Part = tuple[str, "Node"]
@@ -433,15 +433,15 @@ _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_gr
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
-def read_tree(source: EncodedText, tree: SyntaxTree, older: OlderJava | None = None) -> Node:
+def read_tree(source: EncodedText, root: tree_sitter.Node, older: OlderJava | None = None) -> Node:
     """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
 
     Args:
         source: The text that was parsed, with the way from its bytes to characters.
-        tree: What tree-sitter made of it; it should hold no errors.
+        root: What tree-sitter made of it; it should hold no errors.
         older: An older Java that the tree is to be of.
     """
-    return _Walk(source, older).run(tree)
+    return _Walk(source, older).run(root)
 
 
 class _Walk:
@@ -454,8 +454,8 @@ class _Walk:
         # Whether the outermost method at hand holds what the older Java cannot parse.
         self._lost = False
 
-    def run(self, tree: SyntaxTree) -> Node:
-        cursor = tree.root_node.walk()
+    def run(self, syntax_root: tree_sitter.Node) -> Node:
+        cursor = syntax_root.walk()
         while True:
             node = cursor.node
             assert node is not None

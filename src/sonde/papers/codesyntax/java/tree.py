@@ -8,10 +8,10 @@ Most nodes only change their name (see `eclipse.toml`). The functions here join,
 the brackets of conditions, qualified names, array types, the operands of equal operators, and everything that
 Eclipse's level JLS3 did not know yet.
 
-Newer constructs are read like older ones, unless the tree is to be that of an older Java (`OlderJava`,
-`JAVA_1_3`). In Java 1.3 as CodeSyntax has it, a lambda, method reference, switch expression or text block is
-a leaf, the resources of a ``try`` are missing, and a method that holds what cannot be parsed (``assert x >
-0;``, a local enum or record, ``yield``) has an empty body.
+Newer constructs are read like older ones, unless the tree is to be that of Java 1.3. There, as CodeSyntax has
+it, a lambda, method reference, switch expression or text block is a leaf, the resources of a ``try`` are
+missing, and a method that holds what cannot be parsed (``assert x > 0;``, a local enum or record, ``yield``)
+has an empty body.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import tree_sitter
 
 from sonde.languages.engine.language import SyntaxTree, read_table
 from sonde.languages.engine.text import EncodedText
+from sonde.languages.engine.tokens import invert_table
 
 Part = tuple[str, "Node"]
 
@@ -64,13 +65,9 @@ class Node:
         if self.reach < 0:
             self.reach = self.end
 
-    def all(self, *roles: str) -> list[Node]:
-        """The parts with one of these roles, in order."""
-        return [node for role, node in self.parts if role in roles]
-
-    def find_part(self, role: str) -> Node | None:
-        """The first part with this role."""
-        return next((node for found, node in self.parts if found == role), None)
+    def find_parts(self, role: str) -> list[Node]:
+        """The parts with a role, or of a kind, in order; the node itself for an empty role."""
+        return [node for own, node in self.parts if role in (own, node.kind)] if role else [self]
 
 
 @dataclass(slots=True, eq=False)
@@ -108,25 +105,6 @@ ShapeRule = Callable[[Frame, str], Node]
 
 
 @dataclass(frozen=True, slots=True)
-class OlderJava:
-    """An older Java in the same tree: what it makes of newer constructs.
-
-    Attributes:
-        leaf: A leaf as it has it, and whether it can be parsed there.
-        is_unknown: Whether it cannot parse a node.
-        is_absent: Whether a node is not in the tree at all.
-        is_empty: Whether a node is a leaf, whatever it holds.
-        shapes: Shapes of its own by the grammar's name of a node.
-    """
-
-    leaf: Callable[[Node, str], tuple[Node, bool]]
-    is_unknown: Callable[[Frame], bool]
-    is_absent: Callable[[Frame], bool]
-    is_empty: Callable[[Frame], bool]
-    shapes: Mapping[str, ShapeRule]
-
-
-@dataclass(frozen=True, slots=True)
 class RelationTables:
     """What `eclipse.toml` says of the grammar.
 
@@ -147,13 +125,11 @@ class RelationTables:
 def load_relation_tables() -> RelationTables:
     """The tables of `eclipse.toml`, read once."""
     data = read_table("sonde.papers.codesyntax.java", "eclipse")
-    leaves: dict[str, list[str]] = data["leaves"]
-    nodes: dict[str, list[str]] = data["nodes"]
     return RelationTables(
         open=frozenset(data["open"]),
         comments=frozenset(data["comments"]),
-        leaves={kind: name for name, kinds in leaves.items() for kind in kinds},
-        nodes={kind: name for name, kinds in nodes.items() for kind in kinds},
+        leaves=invert_table(data["leaves"]),
+        nodes=invert_table(data["nodes"]),
     )
 
 
@@ -193,29 +169,27 @@ _COMPARES = frozenset(("==", "!="))
 _SMALLEST = re.compile(r"(2147483648|9223372036854775808[lL])\Z")
 
 
-def build_parts(frame: Frame, text: str, older: OlderJava | None) -> list[Part] | None:
+def build_parts(frame: Frame, text: str, old: bool) -> list[Part] | None:
     """What a node of the grammar adds to the parts of the node around it.
 
     Args:
         frame: The node, whose parts have their shape already.
         text: The text that was parsed.
-        older: An older Java that the tree is to be of.
+        old: Whether the tree is to be that of Java 1.3.
 
     Returns:
-        Parts with their roles; None where an older Java cannot parse the node.
+        Parts with their roles; None where Java 1.3 cannot parse the node.
     """
-    if frame.kind == "receiver_parameter":
-        return []
-    if older and older.is_unknown(frame):
+    if old and is_unknown(frame):
         return None
-    if older and older.is_absent(frame):
+    if frame.kind == "receiver_parameter" or (old and is_absent(frame)):
         return []
-    if older and older.is_empty(frame):
+    if old and is_empty(frame):
         return [(frame.role, Node("NullLiteral", frame.start, frame.end))]
     if frame.kind in _BODIES or frame.kind == "block":
         _include_documentation(frame, text)
     anonymous = frame.kind == "class_body" and frame.around in ("object_creation_expression", "enum_constant")
-    own = older.shapes.get(frame.kind) if older else None
+    own = _OLD_SHAPES.get(frame.kind) if old else None
     if frame.kind in load_relation_tables().open and not anonymous:
         if own:
             own(frame, text)
@@ -405,7 +379,7 @@ def _is_operation(node: Node) -> bool:
     return node.kind == "InfixExpression" and node.operator != _STRINGS
 
 
-_SHAPES: dict[str, Callable[[Frame, str], Node]] = {
+_SHAPES: Mapping[str, ShapeRule] = {
     **dict.fromkeys(
         ("if_statement", "while_statement", "do_statement", "switch_expression"), _bracketed_condition
     ),
@@ -433,25 +407,25 @@ _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_gr
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
-def read_tree(source: EncodedText, tree: SyntaxTree, older: OlderJava | None = None) -> Node:
+def read_tree(source: EncodedText, tree: SyntaxTree, *, old: bool = False) -> Node:
     """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
 
     Args:
         source: The text that was parsed, with the way from its bytes to characters.
         tree: What tree-sitter made of it; it should hold no errors.
-        older: An older Java that the tree is to be of.
+        old: Whether the tree is to be that of Java 1.3.
     """
-    return _Walk(source, older).run(tree)
+    return _Walk(source, old).run(tree)
 
 
 class _Walk:
-    def __init__(self, source: EncodedText, older: OlderJava | None) -> None:
+    def __init__(self, source: EncodedText, old: bool) -> None:
         self._source = source
-        self._older = older
+        self._old = old
         self._tables = load_relation_tables()
         self._frames = [Frame("", "", 0, len(source.text), "")]
         self._methods = 0
-        # Whether the outermost method at hand holds what the older Java cannot parse.
+        # Whether the outermost method at hand holds what Java 1.3 cannot parse.
         self._lost = False
 
     def run(self, tree: SyntaxTree) -> Node:
@@ -485,8 +459,8 @@ class _Walk:
         leaf = self._tables.leaves.get(kind)
         if leaf is not None:
             found = Node(leaf, start, end)
-            if self._older:
-                found, fits = self._older.leaf(found, self._source.text)
+            if self._old:
+                found, fits = to_older_leaf(found, self._source.text)
                 self._lost = self._lost or not fits
             around.parts.append((role, found))
             return False
@@ -500,7 +474,7 @@ class _Walk:
     def _leave(self) -> None:
         frame = self._frames.pop()
         around = self._frames[-1]
-        shaped = build_parts(frame, self._source.text, self._older)
+        shaped = build_parts(frame, self._source.text, self._old)
         self._lost = self._lost or shaped is None
         if self._is_method(frame):
             self._methods -= 1
@@ -544,9 +518,6 @@ _UNKNOWN = frozenset(
 _NAMES_ONCE = {"assert_statement": "assert", "yield_statement": "yield"}
 
 
-_LEFT_OUT = frozenset(("resource_specification",))
-
-
 _EMPTY = frozenset(("lambda_expression", "method_reference"))
 
 
@@ -575,7 +546,9 @@ def is_unknown(frame: Frame) -> bool:
 
 def is_absent(frame: Frame) -> bool:
     """Whether a node of the grammar is not in the tree at all."""
-    return frame.kind in _LEFT_OUT or (frame.kind == "interface_declaration" and frame.around == "block")
+    return frame.kind == "resource_specification" or (
+        frame.kind == "interface_declaration" and frame.around == "block"
+    )
 
 
 def is_empty(frame: Frame) -> bool:
@@ -643,7 +616,7 @@ def _annotated_type(frame: Frame, text: str) -> Node:
     return frame.node()
 
 
-OLD_SHAPES: Mapping[str, ShapeRule] = {
+_OLD_SHAPES: Mapping[str, ShapeRule] = {
     **dict.fromkeys(_NAMES_ONCE, _statement_as_name),
     "instanceof_expression": _instanceof,
     "record_pattern": _record_pattern,
@@ -653,6 +626,3 @@ OLD_SHAPES: Mapping[str, ShapeRule] = {
     "cast_expression": _cast_before_java_8,
     "annotated_type": _annotated_type,
 }
-
-
-JAVA_1_3 = OlderJava(to_older_leaf, is_unknown, is_absent, is_empty, OLD_SHAPES)

@@ -29,8 +29,7 @@ from sonde.lenses.engine.lens import ScoringContext
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
 from sonde.results.group_means import GroupBy
 from sonde.stats.intervals import Kind
-from sonde.tasks.engine.cloze_margins import PAIRS
-from sonde.tasks.engine.cloze_queries import IMPORTS
+from sonde.tasks.engine.cloze_queries import IMPORTS, PAIRS
 
 PLAIN = "plain"
 """The statement alone, beside the frames of its language."""

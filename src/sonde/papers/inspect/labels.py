@@ -15,12 +15,11 @@ of its task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from random import Random
-from types import MappingProxyType
 
 import tree_sitter
 
@@ -293,14 +292,11 @@ _OLD, _NEW = ("==", "!=", "<=", ">="), ("+=", "-=", "*=", "/=")
 _DRAWS = 20
 
 
-_NONE: Mapping[str, str] = MappingProxyType({})
-
-
 class _AnyKeyword(KeywordSwitch):
     """The new keyword is any that the language has, each as likely; rare ones give most faults away."""
 
-    quirks = _NONE
     compiled = False
+    parsed = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """Nothing is weighted."""
@@ -310,20 +306,19 @@ class _AnyKeyword(KeywordSwitch):
         """Nothing to match."""
         return () if around.edits.keyword_spans(text) else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one keyword."""
-        places = around.edits.keyword_spans(text)
-        if not places:
-            return None
-        place = draw.choice(places)
-        words = [
-            word
-            for category, listed in around.edits.keywords.items()
-            if not self.same_category or category == place.category
-            for word in listed
-            if word != place.surface
-        ]
-        return Fault(replace_words(text, (place, draw.choice(words))), ()) if words else None
+        if places := around.edits.keyword_spans(text):
+            place = draw.choice(places)
+            words = [
+                word
+                for category, listed in around.edits.keywords.items()
+                if not self.same_category or category == place.category
+                for word in listed
+                if word != place.surface
+            ]
+            if words:
+                yield Fault(replace_words(text, (place, draw.choice(words))), ())
 
 
 class AnyKeyword(_AnyKeyword, SwitchRandomKeyword):
@@ -337,8 +332,6 @@ class AnyCompatibleKeyword(_AnyKeyword, SwitchCompatibleKeyword):
 class UnparsedExchange(JumbledTokens):
     """JBL: only exchanges that do not parse (97 % of the published ones)."""
 
-    quirks = _NONE
-
     def is_valid(self, changed: str, around: FaultContext) -> bool:
         """Where it does not parse."""
         return not around.edits.parses(changed)
@@ -347,57 +340,56 @@ class UnparsedExchange(JumbledTokens):
 class ForeignIdentifier(SwitchRandomIdentifier):
     """SRI: the name comes from other functions and is not in this one, which is a cue."""
 
-    quirks = _NONE
     compiled = False
+    parsed = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
         """How often each name occurs."""
         return Counter(place.surface for text in texts for place in edits.places(text, "name"))
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one occurrence."""
         places = around.edits.places(text, "name")
         own = {other.surface for other in places}
-        if len(own) < 2:
-            return None
-        place = draw.choice(places)
-        drawn = (sample_by_weight(around.survey, draw) for _ in range(_DRAWS))
-        name = next((word for word in drawn if word not in own), None)
-        return None if name is None else Fault(replace_words(text, (place, name)), ())
+        if len(own) > 1:
+            place = draw.choice(places)
+            drawn = (sample_by_weight(around.survey, draw) for _ in range(_DRAWS))
+            name = next((word for word in drawn if word not in own), None)
+            if name is not None:
+                yield Fault(replace_words(text, (place, name)), ())
 
 
 class EveryOperator(RelationalToAssignment):
     """REA: every ``== != <= >=`` becomes one of ``+= -= *= /=``; that none of the four is left answers."""
 
-    quirks = _NONE
     compiled = False
     levelled = False
+    parsed = False
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
         """Nothing to match."""
         found = around.edits.places(text, "relational")
         return () if any(place.surface in _OLD for place in found) else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace all of them."""
         found = (place for place in around.edits.places(text, "relational") if place.surface in _OLD)
-        changes = [(place, draw.choice(_NEW)) for place in found]
-        return Fault(replace_words(text, *changes), ()) if changes else None
+        if changes := [(place, draw.choice(_NEW)) for place in found]:
+            yield Fault(replace_words(text, *changes), ())
 
 
 class EveryType(DetectInvalidTypes):
     """TYP: all primitive types are misspelt, whichever split the function is in; one token answers."""
 
-    quirks = _NONE
-    compiled = False
     levelled = False
+    parsed = False
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Misspell all of them."""
         types = around.edits.places(text, "type")
         words = [misspellings(place.surface, around.edits.reserved_words) for place in types]
-        pairs = [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]
-        return Fault(replace_words(text, *pairs), ()) if pairs else None
+        if pairs := [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]:
+            yield Fault(replace_words(text, *pairs), ())
 
 
 srk, sck, jbl = AnyKeyword(), AnyCompatibleKeyword(), UnparsedExchange()

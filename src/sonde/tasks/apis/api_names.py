@@ -39,13 +39,11 @@ class ApiNames:
     version = "1"
     target = "corpus"
 
-    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """The rows of `names_table`; no mode changes them."""
+    def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
+        """The rows of `names_table`."""
         return names_table(files).to_dicts()
 
-    def collect_with_notes(
-        self, files: Iterable[SourceFile], *, mode: str = "corrected"
-    ) -> tuple[list[dict[str, Any]], list[str]]:
+    def collect_with_notes(self, files: Iterable[SourceFile]) -> tuple[list[dict[str, Any]], list[str]]:
         """The rows, and what is not in them."""
         uses = gather_names(files)
         return _table(uses).to_dicts(), list(_unnamed_messages(uses))

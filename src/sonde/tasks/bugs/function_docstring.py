@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
@@ -16,7 +14,6 @@ from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.treesitter import find_summary_line
 from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, RandomChoice
 from sonde.tasks.engine.sampling import DatasetRequest, Pool
-from sonde.tasks.engine.task import Repository, resolve_task
 
 INCORRECT = "Incorrect"
 BLANK = "___"
@@ -52,13 +49,6 @@ class DocstringMismatch(BugTask):
         """Documented code is correct."""
         return 0, len(item.text), CORRECT if self.summary(item) else None
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-    ) -> list[tuple[Any, ...]]:
-        """See `BugTask.label_rows`; what a paper published may take other words for a summary."""
-        asked = resolve_task(self, mode, quirks)
-        return BugTask.label_rows(asked, item, repositories, mode=mode, quirks=quirks)
-
     def summary(self, item: Item) -> str:
         """Return the summary of a function's documentation; empty where it has none."""
         return find_summary_line(item.docstring)
@@ -68,11 +58,10 @@ class DocstringMismatch(BugTask):
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
         """See `BugTask.draw_examples`; one process pairs them all, which takes little."""
         bugs = get_facet(asked.language, "bugs", BugSites)
-        task = resolve_task(self, asked.mode, asked.quirks)
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
-            if task.summary(item):
-                groups[task.permuted_in(sides[item.cluster])].append(item)
+            if self.summary(item):
+                groups[self.permuted_in(sides[item.cluster])].append(item)
         others: dict[str, Item] = {}
         for items in groups.values():
             ordered = sorted(items, key=lambda item: item.item_id)
@@ -81,7 +70,7 @@ class DocstringMismatch(BugTask):
         for item in pool.items:
             other = others.get(item.item_id)
             # A function that the permutation leaves where it is has no other summary.
-            made = () if other is None or task.is_same_summary(item, other) else task.pair(item, other, bugs)
+            made = () if other is None or self.is_same_summary(item, other) else self.pair(item, other, bugs)
             yield item, made
 
     def permuted_in(self, split: str) -> str:

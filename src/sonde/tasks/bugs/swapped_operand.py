@@ -24,7 +24,7 @@ class SwappedOperand(BugTask):
         """See `BugTask.variants`."""
         eligible = [one for one in bugs.operations(text) if _eligible(one, text, bugs)]
         for operation in choice.first(eligible, about="operation"):
-            changed = _swap_operands(text, operation)
+            changed = _edit(text, operation).made_in(text)
             if bugs.parses(changed) and _stands(bugs, changed, operation):
                 edit = f"swapped operands of `{operation.operator.surface}`"
                 return BugExample(CORRECT, text), BugExample(SWAPPED, changed, edit)
@@ -47,11 +47,6 @@ def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
         and "\n" not in text[operation.start : operation.end]
         and operation.left.surface != operation.right.surface
     )
-
-
-def _swap_operands(text: str, operation: Operation) -> str:
-    """The text with the operands swapped."""
-    return _edit(text, operation).made_in(text)
 
 
 def _edit(text: str, operation: Operation) -> Edit:

@@ -21,7 +21,7 @@ class WrongOperator(BugTask):
         for operation in choice.first(bugs.operations(text), about="operation"):
             right = operation.operator.surface
             wrong = choice.pick(bugs.rows[right], about="operator")
-            changed = _replace_operator(text, operation, wrong)
+            changed = _edit(text, operation, wrong).made_in(text)
             if bugs.parses(changed) and _stands(bugs, changed, operation, wrong):
                 return BugExample(CORRECT, text), BugExample(WRONG, changed, f"`{right}`-> `{wrong}`")
         return ()
@@ -34,11 +34,6 @@ class WrongOperator(BugTask):
                 changed = edit.made_in(text)
                 if bugs.parses(changed) and _stands(bugs, changed, operation, other):
                     yield edit
-
-
-def _replace_operator(text: str, operation: Operation, wrong: str) -> str:
-    """The text with another operator."""
-    return _edit(text, operation, wrong).made_in(text)
 
 
 def _edit(text: str, operation: Operation, wrong: str) -> Edit:

@@ -7,7 +7,7 @@ not seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -49,15 +49,12 @@ class CallOrigin(ItemLabels):
     """
 
     name = "call_origin"
-    version = "1"
     target = "span"
     labels = ("internal", "local", "builtin", "external")
     needs_repository = True
     schema = CALL_SCHEMA
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[CallRow]:
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[CallRow]:
         """Two rows a call, one where it is written without arguments.
 
         Raises:

@@ -16,26 +16,24 @@ import dataclasses
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
-from sonde.corpora import Given, Item
+from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.bug_sites import BugSites, Spot
-from sonde.tasks.engine.balance import (
-    SMALLEST,
-    assign_splits,
-    cluster_weight,
-    largest_class_size,
-    shares_for_test,
-    split_sizes,
-)
+from sonde.tasks.engine.balance import shares_for_test, split_sizes
 from sonde.tasks.engine.faults import make_faulty_item
-from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_tier, round_robin
+from sonde.tasks.engine.sampling import (
+    DatasetRequest,
+    Pool,
+    length_tier,
+    round_robin,
+    split_clusters,
+    take_blocks,
+)
 from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, Example, ItemLabels, Repository, SplitExamples
 
 CORRECT = "Correct"
@@ -124,13 +122,9 @@ class BugTask(ItemLabels):
         repeats: Another task that puts the same bugs into the same functions and asks otherwise.
     """
 
-    name: ClassVar[str]
-    labels: ClassVar[tuple[str, ...]]
-    version: ClassVar[str] = "1"
     target: ClassVar[str] = "mutation"
     facet: ClassVar[str] = "bugs"
     schema = PAIR_SCHEMA
-    needs_repository: ClassVar[bool] = False
     each: ClassVar[int] = 2
     hint: ClassVar[str] = ""
     repeats: ClassVar[str] = ""
@@ -155,28 +149,15 @@ class BugTask(ItemLabels):
         found = self.variants(item.text, bugs, make_choice(0, item)) if bugs.parses(item.text) else ()
         return 0, len(item.text), found[0].label if found else None
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-    ) -> list[tuple[Any, ...]]:
-        """Labels that the source gives; else those of the code as it was written, null where none fits.
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
+        """The label of the code as it was written, null where none fits.
 
         The other place is null where there is none. A corpus holds code without bugs; they come with a data
         set (`sonde.tasks.build`).
         """
-        rows: list[tuple[Any, ...]] = [
-            (one.start, one.end, one.label, None, *_second_span(one))
-            for one in item.given
-            if one.task.lower() == self.name
-        ]
-        if not rows:
-            able = has_facet(item.language, self.facet)
-            found = self.original_label(item) if able else (0, len(item.text), None)
-            rows = [(*found, None, None, None)]
-        return rows
-
-
-def _second_span(given: Given) -> tuple[int | None, int | None]:
-    return (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
+        able = has_facet(item.language, self.facet)
+        found = self.original_label(item) if able else (0, len(item.text), None)
+        return [(*found, None, None, None)]
 
 
 def make_choice(seed: int, item: Item) -> RandomChoice:
@@ -211,9 +192,8 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> S
     """
     task = asked.task
     assert isinstance(task, BugTask)
-    counted = {cluster: {CORRECT: cluster_weight(size)} for cluster, size in _sizes(pool).items()}
-    shares = shares_for_test(len(counted), len(pool.items))
-    sides = assign_splits(counted, asked.seed, pool.splits, shares)
+    clusters = {item.cluster for item in pool.items}
+    sides = split_clusters(pool, asked.seed, shares_for_test(len(clusters), len(pool.items)))
     wanted = split_sizes(asked.size // task.each)
     found: dict[str, list[_Block]] = {name: [] for name in wanted}
     fresh: list[tuple[str, _Block]] = []
@@ -235,19 +215,7 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> S
             if all(len(found[name]) >= size for name, size in wanted.items()):
                 break
     _settle(fresh, found)
-    number = largest_class_size(
-        {name: len(blocks) for name, blocks in found.items()}, asked.size // task.each
-    )
-    if number < SMALLEST:
-        scarce = min(found, key=lambda name: len(found[name]) / max(wanted[name], 1))
-        raise InputError(
-            f"task {task.name!r} in {asked.language}: the {scarce} split has {len(found[scarce])} eligible "
-            f"functions, of {counts['read']} functions read; draw from more code"
-        )
-    drawn = SplitExamples(report=dict(counts))
-    for name, size in split_sizes(number).items():
-        drawn.rows += [(name, task.each > 1, one) for block in found[name][:size] for one in block]
-    return drawn
+    return take_blocks(found, asked, task.each, counts, "eligible functions")
 
 
 def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) -> None:
@@ -260,10 +228,6 @@ def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) 
     for split, block in sorted(ordered, key=lambda one: length_tier(one[1][0].tokens)):
         found[split].append(block)
     fresh.clear()
-
-
-def _sizes(pool: Pool) -> Counter[str]:
-    return Counter(item.cluster for item in pool.items)
 
 
 def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,8 @@ class AliasPool:
                 f"adversarial aliases for {module!r}: the corpus has {left} aliases of other modules, "
                 f"{DRAWN} are needed; name a larger corpus, or leave the template 'adversarial' out"
             )
-        return tuple(_take(self._shuffle(seed, query), barred, DRAWN))
+        others = (one for one in self._shuffle(seed, query) if one not in barred)
+        return tuple(islice(others, DRAWN))
 
     def _shuffle(self, seed: int, query: str) -> Iterator[str]:
         """Aliases in a random order, drawn as far as they are asked for."""
@@ -108,15 +110,6 @@ class AliasPool:
                 if index not in drawn:
                     drawn.add(index)
                     yield self._aliases[index]
-
-
-def _take(aliases: Iterator[str], barred: Set[str], count: int) -> Iterator[str]:
-    for alias in aliases:
-        if alias not in barred:
-            yield alias
-            count -= 1
-            if not count:
-                return
 
 
 QUERY_COLUMNS: Columns = {
@@ -296,6 +289,10 @@ ALIASED = "alias"
 """Cell of the answers behind an alias; the other cell, of calls and imports, is the empty string."""
 
 
+_CALLED = "called"
+"""Cell of whole levels by the calls of their names; its modes are positions in a name."""
+
+
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -314,32 +311,29 @@ class FrequentAnswers:
     """
 
     def __init__(self, names: Iterable[ApiName], pieces: Mapping[str, Sequence[str]]) -> None:
-        total: defaultdict[_Cell, Counter[str]] = defaultdict(Counter)
-        own: defaultdict[tuple[_Cell, str], Counter[str]] = defaultdict(Counter)
-        called: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        called_own: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+        self._total: defaultdict[_Cell, Counter[str]] = defaultdict(Counter)
+        self._own: defaultdict[tuple[_Cell, str], Counter[str]] = defaultdict(Counter)
         for name in names:
             levels = name.name.split(".")
             behind = [alias.imported.count(".") + 1 for alias in name.aliases]
             for number, level in enumerate(levels):
                 where = level_position(number, len(levels))
-                called[name.language, where][level] += name.calls
-                called_own[name.language, where, name.library][level] += name.calls
+                self._add((name.language, _CALLED, where), name.library, level, name.calls)
                 aliased = sum(count <= number for count in behind)
                 for mode, (start, end) in blanks(tuple(pieces.get(level, ()))).items():
                     for cell, count in (("", 1), (ALIASED, aliased)):
-                        key = (name.language, cell, mode)
-                        if count:
-                            total[key][level[start:end]] += count
-                            own[key, name.library][level[start:end]] += count
-        self._total, self._own = dict(total), dict(own)
-        self._called, self._called_own = dict(called), dict(called_own)
-        self._ordered = {key: _sort_counts(counts) for key, counts in total.items()}
+                        self._add((name.language, cell, mode), name.library, level[start:end], count)
+        self._ordered = {key: _sort_counts(counts) for key, counts in self._total.items()}
+
+    def _add(self, key: _Cell, library: str, answer: str, count: int) -> None:
+        if count:
+            self._total[key][answer] += count
+            self._own[key, library][answer] += count
 
     def rank(self, language: str, cell: str, mode: str, answer: str, library: str) -> int:
         """Rank of an answer by its count over the other libraries; ties count against it."""
         key = (language, cell, mode)
-        total, own = self._total[key], self._own.get((key, library), Counter[str]())
+        total, own = self._total[key], self._own[key, library]
         count = total[answer] - own[answer]
         if not count:
             return NEVER
@@ -348,9 +342,8 @@ class FrequentAnswers:
 
     def rank_candidates(self, candidates: Sequence[str], language: str, where: str, library: str) -> int:
         """Rank of the first of some names by the calls of other libraries' names, at one place of a name."""
-        total = self._called[language, where]
-        own = self._called_own.get((language, where, library), Counter[str]())
-        counts = [total[one] - own[one] for one in candidates]
+        key = (language, _CALLED, where)
+        counts = [self._total[key][one] - self._own[key, library][one] for one in candidates]
         return sum(count >= counts[0] for count in counts)
 
 
@@ -660,29 +653,24 @@ class _QueryMaker:
         words = self._wanted.queries.get(name.name, sorted(name.contexts))
         chosen = sorted({one for one in words if one}, key=lambda one: (len(one.split()), one))
         for context in chosen[: self._wanted.contexts]:
-            before = context + self._wanted.separator
-            for row in rows:
-                text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield _shift_query(row, text, len(before), {**_NO_CONTROLS, "context": context})
+            yield from _queries_behind(context + self._wanted.separator, rows, {"context": context})
 
     def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
         """The same queries behind the imports of one file that calls the name, for a share of the names."""
-        drawn = unit_hash("imports", self._wanted.seed, name.language, name.name, name.kind)
-        if drawn >= self._wanted.imported or not name.files:
-            return
-        path = min(sorted(name.files), key=lambda one: unit_hash("site", self._wanted.seed, one))
-        before = _last_lines(self._gathered.statements[path])
-        for row in rows if before else ():
-            if row["mode"] in _FRAMED:
-                text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield _shift_query(row, text, len(before), {**_NO_CONTROLS, "frame": IMPORTS})
+        if name.files and self._is_sampled("imports", name, self._wanted.imported):
+            path = min(sorted(name.files), key=lambda one: unit_hash("site", self._wanted.seed, one))
+            before = _last_lines(self._gathered.statements[path])
+            framed = [row for row in rows if row["mode"] in _FRAMED]
+            yield from _queries_behind(before, framed, {"frame": IMPORTS}) if before else ()
+
+    def _is_sampled(self, what: str, name: ApiName, share: float) -> bool:
+        return unit_hash(what, self._wanted.seed, name.language, name.name, name.kind) < share
 
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: ApiName, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
         """The same queries with other code around the name, for a share of the names."""
-        drawn = unit_hash("frames", self._wanted.seed, name.language, name.name, name.kind)
-        if drawn >= self._wanted.framed:
+        if not self._is_sampled("frames", name, self._wanted.framed):
             return
         for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
             statement = make_plain_statement(form, levels)
@@ -692,6 +680,15 @@ class _QueryMaker:
                     continue
                 shift = starts[row["level"]].start - row["level_start"]
                 yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
+
+
+def _queries_behind(
+    before: str, rows: Iterable[Mapping[str, Any]], changed: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """The queries of rows in the same texts behind another one."""
+    for row in rows:
+        text = before + row["prefix"] + row["answer"] + row["suffix"]
+        yield _shift_query(row, text, len(before), {**_NO_CONTROLS, **changed})
 
 
 def _last_lines(statements: Sequence[str]) -> str:
@@ -758,3 +755,121 @@ def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:
 def path_number(path: str) -> int:
     """A path as a number; tells whether a training corpus held a file that calls a name."""
     return int(fingerprint("path", path)[:16], 16)
+
+
+REPLACEMENT, FAKE_PACKAGE, FAKE_NAME = "replacement", "fake_package", "fake_name"
+
+
+PAIRS: Mapping[str, str] = {
+    REPLACEMENT: "the replacement of a deprecated name against the deprecated one",
+    FAKE_PACKAGE: "a package of the corpus against a made-up one",
+    FAKE_NAME: "a name of the corpus against a made-up one of the same module",
+}
+"""What is set against what; the better one first."""
+
+
+FORMS = (CALL, IMPORT)
+
+
+def margin_rows(
+    pair: str,
+    better: str,
+    worse: str,
+    *,
+    language: str,
+    library: str,
+    templates: Mapping[str, str],
+    forms: Sequence[str] = FORMS,
+    calls: int = 1,
+    spelling: float | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of two names, one a form of statement, in `QUERY_SCHEMA`.
+
+    Args:
+        pair: Of `PAIRS`.
+        better: The name that should be preferred, fully qualified.
+        worse: The other.
+        language: Public name of the language.
+        library: Unit of resampling.
+        templates: The language's statements of one kind of call.
+        forms: Of `FORMS`.
+        calls: How often the corpus has the better one.
+        spelling: By how many nats its spelling is the likelier one; None where that is not known.
+    """
+    return [
+        {
+            **_row(pair, form, better, worse, templates[form], language, library, calls),
+            "spelling": spelling,
+        }
+        for form in forms
+        if "." in better and "." in worse
+    ]
+
+
+def _row(
+    pair: str, form: str, better: str, worse: str, template: str, language: str, library: str, calls: int
+) -> dict[str, Any]:
+    texts = [make_plain_statement(template, name.split(".")).text for name in (better, worse)]
+    number = fingerprint("margin", pair, form, language, *texts)
+    levels = better.count(".") + 1
+    return {
+        "item_id": prompt_id(texts[0], language),
+        "query_id": number,
+        "base_id": number,
+        "template": pair,
+        "mode": form,
+        "name": better,
+        "kind": worse,
+        "language": language,
+        "library": library,
+        "level": levels - 1,
+        "levels": levels,
+        "pieces": 1,
+        "context": "",
+        "frame": "",
+        "prefix": "",
+        "answer": texts[0],
+        "suffix": "",
+        "start": 0,
+        "end": len(texts[0]),
+        "level_start": 0,
+        "level_end": len(texts[0]),
+        "alias": "",
+        "aliases": 0,
+        "visible": False,
+        "calls": calls,
+        "files": 1,
+        "repositories": 1,
+        "paths": [],
+        "candidates": texts,
+    }
+
+
+def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None, seed: int) -> pl.DataFrame:
+    """The rows of pairs in an order by hash, each pair with all of its forms, at most ``size`` rows."""
+    order = sorted(
+        (rows for rows in pairs if rows), key=lambda rows: unit_hash("margins", seed, rows[0]["query_id"])
+    )
+    taken: list[Mapping[str, Any]] = []
+    for rows in order:
+        if size is not None and len(taken) + len(rows) > size:
+            break
+        taken += rows
+    table = pl.DataFrame(taken, schema=dict(QUERY_SCHEMA), orient="row")
+    return table.unique("query_id", keep="first", maintain_order=True)
+
+
+def to_margin_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows of pairs as ``sonde label`` writes them."""
+    statement = pl.col("candidates").list
+    return table.select(
+        pair="template",
+        form="mode",
+        better="name",
+        worse="kind",
+        better_statement=statement.get(0),
+        worse_statement=statement.get(1),
+        language="language",
+        library="library",
+        calls="calls",
+    ).to_dicts()

@@ -130,19 +130,18 @@ def make_statement_item(
 def make_statement_items(table: pl.DataFrame) -> list[Item]:
     """The statements that queries are cut from, in their order; no piece crosses the ends of an answer.
 
+    Of pairs of statements they are the better ones; the others are made when they are scored.
+
     Args:
         table: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
     first = table.unique("item_id", keep="first", maintain_order=True)
-    return [
-        make_statement_item(
-            row,
-            row["item_id"],
-            row["prefix"] + row["answer"] + row["suffix"],
-            cuts=(row["start"], row["end"]),
-        )
-        for row in first.iter_rows(named=True)
-    ]
+    items: list[Item] = []
+    for row in first.iter_rows(named=True):
+        text = row["prefix"] + row["answer"] + row["suffix"]
+        cuts = () if text == row["answer"] else (row["start"], row["end"])
+        items.append(make_statement_item(row, row["item_id"], text, cuts=cuts))
+    return items
 
 
 def to_label_rows(table: pl.DataFrame) -> list[dict[str, Any]]:

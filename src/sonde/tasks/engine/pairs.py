@@ -23,15 +23,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
-from random import Random
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
-from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
+from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
 from sonde.corpora.engine.ngram import MAX_ORDER, NGram
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
@@ -43,10 +41,10 @@ from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.balance import SMALLEST
 from sonde.tasks.engine.bugs import BugTask, RandomChoice
 from sonde.tasks.engine.dataset import PoolTransform
-from sonde.tasks.engine.faults import ORIGINAL, FaultContext, Mutation, make_faulty_item, replace_words
+from sonde.tasks.engine.faults import ORIGINAL, FaultRule, Mutation, make_faulty_item, replace_words
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, build_pool
-from sonde.tasks.engine.spans import Place, find_changed_spans
-from sonde.tasks.engine.task import TASKS, Dataset, Task, resolve_task
+from sonde.tasks.engine.spans import LabelRequest, Place, find_changed_spans
+from sonde.tasks.engine.task import Dataset, Task
 from sonde.tasks.engine.user_labels import has_provided_labels
 
 _READ = 4_000
@@ -171,9 +169,6 @@ PAIRED_COLUMNS: Columns = {
 PAIRED_SCHEMA = to_schema(PAIRED_COLUMNS)
 
 
-_SURVEYED = 2_000
-
-
 _QUOTED, _NAMED = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
 
 
@@ -243,7 +238,8 @@ def build_pairs(
         UsageError: The task gives no pairs, or the items bring labels of their own for it.
         InputError: There are too few functions with a place for the fault.
     """
-    task = TASKS.load(task_name)
+    question = LabelRequest(task_name, seed, mode, frozenset(quirks), {})
+    task = question.load()
     if not makes_pairs(task):
         raise UsageError(f"task {task.name!r} gives no original with a mutant; name a task of faults or bugs")
     wanted = [item for item in items if item.language == language]
@@ -253,9 +249,18 @@ def build_pairs(
             "corpus of code"
         )
     pool = build_pool(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
-    asked = DatasetRequest(task, size, seed, language, mode, quirks, {})
+    asked = DatasetRequest(task, size, seed, language)
+    make = _make_bug_pairs if isinstance(task, BugTask) else _make_fault_pairs
     counts: Counter[str] = Counter()
-    pairs = list(islice(_pairs(task_name, pool, asked, spread, counts), size))
+    pairs: list[_Pair] = []
+    for pair in make(pool, asked, question, spread):
+        counts["read"] += 1
+        if pair is None:
+            counts["not eligible"] += 1
+        else:
+            pairs.append(pair)
+            if len(pairs) == size:
+                break
     left_out: Counter[str] = Counter()
     if transform is not None:
         pairs = list(_transform_pairs(pairs, transform, left_out))
@@ -321,20 +326,9 @@ def _transform_pairs(
             yield _Pair(source, sides[0], sides[1], pair.edit, pair.source.item_id)
 
 
-def _pairs(
-    name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap, counts: Counter[str]
-) -> Iterator[_Pair]:
-    """The pairs of a pool, in its order."""
-    made = _of_bugs if isinstance(asked.task, BugTask) else _of_faults
-    for pair in made(name, pool, asked, spread):
-        counts["read"] += 1
-        if pair is None:
-            counts["not eligible"] += 1
-        else:
-            yield pair
-
-
-def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) -> Iterator[_Pair | None]:
+def _make_bug_pairs(
+    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap
+) -> Iterator[_Pair | None]:
     task = asked.task
     assert isinstance(task, BugTask)
     sides = dict.fromkeys((item.cluster for item in pool.items), "test")
@@ -356,25 +350,13 @@ def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) 
         yield _Pair(item, first, dataclasses.replace(second, item=named), edit)
 
 
-@dataclass(frozen=True, slots=True)
-class _FaultRule:
-    """How faults are put into functions; see `sonde.tasks.engine.faults.FaultContext`."""
-
-    task: str
-    language: str
-    mode: str
-    quirks: AbstractSet[str]
-    survey: dict[str, int]
-    seed: int
-
-
-def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) -> Iterator[_Pair | None]:
-    task = resolve_task(asked.task, asked.mode, asked.quirks)
-    assert isinstance(task, Mutation)
-    edits = get_facet(asked.language, "edits", Edits)
-    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-    rule = _FaultRule(name, asked.language, asked.mode, asked.quirks, dict(survey), asked.seed)
-    for item, text in spread.map(_faulty, rule, pool.items):
+def _make_fault_pairs(
+    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap
+) -> Iterator[_Pair | None]:
+    task = asked.task
+    splits = dict.fromkeys((item.cluster for item in pool.items), "test")
+    rule = FaultRule.from_pool(pool, asked, question, splits)
+    for item, text in spread.map(_faulty, rule, pool.items, share=FaultRule.restrict):
         if text is None or text == item.text:
             yield None
             continue
@@ -382,15 +364,11 @@ def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap
         yield _Pair(item, _PairText(item, ORIGINAL), _PairText(mutant, task.labels[1]))
 
 
-def _faulty(part: ItemChunk[_FaultRule, Item]) -> list[str | None]:
+def _faulty(part: ItemChunk[FaultRule, Item]) -> list[str | None]:
     """The faulty texts of some items; runs in any process."""
-    rule = part.rule
-    task = resolve_task(TASKS.load(rule.task), rule.mode, rule.quirks)
-    assert isinstance(task, Mutation)
-    around = FaultContext(get_facet(rule.language, "edits", Edits), "test", rule.survey)
-    draws = (Random(derive_seed(rule.seed, task.name, item.item_id)) for item in part.items)
     faults = (
-        task.compiled_fault(item.text, around, draw) for item, draw in zip(part.items, draws, strict=True)
+        task.compiled_fault(item.text, around, draw)
+        for item, task, around, draw in part.rule.draws(part.items)
     )
     return [None if fault is None else fault.text for fault in faults]
 

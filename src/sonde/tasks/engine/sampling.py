@@ -12,12 +12,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from operator import is_, itemgetter
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -39,8 +38,9 @@ from sonde.tasks.engine.balance import (
     order_matched_first,
     split_sizes,
 )
-from sonde.tasks.engine.spans import LabelledSpan, Picks, select_spans
-from sonde.tasks.engine.task import Example, Repository, SplitExamples, Task, get_classes
+from sonde.tasks.engine.spans import LabelledSpan, Picks
+from sonde.tasks.engine.task import Example, Repository, SplitExamples, Task
+from sonde.tasks.engine.task_types import TokenClasses
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -153,7 +153,11 @@ def _pool(same: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
         found[item.item_id] = item
         tokens[item.item_id] = number
     index, kept = NearDuplicateIndex(), list[Item]()
-    for item in sorted(found.values(), key=lambda item: _preference(item, tokens, seed)):
+
+    def preference(item: Item) -> tuple[int, float, str]:
+        return length_tier(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
+
+    for item in sorted(found.values(), key=preference):
         words = duplicate_tokens(item.text)
         if index.find(words) is not None:
             dropped["near duplicate"] += 1
@@ -208,17 +212,11 @@ def _refusal(item: Item, edits: Edits | None) -> str:
         return ""
     if not edits.parses(item.text):
         # A constructor of Java parses in its class, and by itself is no code that could be changed.
-        in_class = parses(item.language, item.text) and not _is_code(item)
+        in_class = (
+            parses(item.language, item.text) and LANGUAGES.load(item.language).parse(item.text).has_error
+        )
         return "constructor, which is no code by itself" if in_class else "does not parse"
     return "getter or setter" if edits.is_accessor(item.text) else ""
-
-
-def _is_code(item: Item) -> bool:
-    return not LANGUAGES.load(item.language).parse(item.text).has_error
-
-
-def _preference(item: Item, tokens: Mapping[str, int], seed: int) -> tuple[int, float, str]:
-    return length_tier(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
 
 
 def length_tier(tokens: int) -> int:
@@ -265,51 +263,82 @@ ITEMS_FOR_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DatasetRequest:
-    """What a data set is asked for; see `sonde.tasks.build`."""
+    """What a data set is asked for; see `sonde.tasks.build`.
+
+    Attributes:
+        task: The task, as published where that was asked for.
+        size: Examples wanted.
+        seed: Draws another data set.
+        language: Public name of the language.
+        picks: The labelled places of the functions, and of texts beside them.
+        repositories: What the task may know of the files around.
+    """
 
     task: Task
     size: int
     seed: int
     language: str
-    mode: str
-    quirks: AbstractSet[str]
-    repositories: Mapping[str, Repository]
     picks: Picks = field(default_factory=dict[str, tuple[LabelledSpan, ...]])
+    repositories: Mapping[str, Repository] = field(default_factory=dict[str, Repository])
 
 
-def draw_items(pool: Pool, asked: DatasetRequest) -> SplitExamples:
-    """Whole functions: splits disjoint by cluster, classes alike in length as far as they overlap."""
-    examples = [
-        _example(item, item, pick, pool.tokens[item.item_id], start=0, end=len(item.text))
-        for item in pool.items
-        for pick in _picks(item, asked)
+def split_clusters(pool: Pool, seed: int, shares: Mapping[str, float] = SHARES) -> dict[str, str]:
+    """Deal the clusters of a pool to splits by their sizes, where the corpus itself does not say."""
+    sizes = Counter(item.cluster for item in pool.items)
+    weights = {cluster: {"": cluster_weight(size)} for cluster, size in sizes.items()}
+    return assign_splits(weights, seed, pool.splits, shares)
+
+
+def take_blocks(
+    blocks: Mapping[str, Sequence[Sequence[Example]]],
+    asked: DatasetRequest,
+    each: int,
+    counts: Mapping[str, int],
+    what: str,
+) -> SplitExamples:
+    """Take the first blocks of each split, as many as all splits can give in their shares.
+
+    Args:
+        blocks: The examples that belong together, by split.
+        asked: What is wanted.
+        each: How many examples a block holds.
+        counts: What was read and left out, for the report.
+        what: What a block is, for a message.
+
+    Raises:
+        InputError: A split has too few of them.
+    """
+    wanted = split_sizes(asked.size // each)
+    held = {name: len(found) for name, found in blocks.items()}
+    number = largest_class_size(held, asked.size // each)
+    if number < SMALLEST:
+        scarce = min(held, key=lambda name: held[name] / max(wanted[name], 1))
+        raise InputError(
+            f"task {asked.task.name!r} in {asked.language}: the {scarce} split has {held[scarce]} {what}, "
+            f"of {counts['read']} functions read; draw from more code"
+        )
+    rows = [
+        (name, each > 1, example)
+        for name, size in split_sizes(number).items()
+        for block in blocks[name][:size]
+        for example in block
     ]
-    matching = asked.task.name not in _LENGTH_TASKS
-    stratum = _by_length if matching else None
-    return _balance_classes(examples, asked, stratum, len(pool.items) - len(examples), pool.splits)
+    return SplitExamples(rows, dict(counts))
 
 
-def draw_pairs(pool: Pool, asked: DatasetRequest) -> SplitExamples:
-    """Pairs of tokens, one of each class at most a function; classes alike in their distance."""
-    examples: list[Example] = []
-    unlabelled = 0
-    for item in pool.items[:ITEMS_FOR_TOKENS]:
-        picks = _picks(item, asked)
-        unlabelled += not picks
-        examples += [_example(item, item, pick, pool.tokens[item.item_id]) for pick in picks]
-    stratum = None if asked.task.name in _LENGTH_TASKS else _by_distance
-    return _balance_classes(examples, asked, stratum, unlabelled, pool.splits)
+def draw_functions(pool: Pool, asked: DatasetRequest) -> SplitExamples:
+    """Whole functions, or pairs of tokens in them, with splits that are disjoint by cluster.
 
-
-@runtime_checkable
-class _HasExtraItems(Protocol):
-    """A token task that reads more than functions."""
-
-    def extra_items(
-        self, items: Iterable[Item], repositories: Mapping[str, Repository]
-    ) -> Iterable[tuple[Item, Item]]:
-        """An item of the pool, and a derived one whose tokens are drawn as well."""
-        ...
+    Functions of all classes are alike in length, pairs in their distance, as far as they overlap.
+    """
+    whole = asked.task.target == "item"
+    read = pool.items if whole else pool.items[:ITEMS_FOR_TOKENS]
+    picked = [(item, asked.picks.get(item.item_id, ())) for item in read]
+    examples = [
+        _example(item, item, pick, pool.tokens[item.item_id]) for item, picks in picked for pick in picks
+    ]
+    stratum = None if asked.task.name in _LENGTH_TASKS else _by_length if whole else _by_distance
+    return _balance_classes(examples, asked, stratum, sum(not picks for _, picks in picked), pool.splits)
 
 
 def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
@@ -340,9 +369,9 @@ def find_extra_items(
     task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
 ) -> Iterable[tuple[Item, Item]]:
     """What a token task reads beside the functions of a pool; nothing where it reads functions alone."""
-    return (
-        task.extra_items(items[:ITEMS_FOR_TOKENS], repositories) if isinstance(task, _HasExtraItems) else ()
-    )
+    if not isinstance(task, TokenClasses):
+        return ()
+    return task.extra_items(items[:ITEMS_FOR_TOKENS], repositories)
 
 
 class _TokenCandidate(NamedTuple):
@@ -360,7 +389,7 @@ _PlacesOfTypes = defaultdict[str, defaultdict[str, list[_TokenCandidate]]]
 
 def _gather(source: Item, item: Item, tokens: int, asked: DatasetRequest, found: _PlacesOfTypes) -> bool:
     """Take one place of each class and surface in a text; whether it has any."""
-    picks = _picks(item, asked)
+    picks = asked.picks.get(item.item_id, ())
     for pick in picks:
         of_type = found[pick.label][item.text[pick.start : pick.end]]
         if len(of_type) < _PER_TYPE:
@@ -368,39 +397,9 @@ def _gather(source: Item, item: Item, tokens: int, asked: DatasetRequest, found:
     return bool(picks)
 
 
-def _picks(item: Item, asked: DatasetRequest) -> tuple[LabelledSpan, ...]:
-    """The labelled places of an item, as they were gathered before or are now."""
-    known = asked.picks.get(item.item_id)
-    if known is not None:
-        return known
-    return select_spans(
-        asked.task, item, asked.repositories, seed=asked.seed, mode=asked.mode, quirks=asked.quirks
-    )
-
-
-def _example(
-    source: Item,
-    item: Item,
-    pick: LabelledSpan,
-    tokens: int,
-    *,
-    start: int | None = None,
-    end: int | None = None,
-    surface: str = "",
-) -> Example:
-    return Example(
-        item=item,
-        source=source,
-        label=pick.label,
-        value=pick.value,
-        start=pick.start if start is None else start,
-        end=pick.end if end is None else end,
-        other_start=pick.other_start,
-        other_end=pick.other_end,
-        tokens=tokens,
-        cluster=surface or item.cluster,
-        type=surface,
-    )
+def _example(source: Item, item: Item, pick: LabelledSpan, tokens: int, surface: str = "") -> Example:
+    cluster = surface or item.cluster
+    return Example(item=item, source=source, **pick._asdict(), tokens=tokens, cluster=cluster, type=surface)
 
 
 def _by_length(example: Example) -> Hashable:
@@ -482,7 +481,7 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
             if len(able) > 1:
                 labels = able
                 break
-        missing = set(get_classes(asked.task, asked.mode, asked.quirks)).difference(labels)
+        missing = set(asked.task.labels).difference(labels)
         drawn.report["classes left out"] = sorted(missing)
         held = {name: {label: of_class[label] for label in labels} for name, of_class in held.items()}
     for name, size in split_sizes(_number(held, labels, asked)).items():
@@ -498,7 +497,7 @@ def _types_in_turns(types: Mapping[str, Sequence[_TokenCandidate]], seed: int) -
         left = [surface for surface, places in types.items() if len(places) > turn]
         for _, surface in sorted((unit_hash(seed, surface, turn), surface) for surface in left):
             source, item, pick, tokens = types[surface][turn]
-            yield _example(source, item, pick, tokens, surface=surface)
+            yield _example(source, item, pick, tokens, surface)
 
 
 def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked: DatasetRequest) -> int:
@@ -543,7 +542,7 @@ def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True)
     Raises:
         InputError: A class has too few examples.
     """
-    labels = get_classes(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
+    labels = asked.task.labels or tuple(sorted(counts))
     if not every:
         labels = tuple(label for label in labels if counts[label] >= SMALLEST)
     if len(labels) < 2:

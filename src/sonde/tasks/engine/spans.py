@@ -12,11 +12,10 @@ tokens around the change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -26,7 +25,7 @@ from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages.engine.edits import TextSpan
 from sonde.languages.engine.text import common_string_prefix_length
-from sonde.tasks.engine.task import LABEL_SCHEMA, TASKS, ItemLabels, Repository, Task
+from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, ItemLabels, Repository, Task, resolve_task
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
@@ -65,44 +64,42 @@ class LabelRequest:
     quirks: frozenset[str]
     repositories: Mapping[str, Repository]
 
+    def load(self) -> Task:
+        """The task, as published where the mode or a quirk asks for that."""
+        return resolve_task(TASKS.load(self.task), self.mode, self.quirks)
 
-def label_spans(
-    task: Task, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-) -> list[LabelledSpan]:
+    def restrict(self, items: Sequence[Item]) -> LabelRequest:
+        """The request with the repositories of some items alone, and of imports those of their files."""
+        paths: dict[str, set[str]] = {}
+        for item in items:
+            if item.repository in self.repositories:
+                paths.setdefault(item.repository, set()).add(item.path)
+        kept = {
+            name: replace(known, imports={path: known.imports[path] for path in own & known.imports.keys()})
+            for name, own in paths.items()
+            for known in [self.repositories[name]]
+        }
+        return replace(self, repositories=kept)
+
+
+def label_spans(task: Task, item: Item, repositories: Mapping[str, Repository]) -> list[LabelledSpan]:
     """All places of an item that a task labels."""
-    if isinstance(task, ItemLabels) and task.schema is LABEL_SCHEMA:
-        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
-        return [
-            LabelledSpan(start, end, label, value)
-            for start, end, label, value in labelled
-            if label is not None
-        ]
-    table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
-    return [
-        LabelledSpan(
-            row["start"],
-            row["end"],
-            row["label"],
-            row["value"],
-            row.get("other_start"),
-            row.get("other_end"),
-        )
-        for row in table.iter_rows(named=True)
-        if row["label"] is not None
-    ]
+    rows: Iterable[tuple[Any, ...]]
+    if isinstance(task, ItemLabels):
+        # Of these no table is made: it takes longer to make than the labels do.
+        width = 6 if task.schema is PAIR_SCHEMA else 4
+        rows = (row[:width] for row in task.rows(item, repositories))
+    else:
+        table = task.label([item], repositories)[item.item_id]
+        rows = table.select(name for name in LabelledSpan._fields if name in table.columns).iter_rows()
+    return [LabelledSpan(*row) for row in rows if row[2] is not None]
 
 
 def select_spans(
-    task: Task,
-    item: Item,
-    repositories: Mapping[str, Repository],
-    *,
-    seed: int,
-    mode: str,
-    quirks: AbstractSet[str],
+    task: Task, item: Item, repositories: Mapping[str, Repository], seed: int
 ) -> tuple[LabelledSpan, ...]:
     """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    rows = label_spans(task, item, repositories, mode=mode, quirks=quirks)
+    rows = label_spans(task, item, repositories)
     if task.target == "item":
         return tuple(rows)
     tokens = task.target == "span"
@@ -135,32 +132,15 @@ def select_all_spans(
 
 def _pick(part: ItemChunk[tuple[LabelRequest, ...], Item]) -> list[tuple[tuple[LabelledSpan, ...], ...]]:
     """The places of some items; runs in any process."""
-    tasks = [TASKS.load(question.task) for question in part.rule]
+    asked = [(question.load(), question.repositories, question.seed) for question in part.rule]
     return [
-        tuple(
-            select_spans(task, item, one.repositories, seed=one.seed, mode=one.mode, quirks=one.quirks)
-            for task, one in zip(tasks, part.rule, strict=True)
-        )
+        tuple(select_spans(task, item, repositories, seed) for task, repositories, seed in asked)
         for item in part.items
     ]
 
 
 def _share(questions: tuple[LabelRequest, ...], items: Sequence[Item]) -> tuple[LabelRequest, ...]:
-    return tuple(restrict_request(one, items) for one in questions)
-
-
-def restrict_request(question: LabelRequest, items: Sequence[Item]) -> LabelRequest:
-    """The question with the repositories of some items alone, and of imports those of their files."""
-    paths: dict[str, set[str]] = {}
-    for item in items:
-        if item.repository in question.repositories:
-            paths.setdefault(item.repository, set()).add(item.path)
-    kept = {
-        name: replace(known, imports={path: known.imports[path] for path in own & known.imports.keys()})
-        for name, own in paths.items()
-        for known in [question.repositories[name]]
-    }
-    return replace(question, repositories=kept)
+    return tuple(question.restrict(items) for question in questions)
 
 
 Place = tuple[int, int]
@@ -249,7 +229,7 @@ def _in_repositories(
     """The same for a task that looks into repositories; the labels of all these items are held."""
     # Those of one repository stand together, so that what is known of it is sent with few chunks.
     order = sorted(range(len(items)), key=lambda place: items[place].repository)
-    answers = spread.map(_label, question, [items[place] for place in order], share=restrict_request)
+    answers = spread.map(_label, question, [items[place] for place in order], share=LabelRequest.restrict)
     heights = [0] * len(items)
 
     def placed() -> Iterator[pl.DataFrame]:
@@ -264,13 +244,8 @@ def _in_repositories(
 
 def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
     """The tables of some items; runs in any process."""
-    asked, items = part.rule, part.items
-    task = TASKS.load(asked.task)
-
-    def tables(some: Sequence[Item]) -> dict[str, pl.DataFrame]:
-        return task.label(some, asked.repositories, mode=asked.mode, quirks=asked.quirks)
-
+    task, items = part.rule.load(), part.items
     if len({item.item_id for item in items}) < len(items):
-        return [tables([item])[item.item_id] for item in items]
-    found = tables(items)
+        return [task.label([item], part.rule.repositories)[item.item_id] for item in items]
+    found = task.label(items, part.rule.repositories)
     return [found[item.item_id] for item in items]

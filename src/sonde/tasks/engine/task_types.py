@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sonde.corpora import Item, item_id
@@ -18,7 +17,7 @@ from sonde.languages import get_facet
 from sonde.languages.engine.data_flow import Flow, Occurrence, Variable
 from sonde.languages.engine.metrics import Metrics
 from sonde.languages.engine.tagging import TaggedToken, Tagger
-from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, LabelRow, Repository, resolve_task
+from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, LabelRow, Repository, get_provided_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +64,24 @@ class MetricTask(ItemLabels):
     published labels follow another definition, that is a task of its own, see `sonde.tasks.engine.task`.
     """
 
-    name: str
-    version = "1"
     target = "item"
-    needs_repository = False
     facet = "metrics"
     classes: NumberClasses
-    quirks: Mapping[str, str] = MappingProxyType({})
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The classes in order."""
         return self.classes.names
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[LabelRow]:
-        """One row: ``label`` null where no class fits, ``value`` the number.
+    def provided_rows(self, item: Item) -> list[tuple[Any, ...]]:
+        """One row: the label that the item's source brings, and the number."""
+        given = get_provided_labels(item, self.name)[:1]
+        return [(0, len(item.text), one.label, float(self.item_value(item))) for one in given]
 
-        A label that the item brings for this task is taken as it is.
-        """
-        asked = resolve_task(self, mode, quirks)
-        value = float(asked.item_value(item))
-        given = next((one.label for one in item.given if one.task.lower() == self.name), None)
-        label = given if given is not None else asked.classes.find(value)
-        return [(0, len(item.text), label, value)]
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
+        """One row: ``label`` null where no class fits, ``value`` the number."""
+        value = float(self.item_value(item))
+        return [(0, len(item.text), self.classes.find(value), value)]
 
     def item_value(self, item: Item) -> float:
         """Return the number of an item, by its text unless a task asks for more of it."""
@@ -141,11 +133,7 @@ class MarkedPair(NamedTuple):
 class VariablePairs(ItemLabels):
     """A task about pairs of places of variables. A subclass gives ``name``, ``labels`` and `pairs`."""
 
-    name: str
-    labels: tuple[str, ...]
-    version = "1"
     target = "pair"
-    needs_repository = False
     facet = "flow"
     schema = PAIR_SCHEMA
 
@@ -153,16 +141,10 @@ class VariablePairs(ItemLabels):
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
         """The pairs of a text."""
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[tuple[Any, ...]]:
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
         """One row a pair; the first place is the earlier one."""
-        flow = get_facet(item.language, "flow", Flow)
-        metrics = get_facet(item.language, "tokens", Metrics)
-        return [
-            (*pair.place, pair.label, pair.value, *pair.other)
-            for pair in self.pairs(item.text, flow, metrics)
-        ]
+        pairs = self.pairs(item.text, get_flow(item.language), get_token_metrics(item.language))
+        return [(*pair.place, pair.label, pair.value, *pair.other) for pair in pairs]
 
 
 def pair_declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
@@ -182,26 +164,13 @@ def make_pair(variable: Variable, other: Variable, label: str) -> MarkedPair:
 class TokenClasses(ItemLabels):
     """A task about the class of tokens. A subclass gives ``name``, ``labels`` and `tags`."""
 
-    name: str
-    labels: tuple[str, ...]
-    version = "1"
     target = "span"
-    needs_repository = False
     needs_imports = False
     facet = "tagging"
-    quirks: Mapping[str, str] = MappingProxyType({})
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[LabelRow]:
-        """One row a token that has a class.
-
-        Labels that the item brings for this task are taken as they are.
-        """
-        given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
-        known = repositories.get(item.repository)
-        imports = known.imports.get(item.path, "") if known is not None else ""
-        found = given or resolve_task(self, mode, quirks).tags(item, imports)
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
+        """One row a token that has a class."""
+        found = self.tags(item, _find_imports(item, repositories))
         return [(start, end, label, None) for start, end, label in found]
 
     def extra_items(
@@ -221,8 +190,7 @@ class TokenClasses(ItemLabels):
         """
         seen: set[tuple[str, str]] = set()
         for item in items:
-            known = repositories.get(item.repository) if self.needs_imports else None
-            text = known.imports.get(item.path, "") if known is not None else ""
+            text = _find_imports(item, repositories) if self.needs_imports else ""
             if text and (item.repository, item.path) not in seen:
                 seen.add((item.repository, item.path))
                 own = item_id(text, item.language, "imports")
@@ -245,6 +213,12 @@ class TokenClasses(ItemLabels):
     @abstractmethod
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """The tokens with their classes; ``imports`` are the import statements of the item's file."""
+
+
+def _find_imports(item: Item, repositories: Mapping[str, Repository]) -> str:
+    """The import statements of an item's file, as far as they are known."""
+    known = repositories.get(item.repository)
+    return known.imports.get(item.path, "") if known is not None else ""
 
 
 def get_tagger(language: str) -> Tagger:

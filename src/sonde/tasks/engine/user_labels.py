@@ -8,7 +8,7 @@ describes them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,14 @@ from sonde.corpora import Given, Item, NearTexts, cluster_near_duplicates
 from sonde.languages.engine.edits import Edits
 from sonde.tasks.engine.balance import SHARES, assign_splits
 from sonde.tasks.engine.sampling import DatasetRequest, count_tokens, get_edits
-from sonde.tasks.engine.task import PAIR_SCHEMA, Example, ItemLabels, Repository, SplitExamples
+from sonde.tasks.engine.task import (
+    PAIR_SCHEMA,
+    Example,
+    ItemLabels,
+    Repository,
+    SplitExamples,
+    get_provided_labels,
+)
 
 COPIES = "copies"
 """Key of what is said, in the report of a data set."""
@@ -123,17 +130,17 @@ def _texts(one: Example) -> tuple[str, ...]:
 
 def has_provided_labels(items: Sequence[Item], task: str) -> bool:
     """Whether any item brings labels of the task."""
-    return any(given.task.lower() == task for item in items if item.given for given in item.given)
+    return any(get_provided_labels(item, task) for item in items)
 
 
 def brings_splits(items: Sequence[Item], task: str) -> bool:
     """Whether labels of the task come with a split, which is then kept."""
-    return any(given.split for item in items for given in item.given if given.task.lower() == task)
+    return any(given.split for item in items for given in get_provided_labels(item, task))
 
 
 def brings_groups(items: Sequence[Item], task: str) -> bool:
     """Whether labels of the task come with a group, which is then what is resampled and split as one."""
-    return any(given.group for item in items for given in item.given if given.task.lower() == task)
+    return any(given.group for item in items for given in get_provided_labels(item, task))
 
 
 def make_example(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
@@ -160,13 +167,14 @@ def provided_examples(items: Sequence[Item], asked: DatasetRequest) -> list[tupl
     """All labels that the items bring for the task, each with its split, empty where the source says none."""
     edits = get_edits(asked.language)
     tokens_alone = asked.task.target == "span"
-    rows: list[tuple[str, Example]] = []
-    for item in items:
-        for given in item.given:
-            if given.task.lower() == asked.task.name:
-                surface = item.text[given.start : given.end] if tokens_alone else ""
-                rows.append((given.split, make_example(item, given, edits, surface)))
-    return rows
+    return [
+        (
+            given.split,
+            make_example(item, given, edits, item.text[given.start : given.end] if tokens_alone else ""),
+        )
+        for item in items
+        for given in get_provided_labels(item, asked.task.name)
+    ]
 
 
 def draw_provided_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
@@ -204,26 +212,14 @@ def count_unsplit_classes(rows: Sequence[tuple[str, Example]]) -> dict[str, Coun
 class UserLabels(ItemLabels):
     """A task that asks for the labels that the source brings. A subclass gives ``name`` and ``target``."""
 
-    name: str
     target: str
     version = "2"
     labels: tuple[str, ...] = ()
-    needs_repository = False
     schema = PAIR_SCHEMA
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[tuple[Any, ...]]:
-        """One row a label."""
-        return [
-            (one.start, one.end, one.label, one.value, *_second_span(one.other_start, one.other_end))
-            for one in item.given
-            if one.task == self.name
-        ]
-
-
-def _second_span(start: int, end: int) -> tuple[int | None, int | None]:
-    return (None, None) if start < 0 else (start, end)
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
+        """None: what the source does not label has no label."""
+        return []
 
 
 def draw_user_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
@@ -280,7 +276,7 @@ def are_enough(items: Sequence[Item], beyond: Sequence[Item], asked: DatasetRequ
     name, every = asked.task.name, (*items, *beyond)
     splits, groups = brings_splits(every, name), brings_groups(every, name)
     taken = _first(items, asked, Counter(), splits=splits, groups=groups)
-    return sum(_labels(item, name) for item in taken) >= asked.size
+    return sum(len(get_provided_labels(item, name)) for item in taken) >= asked.size
 
 
 def _first(
@@ -295,14 +291,10 @@ def _first(
     labels = 0
     for item in kept:
         taken.append(item)
-        labels += _labels(item, asked.task.name)
+        labels += len(get_provided_labels(item, asked.task.name))
         if labels >= asked.size:
             break
     return taken
-
-
-def _labels(item: Item, task: str) -> int:
-    return sum(one.task.lower() == task for one in item.given)
 
 
 def _drop_near_duplicates(items: Sequence[Item], near: NearTexts, left: Counter[str]) -> Iterator[Item]:

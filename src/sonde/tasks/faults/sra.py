@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, count_surfaces, replace_words
@@ -20,15 +21,12 @@ class SwitchAllOccurrences(Mutation):
         """Nothing to match, but the function must have names that the fault could take."""
         return () if self._find_name_pairs(text, around) else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Replace one name everywhere; None where the function has not two names, one of them repeated."""
-        repeated = self._find_name_pairs(text, around)
-        if not repeated:
-            return None
-        old, new = draw.choice(repeated)
-        places = [place for place in around.edits.places(text, "name") if place.surface == old]
-        changed = replace_words(text, *((place, new) for place in places))
-        return Fault(changed, ()) if around.edits.parses(changed) else None
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Replace one name everywhere, where the function has two, one of them repeated."""
+        if repeated := self._find_name_pairs(text, around):
+            old, new = draw.choice(repeated)
+            places = [place for place in around.edits.places(text, "name") if place.surface == old]
+            yield Fault(replace_words(text, *((place, new) for place in places)), ())
 
     def _find_name_pairs(self, text: str, around: FaultContext) -> list[tuple[str, str]]:
         """Pairs of different names, both of which stand at two places or more."""

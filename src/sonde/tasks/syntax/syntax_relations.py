@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -175,49 +177,46 @@ NEWLINES = "codesyntax.newlines"
 NO_SEMICOLONS = "codesyntax.no_semicolons"
 
 
+@dataclass(frozen=True, slots=True)
 class SyntaxRelations:
     """Labels the head of every relation, with its dependent beside it; heads and dependents may overlap.
 
     The ablations of the paper can be named with the quirks: ``codesyntax.newlines`` lets dependents take in
     the newline behind them, ``codesyntax.no_semicolons`` ends them before their ``;``.
+
+    Attributes:
+        mode: ``"corrected"``, or ``"paper"`` for all quirks of the published labellers.
+        active: Quirks and ablations that are on beside the mode's.
     """
 
-    name = TASK
-    facet = "relations"
-    version = "1"
-    target = "relation"
-    needs_repository = False
-    ablations: Mapping[str, str] = {
+    mode: str = "corrected"
+    active: Set[str] = frozenset()
+
+    name: ClassVar[str] = TASK
+    facet: ClassVar[str] = "relations"
+    version: ClassVar[str] = "1"
+    target: ClassVar[str] = "relation"
+    needs_repository: ClassVar[bool] = False
+    ablations: ClassVar[Mapping[str, str]] = {
         NEWLINES: "dependents take in the newline behind them",
         NO_SEMICOLONS: "dependents end before their semicolon",
     }
 
+    def as_published(self, mode: str, quirks: Set[str]) -> SyntaxRelations:
+        """The same task in a mode, with quirks and ablations on."""
+        return SyntaxRelations(mode, quirks)
+
     @property
     def quirks(self) -> Mapping[str, str]:
         """The quirks of the published labellers, of all languages."""
-        languages = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
-        found: dict[str, str] = {}
-        for name in languages:
-            found |= get_facet(name, "relations", Relations).quirks
-        return found
+        return {name: line for facet in _list_facets() for name, line in facet.quirks.items()}
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The relations of all languages."""
-        languages = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
-        found = {
-            label for name in languages for label in get_facet(name, "relations", Relations).relation_types
-        }
-        return tuple(sorted(found))
+        return tuple(sorted({label for facet in _list_facets() for label in facet.relation_types}))
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
+    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
         """Relations of each item, by item id; ``repositories`` is not looked at.
 
         Columns are those of `sonde.tasks.syntax.syntax_relations.RELATION_SCHEMA`.
@@ -225,11 +224,17 @@ class SyntaxRelations:
         Raises:
             UsageError: An item's language has no relations.
         """
-        delimiters = Delimiters(newlines=NEWLINES in quirks, semicolons=NO_SEMICOLONS not in quirks)
+        delimiters = Delimiters(newlines=NEWLINES in self.active, semicolons=NO_SEMICOLONS not in self.active)
         return {
-            item.item_id: relation_rows(item, mode=mode, quirks=quirks, delimiters=delimiters)
+            item.item_id: relation_rows(item, mode=self.mode, quirks=self.active, delimiters=delimiters)
             for item in items
         }
+
+
+def _list_facets() -> list[Relations]:
+    """The relations of every language that has any."""
+    names = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
+    return [get_facet(name, "relations", Relations) for name in names]
 
 
 task = SyntaxRelations()

@@ -133,12 +133,18 @@ def load_relation_tables() -> RelationTables:
     )
 
 
-def merge_types(frame: Frame, kind: str) -> Node | None:
-    """All types of a cast or of a caught exception as one node; None for a single one."""
+def merge_types(frame: Frame, kind: str, most: int | None = None) -> Node | None:
+    """All types of a cast or of a caught exception as one node; None for a single one.
+
+    Args:
+        frame: The cast, or the caught exception.
+        kind: What the node is.
+        most: How many of the types are its parts, None for all.
+    """
     types = [node for role, node in frame.parts if role == "type" or frame.kind == "catch_type"]
     if len(types) < 2:
         return None
-    return Node(kind, types[0].start, types[-1].end, [("type", node) for node in types])
+    return Node(kind, types[0].start, types[-1].end, [("type", node) for node in types[:most]])
 
 
 def is_switch_expression(frame: Frame) -> bool:
@@ -322,7 +328,10 @@ def _array_creation(frame: Frame, text: str) -> Node:
 
 
 def _cast(frame: Frame, text: str) -> Node:
-    joined = merge_types(frame, "IntersectionType")
+    return _cast_to(frame, merge_types(frame, "IntersectionType"))
+
+
+def _cast_to(frame: Frame, joined: Node | None) -> Node:
     if joined:
         frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
     return frame.node()
@@ -596,19 +605,11 @@ def _rule(frame: Frame, text: str) -> Node:
 
 
 def _caught_before_java_7(frame: Frame, text: str) -> Node:
-    joined = merge_types(frame, "SimpleType")
-    if joined is None:
-        return frame.parts[0][1]
-    joined.parts = joined.parts[:1]
-    return joined
+    return merge_types(frame, "SimpleType", 1) or frame.parts[0][1]
 
 
 def _cast_before_java_8(frame: Frame, text: str) -> Node:
-    joined = merge_types(frame, "SimpleType")
-    if joined:
-        joined.parts = joined.parts[:1]
-        frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
-    return frame.node()
+    return _cast_to(frame, merge_types(frame, "SimpleType", 1))
 
 
 def _annotated_type(frame: Frame, text: str) -> Node:

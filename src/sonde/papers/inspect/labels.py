@@ -15,7 +15,7 @@ of its task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -269,18 +269,15 @@ class LeadingNames(Identifiers):
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
         """Identifiers with what they name."""
         facet = get_facet(item.language, "tagging", QueryTagger)
-        return facet.tag_identifiers(
-            item.text, find_leading_names(facet.metrics.leaves(item.text), facet.kinds)
-        )
-
-
-def find_leading_names(listed: tuple[Leaf, ...], kinds: Set[str]) -> set[int]:
-    """First characters of the names that lead a dotted expression."""
-    return {
-        leaf.start
-        for place, leaf in enumerate(listed)
-        if leaf.kind in kinds and has_next(listed, place, ".") and not has_previous(listed, place, ".")
-    }
+        leaves = facet.metrics.leaves(item.text)
+        leading = {
+            leaf.start
+            for place, leaf in enumerate(leaves)
+            if leaf.kind in facet.kinds
+            and has_next(leaves, place, ".")
+            and not has_previous(leaves, place, ".")
+        }
+        return facet.tag_identifiers(item.text, leading)
 
 
 ktx, idn = KeywordText(), LeadingNames()

@@ -354,15 +354,18 @@ def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
         _gather(source, derived, _UNCOUNTED, asked, found)
     drawn = _balanced_types(found, asked, unlabelled)
     edits = get_edits(asked.language)
-    drawn.rows = [(split, matched, _with_length(example, edits)) for split, matched, example in drawn.rows]
+    # Few of what is gathered are drawn: the tokens of a text beside functions are counted only now.
+    drawn.rows = [
+        (
+            split,
+            matched,
+            replace(example, tokens=count_tokens(example.item.text, edits))
+            if example.tokens == _UNCOUNTED
+            else example,
+        )
+        for split, matched, example in drawn.rows
+    ]
     return drawn
-
-
-def _with_length(example: Example, edits: Edits | None) -> Example:
-    """The example with the length of its text, where that is not known: few of what is gathered are drawn."""
-    if example.tokens != _UNCOUNTED:
-        return example
-    return replace(example, tokens=count_tokens(example.item.text, edits))
 
 
 def find_extra_items(

@@ -605,42 +605,32 @@ def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]
     neighbours = [[*held, *(f"{one} {other}" for one, other in pairwise(held))] for held in words]
     return {
         BIGRAMS: list(map(str, predict_by_words(neighbours, labels, (train, valid, test), _LEAST_TEXTS))),
-        NGRAM: _predict_by_surprisal(words, labels, train, valid, test),
+        NGRAM: list(map(str, _predict_by_surprisal(words, labels, (train, valid, test)))),
     }
 
 
-def _predict_by_surprisal(
-    words: Sequence[Sequence[str]],
-    labels: np.ndarray,
-    train: Int[np.ndarray, " train"],
-    valid: Int[np.ndarray, " valid"],
-    test: Int[np.ndarray, " test"],
-) -> list[str]:
-    classes = sorted(set(labels[train].tolist()))
-    rows: list[int] = train.tolist()
-    numbers = _numbers([words[row] for row in rows])
-    coded = [np.array([numbers.get(word, _RARE) for word in held], np.int64) for held in words]
-    best: tuple[float, list[str]] | None = None
-    for order in _ORDERS:
-        nats = np.stack(
-            [
-                _nats(
-                    [coded[row] for row in train.tolist() if labels[row] == name],
-                    [coded[row] for row in (*valid.tolist(), *test.tolist())],
-                    len(numbers) + _FIRST,
-                    order,
-                )
-                # As rare as the class is, so much is it surprising before a word is read.
-                - math.log(np.mean(labels[train] == name))
-                for name in classes
-            ]
-        )
-        said = [classes[at] for at in nats.argmin(0)]
-        right = float(np.mean(np.array(said[: len(valid)]) == labels[valid]))
-        if best is None or right > best[0]:
-            best = right, said[len(valid) :]
-    assert best is not None
-    return best[1]
+def _predict_by_surprisal(words: Sequence[Sequence[str]], labels: Labels, parts: Parts) -> Sequence[str]:
+    numbers = _numbers([words[row] for row in parts[0].tolist()])
+    coded = np.empty(len(words), object)
+    for row, text in enumerate(words):
+        coded[row] = np.array([numbers.get(word, _RARE) for word in text], np.int64)
+    fits = [functools.partial(_fit_ngrams, len(numbers) + _FIRST, order) for order in _ORDERS]
+    return _predict_best(labels, parts, coded, fits)
+
+
+def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, others: Any) -> list[Labels]:
+    """The class under whose n-gram model each text of some others is least surprising."""
+    classes = sorted(set(labels.tolist()))
+    texts = np.concatenate(others)
+    nats = np.stack(
+        [
+            # As rare as the class is, so much is it surprising before a word is read.
+            _nats(train[labels == name], texts, vocabulary, order) - math.log(np.mean(labels == name))
+            for name in classes
+        ]
+    )
+    said = np.array(classes)[nats.argmin(0)]
+    return np.split(said, [len(others[0])])
 
 
 def _numbers(texts: Iterable[Sequence[str]]) -> dict[str, int]:

@@ -153,12 +153,6 @@ GROUP = "sonde.tasks.published"
 T = TypeVar("T")
 
 
-def published_quirks(name: str) -> Mapping[str, str]:
-    """How the published labels of a task differ, by the quirk's name."""
-    found = load_published_object(GROUP, name)
-    return getattr(found, "quirks", {})
-
-
 def resolve_task(task: T, mode: str, quirks: Set[str] = frozenset()) -> T:
     """The task itself, or as published where the mode or a quirk asks for that.
 
@@ -426,7 +420,8 @@ def get_quirks(task: Task | CorpusTask) -> frozenset[str]:
 
 def get_quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
     """A task's quirks with a line on each: those of its own, and how its published labels differ."""
-    return {**getattr(task, "quirks", {}), **published_quirks(task.name)}
+    published = load_published_object(GROUP, task.name)
+    return {**getattr(task, "quirks", {}), **getattr(published, "quirks", {})}
 
 
 def get_ablations(task: Task | CorpusTask) -> frozenset[str]:
@@ -463,7 +458,10 @@ def repositories(
                     names[definition.name].append((file.path, definition))
     return {
         repository: Repository(
-            {name: tuple(sorted(places, key=_entry_position)) for name, places in names.items()}
+            {
+                name: tuple(sorted(places, key=lambda place: (place[0], place[1].start)))
+                for name, places in names.items()
+            }
         )
         for repository, names in found.items()
     }
@@ -541,11 +539,6 @@ def get_repository(item: Item, known: Mapping[str, Repository]) -> Repository:
 def is_defined_in_other_file(name: str, path: str, repository: Repository) -> bool:
     """Whether a file other than ``path`` defines the name."""
     return any(where != path for where, _ in repository.definitions.get(name, ()))
-
-
-def _entry_position(entry: tuple[str, Definition]) -> tuple[str, int]:
-    path, definition = entry
-    return path, definition.start
 
 
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask), folders=True)

@@ -23,6 +23,7 @@ import warnings
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sonde.languages.engine.relations import (
@@ -54,8 +55,6 @@ def is_layout(word: str) -> bool:
 class BracketTrimmer:
     """Finds the words of nodes inside the brackets around them.
 
-    Nested brackets begin and end together, so what was found for one is kept for those around it.
-
     Args:
         words: The words.
         layout: Whether a newline or a comment beside a bracket is a node's word (quirk ``layout_ends``).
@@ -63,9 +62,15 @@ class BracketTrimmer:
 
     def __init__(self, words: Sequence[str], *, layout: bool = False) -> None:
         self._words = words
-        self._layout = layout
-        self._behind: dict[int, int] = {}
-        self._before: dict[int, int] = {}
+        self._behind, self._before = list(range(len(words))), list(range(len(words)))
+        beside = [place for place, word in enumerate(words) if layout or not is_layout(word)]
+        # Nested brackets begin and end together: what is found for one serves those around it.
+        for place, inner in zip(beside[-2::-1], beside[:0:-1], strict=True):
+            if words[place] in OPENING and words[inner] not in CLOSING:
+                self._behind[place] = self._behind[inner]
+        for inner, place in pairwise(beside):
+            if words[place] in CLOSING:
+                self._before[place] = self._before[inner]
 
     def behind(self, place: int) -> int:
         """The first word of a node that is no opening bracket, unless the brackets hold nothing.
@@ -73,20 +78,7 @@ class BracketTrimmer:
         Args:
             place: Where the node begins.
         """
-        words, found, passed = self._words, self._behind, list[int]()
-        while place not in found:
-            inner = place
-            if words[place] in OPENING:
-                inner = place + 1
-                while not self._layout and is_layout(words[inner]):
-                    inner += 1
-            if inner == place or words[inner] in CLOSING:
-                found[place] = place
-            else:
-                passed.append(place)
-                place = inner
-        found.update(dict.fromkeys(passed, found[place]))
-        return found[place]
+        return self._behind[place]
 
     def before(self, place: int, *, newlines: bool = False) -> int:
         """The last word of a node that is no closing bracket.
@@ -95,17 +87,8 @@ class BracketTrimmer:
             place: Where the node ends.
             newlines: Whether a newline directly behind the node is its last word.
         """
-        words, found, passed = self._words, self._before, list[int]()
-        if newlines and place + 1 < len(words) and words[place + 1] == "\n":
-            place += 1
-        while place not in found and words[place] in CLOSING:
-            passed.append(place)
-            place -= 1
-            while not self._layout and is_layout(words[place]):
-                place -= 1
-        last = found.setdefault(place, place)
-        found.update(dict.fromkeys(passed, last))
-        return last
+        follows = newlines and place + 1 < len(self._words) and self._words[place + 1] == "\n"
+        return self._before[place + 1 if follows else place]
 
 
 _DEFINITION = re.compile(r"^([ \t]*)(?:class|def|async)\b", re.MULTILINE)

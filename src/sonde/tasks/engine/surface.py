@@ -610,7 +610,8 @@ def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]
 
 
 def _predict_by_surprisal(words: Sequence[Sequence[str]], labels: Labels, parts: Parts) -> Sequence[str]:
-    numbers = _numbers([words[row] for row in parts[0].tolist()])
+    rows: list[int] = parts[0].tolist()
+    numbers = _numbers([words[row] for row in rows])
     coded = np.empty(len(words), object)
     for row, text in enumerate(words):
         coded[row] = np.array([numbers.get(word, _RARE) for word in text], np.int64)
@@ -621,7 +622,7 @@ def _predict_by_surprisal(words: Sequence[Sequence[str]], labels: Labels, parts:
 def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, others: Any) -> list[Labels]:
     """The class under whose n-gram model each text of some others is least surprising."""
     classes = sorted(set(labels.tolist()))
-    texts = np.concatenate(others)
+    texts: Any = np.concatenate(others)
     nats = np.stack(
         [
             # As rare as the class is, so much is it surprising before a word is read.

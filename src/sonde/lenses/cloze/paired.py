@@ -243,7 +243,7 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Pairs as `sonde.tasks.engine.cloze_margins` makes them.
+        labels: Pairs as `sonde.tasks.engine.cloze_queries` makes them.
     """
     texts = answers.filter(pl.col("query_id").is_null()).unique("item_id", keep="first")
     found = {

@@ -200,6 +200,15 @@ QUERY_COLUMNS: Columns = {
 QUERY_SCHEMA = to_schema(QUERY_COLUMNS)
 
 
+BLANK_QUERY: Mapping[str, Any] = {
+    **dict.fromkeys(("context", "frame", "alias", "prefix", "suffix"), ""),
+    **dict.fromkeys(("level", "aliases", "start", "level_start"), 0),
+    **dict.fromkeys(("levels", "pieces", "calls", "files", "repositories"), 1),
+    "paths": [],
+}
+"""A query about a text that no name of a corpus stands behind."""
+
+
 REFERENCE = "sonde/mini-encoder"
 
 
@@ -796,53 +805,33 @@ def margin_rows(
         calls: How often the corpus has the better one.
         spelling: By how many nats its spelling is the likelier one; None where that is not known.
     """
-    return [
-        {
-            **_row(pair, form, better, worse, templates[form], language, library, calls),
+    rows: list[dict[str, Any]] = []
+    for form in forms if "." in better and "." in worse else ():
+        texts = [make_plain_statement(templates[form], name.split(".")).text for name in (better, worse)]
+        number = fingerprint("margin", pair, form, language, *texts)
+        ends = {name: len(texts[0]) for name in ("end", "level_end")}
+        row = {
+            **BLANK_QUERY,
+            **ends,
+            "item_id": prompt_id(texts[0], language),
+            "query_id": number,
+            "base_id": number,
+            "template": pair,
+            "mode": form,
+            "name": better,
+            "kind": worse,
+            "language": language,
+            "library": library,
+            "level": better.count("."),
+            "levels": better.count(".") + 1,
+            "answer": texts[0],
+            "visible": False,
+            "calls": calls,
+            "candidates": texts,
             "spelling": spelling,
         }
-        for form in forms
-        if "." in better and "." in worse
-    ]
-
-
-def _row(
-    pair: str, form: str, better: str, worse: str, template: str, language: str, library: str, calls: int
-) -> dict[str, Any]:
-    texts = [make_plain_statement(template, name.split(".")).text for name in (better, worse)]
-    number = fingerprint("margin", pair, form, language, *texts)
-    levels = better.count(".") + 1
-    return {
-        "item_id": prompt_id(texts[0], language),
-        "query_id": number,
-        "base_id": number,
-        "template": pair,
-        "mode": form,
-        "name": better,
-        "kind": worse,
-        "language": language,
-        "library": library,
-        "level": levels - 1,
-        "levels": levels,
-        "pieces": 1,
-        "context": "",
-        "frame": "",
-        "prefix": "",
-        "answer": texts[0],
-        "suffix": "",
-        "start": 0,
-        "end": len(texts[0]),
-        "level_start": 0,
-        "level_end": len(texts[0]),
-        "alias": "",
-        "aliases": 0,
-        "visible": False,
-        "calls": calls,
-        "files": 1,
-        "repositories": 1,
-        "paths": [],
-        "candidates": texts,
-    }
+        rows.append(row)
+    return rows
 
 
 def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None, seed: int) -> pl.DataFrame:

@@ -47,7 +47,7 @@ _STRING, _MODERN_STRING = _compile_string(r"""[btnfru"'\\0-7]"""), _compile_stri
 
 
 def _match_digits(digits: str) -> str:
-    """Digits with underscores between them; one character more where an ``L`` follows, as in javalang."""
+    """Match digits with underscores between them, plus one character if an ``L`` follows, as in javalang."""
     return f"(?:_*[{digits}])*(?:(?=_*[lL]).)?"
 
 
@@ -75,7 +75,7 @@ class Word:
 
 
 def lex(text: str, *, text_blocks: bool = False) -> list[Word]:
-    """The words of a text.
+    """Split a text into Java's words.
 
     Args:
         text: Any text.
@@ -104,7 +104,7 @@ def lex(text: str, *, text_blocks: bool = False) -> list[Word]:
 
 
 def begins_name(character: str) -> bool:
-    """Whether a word that begins so is a name or a keyword."""
+    """Return whether a word that begins so is a name or a keyword."""
     return unicodedata.category(character) in _START
 
 
@@ -165,7 +165,7 @@ def _number_end(text: str, at: int) -> int:
 
 
 def _unescape(text: str) -> tuple[str, list[int] | None]:
-    r"""The text without its ``\uXXXX``, and for each of its characters (and its end) the one in the text."""
+    r"""Replace ``\uXXXX``, and return for each character (and the end) its position in the text."""
     if "\\u" not in text:
         return text, None
     pieces: list[str] = []

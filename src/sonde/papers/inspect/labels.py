@@ -61,7 +61,7 @@ _TRIES = frozenset({"try_statement", "try_with_resources_statement"})
 
 
 def count_java_paths(text: str) -> int:
-    """The number of paths through a Java method."""
+    """Count the paths through a Java method."""
     found = get_facet("java", "metrics", QueryMetrics).captured(text)
     return count_paths(found.get("path", []), ReleasedPathRule(found.get("boolean", [])).rule)
 
@@ -104,7 +104,7 @@ _PACKAGE = "sonde.papers.inspect"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTables:
-    """What the released files count and call otherwise.
+    """The tokens that the released files count and call otherwise.
 
     Attributes:
         operators: Signs that are operators wherever they stand.
@@ -117,7 +117,7 @@ class PublishedTables:
 
 @cache
 def load_published_tables(language: str) -> PublishedTables:
-    """The tables of a language, from the file of its name."""
+    """Read the tables of a language, from the file of its name."""
     if not (files(_PACKAGE) / f"{language}.toml").is_file():
         return PublishedTables()
     raw = read_table(_PACKAGE, language)
@@ -144,7 +144,7 @@ class BraceDepth(NestingDepth):
     quirks = describe_quirks(__name__, "inspect.braces")
 
     def value(self, text: str, language: str) -> float:
-        """Depth of the deepest brace; in other languages that of the deepest block."""
+        """Return the depth of the deepest brace; in other languages that of the deepest block."""
         if not load_published_tables(language).operators:
             return super().value(text, language)
         return measure_brace_depth(get_metrics(language).leaves(text))
@@ -210,7 +210,7 @@ _PATHS = {"java": count_java_paths}
 
 
 def list_operator_signs(text: str, language: str) -> tuple[str, ...]:
-    """Every sign of an operator; in a language that nothing was published of its operators."""
+    """List the signs of operators; the corrected operators if nothing was published for the language."""
     known = load_published_tables(language).operators
     if not known:
         return get_metrics(language).operators(text)
@@ -218,7 +218,7 @@ def list_operator_signs(text: str, language: str) -> tuple[str, ...]:
 
 
 def measure_brace_depth(listed: tuple[Leaf, ...]) -> int:
-    """How deep curly brackets stand in each other, by the tokens alone."""
+    """Return the nesting depth of curly brackets, by tokens alone."""
     depth = deepest_yet = 0
     for leaf in listed:
         depth += (leaf.kind == "{") - (leaf.kind == "}" and depth > 0)
@@ -248,7 +248,7 @@ class KeywordText(Keywords):
     quirks = describe_quirks(__name__, "inspect.keyword_text")
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Keywords, operators and signs with their class."""
+        """Return keywords, operators and signs with their classes."""
         classes = load_published_tables(item.language).keywords
         if classes is None:
             return super().tags(item, imports)
@@ -267,7 +267,7 @@ class LeadingNames(Identifiers):
     quirks = describe_quirks(__name__, "inspect.leading_names")
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Identifiers with what they name."""
+        """Return the identifiers with their classes."""
         facet = get_facet(item.language, "tagging", QueryTagger)
         leaves = facet.metrics.leaves(item.text)
         leading = {
@@ -296,11 +296,11 @@ class _AnyKeyword(KeywordSwitch):
     parsed = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """Nothing is weighted."""
+        """Return no counts: nothing is weighted."""
         return {}
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match."""
+        """Return an empty stratum."""
         return () if around.edits.keyword_spans(text) else None
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
@@ -330,7 +330,7 @@ class UnparsedExchange(JumbledTokens):
     """JBL: only exchanges that do not parse (97 % of the published ones)."""
 
     def is_valid(self, changed: str, around: FaultContext) -> bool:
-        """Where it does not parse."""
+        """Return whether it does not parse."""
         return not around.edits.parses(changed)
 
 
@@ -341,7 +341,7 @@ class ForeignIdentifier(SwitchRandomIdentifier):
     parsed = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """How often each name occurs."""
+        """Count each name."""
         return Counter(place.surface for text in texts for place in edits.places(text, "name"))
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
@@ -364,7 +364,7 @@ class EveryOperator(RelationalToAssignment):
     parsed = False
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match."""
+        """Return an empty stratum."""
         found = around.edits.places(text, "relational")
         return () if any(place.surface in _OLD for place in found) else None
 
@@ -382,7 +382,7 @@ class EveryType(DetectInvalidTypes):
     parsed = False
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
-        """Misspell all of them."""
+        """Replace all types with misspellings."""
         types = around.edits.places(text, "type")
         words = [misspellings(place.surface, around.edits.reserved_words) for place in types]
         if pairs := [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]:

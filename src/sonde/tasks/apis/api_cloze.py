@@ -34,7 +34,7 @@ class ApiCloze(DrawingTask):
     version = "3"
 
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
-        """Every query of a corpus with all templates, without paths and controls.
+        """Return every query of a corpus with all templates, without paths and controls.
 
         Columns are those of `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
 
@@ -55,7 +55,7 @@ class ApiCloze(DrawingTask):
         options: Mapping[str, Any],
         spread: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
-        """See `DrawingTask.draw`.
+        """Draw the queries of names; see `DrawingTask.draw`.
 
         Raises:
             UsageError: An option that makes no sense.
@@ -99,7 +99,7 @@ class ApiCloze(DrawingTask):
 
 
 def _called_in(corpus: str, language: str, spread: ParallelMap) -> pl.Expr:
-    """Whether the library of a query's name is called anywhere in a corpus.
+    """Return an expression: whether a corpus calls anything of the library of a query's name.
 
     Raises:
         SondeError: There is no such corpus, or it has no file in this language.
@@ -109,7 +109,7 @@ def _called_in(corpus: str, language: str, spread: ParallelMap) -> pl.Expr:
 
 
 def _alias_statistics(gathered: NameUses) -> dict[str, float | int]:
-    """Names that the corpus calls under an alias, those of them with several, and how many on average.
+    """Count the names under an alias, those with several aliases, and the mean number of aliases.
 
     As INK counts them (section 5.2): an alias counts once for a name, however often it is called so.
     """

@@ -46,7 +46,7 @@ class DeprecatedNames(DrawingTask):
     version = "2"
 
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
-        """Every pair of a corpus with its statements."""
+        """Return every pair of a corpus with its statements."""
         pairs, _ = gather_deprecations(files)
         return to_margin_rows(margin_table(_rows(pairs), None, 0))
 
@@ -59,7 +59,7 @@ class DeprecatedNames(DrawingTask):
         options: Mapping[str, Any],
         spread: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
-        """See `DrawingTask.draw`: at most ``size`` statements of pairs.
+        """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
         Raises:
             InputError: The table cannot be read, or there is no pair.
@@ -87,7 +87,7 @@ Pair = tuple[str, str, str, tuple[int, int]]
 def gather_deprecations(
     files: Iterable[SourceFile], spread: ParallelMap = ONE
 ) -> tuple[dict[Pair, int], Counter[str]]:
-    """The pairs that files state of their own names, as users import them, and why messages gave none."""
+    """Collect the pairs that files state of their own names, and count why messages gave none."""
     held: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
     for file in files:
         if has_facet(file.language, "deprecations") and has_facet(file.language, "imports"):
@@ -126,14 +126,14 @@ def _restrict_rule(
 def _read_deprecations(
     part: ItemChunk[tuple[str, Mapping[str, str]], SourceFile],
 ) -> list[tuple[Sequence[Deprecation], Mapping[str, int]]]:
-    """What some files of a language state, and why messages gave nothing; runs in any process."""
+    """Read the deprecations of some files, and count why messages gave none; runs in any process."""
     language, rooted = part.rule
     facet = get_facet(language, "deprecations", Deprecations)
     return [facet.read(file.text, rooted[file.path]) for file in part.items]
 
 
 def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
-    """The pairs of a user's table.
+    """Read the pairs of a user's table.
 
     Raises:
         InputError: It is not there, lacks a column, or a row has no name of two levels.

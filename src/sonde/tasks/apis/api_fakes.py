@@ -49,7 +49,7 @@ class ApiFakes(DrawingTask):
     version = "2"
 
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
-        """Every pair of a corpus with its statements."""
+        """Return every pair of a corpus with its statements."""
         held = list(files)
         known = collect_words(file.text for file in held)
         pairs, _ = make_fake_pairs(gather_names(held), known, 0, PER_LIBRARY, REFERENCE, PUBLIC)
@@ -64,7 +64,7 @@ class ApiFakes(DrawingTask):
         options: Mapping[str, Any],
         spread: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
-        """See `DrawingTask.draw`: at most ``size`` statements of pairs.
+        """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name of the corpus has a fake.
@@ -92,7 +92,7 @@ class ApiFakes(DrawingTask):
 def make_fake_pairs(
     gathered: NameUses, known: set[str], seed: int, per_library: int, reference: str, scope: str
 ) -> tuple[Sequence[list[dict[str, Any]]], Counter[str]]:
-    """A pair a library, under its most called name, and a pair a public name; and how many had no fake."""
+    """Make a pair per library and a pair per public name, and count those without a fake."""
     by_language: dict[str, list[ApiName]] = defaultdict(list)
     for name in sorted(gathered.names.values(), key=lambda one: (-one.calls, one.name, one.kind)):
         levels = name.name.split(".")
@@ -166,7 +166,7 @@ _PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def collect_words(texts: Iterable[str]) -> set[str]:
-    """All words of some texts, in small letters."""
+    """Return all words of some texts, in lower case."""
     found: set[str] = set()
     for text in texts:
         found.update(word.lower() for word in _WORD.findall(text))
@@ -174,7 +174,7 @@ def collect_words(texts: Iterable[str]) -> set[str]:
 
 
 def split_name(name: str, pieces: Sequence[str]) -> tuple[list[tuple[str, str]], bool]:
-    """The ways to cut a name in two, and whether it has parts to cut between.
+    """Return the ways to split a name in two, and whether it has parts to split between.
 
     A name of one part is cut between its pieces, where three characters and more are on both sides.
 
@@ -217,7 +217,7 @@ class FakeNames:
             self._sides[of_parts] = (_by_style(one[0] for one in held), _by_style(one[1] for one in held))
 
     def make_fake(self, name: str) -> tuple[str, float] | None:
-        """A fake of a name and by how much its spelling is less likely; the same for a seed.
+        """Make a fake of a name, the same for a seed, and measure how much less likely its spelling is.
 
         Of the recombinations that are new, of the name's length and as well spelled as it, one is taken that
         is nearest in spelling, on the side that a coin says: so spelling does not tell them apart. None where
@@ -235,7 +235,7 @@ class FakeNames:
         return min((side or passing).items(), key=lambda one: (abs(one[1]), one[0]))
 
     def _recombine(self, name: str, rng: np.random.Generator) -> list[str]:
-        """At most `TRIED` recombinations of a name that are new and of its length, in a random order."""
+        """Return at most `TRIED` new recombinations of a name of its length, in a random order."""
         cuts, of_parts = split_name(name, self._pieces.get(name, ()))
         heads, tails = self._sides[of_parts]
         made: list[str] = []
@@ -260,13 +260,13 @@ def _by_style(parts: Iterable[str]) -> _Parts:
 
 
 def _select_similar_parts(parts: _Parts, part: str) -> list[str]:
-    """Parts in the style of one and of about its length."""
+    """Return parts in the style of ``part`` and of about its length."""
     lengths = range(len(part) - SLACK, len(part) + SLACK + 1)
     return [one for length in lengths for one in parts.get((_style(part), length), ())]
 
 
 def _style(part: str) -> tuple[bool, ...]:
-    """How a part is written: capitals, small letters, underscores at its ends."""
+    """Describe how a part is written: upper case, lower case, underscores at its ends."""
     return (
         part[0].isupper(),
         part.isupper(),
@@ -303,14 +303,14 @@ class SpellingModel:
         self._totals = {context: sum(counts.values()) for context, counts in self._counts.items()}
 
     def exclude_name(self, name: str) -> LeftOut:
-        """What the model knows from one real name alone."""
+        """Return the counts that the model has from one real name alone."""
         left_out: LeftOut = {}
         for context, character in _grams(name) if name in self._names else ():
             left_out.setdefault(context, Counter())[character] += 1
         return left_out
 
     def score(self, name: str, left_out: LeftOut) -> float:
-        """Log-probability of a name in nats, its end included.
+        """Return the log-probability of a name in nats, its end included.
 
         Args:
             name: Any name.
@@ -342,7 +342,7 @@ class SpellingModel:
 
 
 def _grams(name: str) -> Iterator[tuple[str, str]]:
-    """Every context, of no character up to the longest, with the character behind it."""
+    """Yield every context, from no character to the longest, with the character after it."""
     text = _START * (ORDER - 1) + name + _END
     for at in range(ORDER - 1, len(text)):
         for length in range(ORDER):

@@ -40,11 +40,11 @@ class ApiNames:
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
-        """The rows of `names_table`."""
+        """Return the rows of `names_table`."""
         return names_table(files).to_dicts()
 
     def collect_with_notes(self, files: Iterable[SourceFile]) -> tuple[list[dict[str, Any]], list[str]]:
-        """The rows, and what is not in them."""
+        """Return the rows, and lines on what they leave out."""
         uses = gather_names(files)
         return _table(uses).to_dicts(), list(_unnamed_messages(uses))
 
@@ -52,7 +52,7 @@ class ApiNames:
 def names_table(
     files: Iterable[SourceFile], *, within: str = "file", propagate: bool = False
 ) -> pl.DataFrame:
-    """The names of a corpus in `NAMES_SCHEMA`, the most called first, equally often called by name.
+    """Return the names of a corpus in `NAMES_SCHEMA`, sorted by calls, then by name.
 
     Args:
         files: Whole files.

@@ -28,7 +28,7 @@ class ApiPrompts(DrawingTask):
     version = "1"
 
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
-        """Every such query of a corpus, as of `api_cloze`."""
+        """Return every such query of a corpus, as of `api_cloze`."""
         return to_label_rows(_order_queries(gather_names(files), PromptOptions(), 0))
 
     def draw_table(
@@ -40,7 +40,7 @@ class ApiPrompts(DrawingTask):
         options: Mapping[str, Any],
         spread: ParallelMap,
     ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
-        """See `DrawingTask.draw`: as many queries of each template.
+        """Draw as many queries of each template; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name gives a query.
@@ -60,7 +60,7 @@ class ApiPrompts(DrawingTask):
 
 
 def _order_queries(gathered: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
-    """The queries in an order by hash."""
+    """Return the queries ordered by hash."""
     wanted = QueryRules(
         templates=options.templates,
         reference=options.reference,

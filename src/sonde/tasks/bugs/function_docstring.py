@@ -42,11 +42,11 @@ class DocstringMismatch(BugTask):
     target = "pair"
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """None: a function alone does not say whose summary it gets, see `draw_examples`."""
+        """Return nothing: a function alone does not say whose summary it gets; see `draw_examples`."""
         return ()
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
-        """Documented code is correct."""
+        """Label documented code as correct."""
         return 0, len(item.text), CORRECT if self.summary(item) else None
 
     def summary(self, item: Item) -> str:
@@ -56,7 +56,7 @@ class DocstringMismatch(BugTask):
     def draw_examples(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
-        """See `BugTask.draw_examples`; one process pairs them all, which takes little."""
+        """Pair functions with summaries in this process; see `BugTask.draw_examples`."""
         bugs = get_facet(asked.language, "bugs", BugSites)
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
@@ -74,11 +74,11 @@ class DocstringMismatch(BugTask):
             yield item, made
 
     def permuted_in(self, split: str) -> str:
-        """The functions among which summaries are permuted, given the split of one of them."""
+        """Return the group in which summaries are permuted, given the split of one of its functions."""
         return split
 
     def is_same_summary(self, item: Item, other: Item) -> bool:
-        """Whether another function's summary is no other summary."""
+        """Return whether another function's summary says the same."""
         own, others = self._summaries(item, other)
         return own == others
 
@@ -101,7 +101,7 @@ class DocstringMismatch(BugTask):
         return re.sub(rf"(?<!\w)_*({known})_*(?!\w)", BLANK, summary, flags=re.IGNORECASE)
 
     def _summaries(self, item: Item, other: Item) -> tuple[str, str]:
-        """The summaries of two functions, without the names of both in each."""
+        """Return the summaries of two functions, without the names of both in each."""
         names = [one.name.rpartition(".")[2] for one in (item, other)]
         return self.without_names(self.summary(item), names), self.without_names(self.summary(other), names)
 

@@ -21,7 +21,7 @@ class SwappedOperand(BugTask):
     labels = (CORRECT, SWAPPED)
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """See `BugTask.variants`."""
+        """Swap the operands of one operator; see `BugTask.variants`."""
         eligible = [one for one in bugs.operations(text) if _eligible(one, text, bugs)]
         for operation in choice.first(eligible, about="operation"):
             changed = _edit(text, operation).made_in(text)
@@ -31,7 +31,7 @@ class SwappedOperand(BugTask):
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """See `BugTask.repair_edits`: the operands of any operator that must not be swapped, swapped."""
+        """Yield the swaps of the operands of any operator whose operands must not be swapped."""
         for operation in bugs.operations(text):
             if _eligible(operation, text, bugs):
                 edit = _edit(text, operation)
@@ -50,7 +50,7 @@ def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
 
 
 def _edit(text: str, operation: Operation) -> Edit:
-    """The operands swapped, blanks around an operator that is a word."""
+    """Swap the operands, with spaces around a word operator."""
     operator, left, right = operation.operator, operation.left, operation.right
     before, behind = text[left.end : operator.start], text[operator.end : right.start]
     if operator.surface[0].isalpha():

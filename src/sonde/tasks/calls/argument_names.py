@@ -25,7 +25,7 @@ class ArgumentNames(ItemLabels):
     needs_repository = True
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
-        """One row an argument.
+        """Return one row per argument.
 
         Raises:
             InputError: The item's repository is not among ``repositories``.

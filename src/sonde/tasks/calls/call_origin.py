@@ -55,7 +55,7 @@ class CallOrigin(ItemLabels):
     schema = CALL_SCHEMA
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[CallRow]:
-        """Two rows a call, one where it is written without arguments.
+        """Return two rows per call, or one if it is written without arguments.
 
         Raises:
             InputError: The item's repository is not among ``repositories``.
@@ -75,7 +75,7 @@ class CallOrigin(ItemLabels):
 
 
 def origin(call: Call, path: str, repository: Repository, builtins: frozenset[str]) -> str:
-    """Where a call goes, by its name.
+    """Return the label of a call by its name.
 
     Args:
         call: The call.

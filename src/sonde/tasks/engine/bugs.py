@@ -80,7 +80,7 @@ class Edit(NamedTuple):
     surface: str
 
     def made_in(self, text: str) -> str:
-        """The text with the edit."""
+        """Return the text with the edit."""
         return text[: self.start] + self.surface + text[self.end :]
 
 
@@ -95,7 +95,7 @@ class RandomChoice:
         self._value = fingerprint("choice", *parts)
 
     def pick(self, choices: Sequence[T], *, about: str) -> T:
-        """One of several, all as likely.
+        """Return one of the choices, all equally likely.
 
         Args:
             choices: In an order of their own, such as that of the text.
@@ -105,7 +105,7 @@ class RandomChoice:
         return choices[derive_seed(self._value, about, listed) % len(choices)]
 
     def first(self, choices: Sequence[T], *, about: str) -> Iterator[T]:
-        """All of them in a random order, the first of which is drawn alone."""
+        """Yield all choices in a random order; the first is drawn as by `pick`."""
         left = list(choices)
         while left:
             picked = self.pick(left, about=about)
@@ -131,16 +131,16 @@ class BugTask(ItemLabels):
 
     @abstractmethod
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """The examples of a function, the one without a bug first; none where it is not eligible."""
+        """Return the examples of a function, the one without a bug first; none where it is not eligible."""
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """Every edit that would undo a bug of this kind, whether or not there is one, in text order."""
+        """Yield every edit that would undo a bug of this kind, whether or not there is one, in text order."""
         yield from ()
 
     def draw_examples(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
-        """The functions of a pool with their examples, in its order; with none where one is not eligible."""
+        """Return the functions of a pool with their examples, none if not eligible, in its order."""
         return spread.map(_make, (self.name, asked.language, asked.seed), pool.items)
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
@@ -150,7 +150,7 @@ class BugTask(ItemLabels):
         return 0, len(item.text), found[0].label if found else None
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
-        """The label of the code as it was written, null where none fits.
+        """Return the label of the code as it was written; null if no label fits.
 
         The other place is null where there is none. A corpus holds code without bugs; they come with a data
         set (`sonde.tasks.build`).
@@ -161,12 +161,12 @@ class BugTask(ItemLabels):
 
 
 def make_choice(seed: int, item: Item) -> RandomChoice:
-    """The choices about a function."""
+    """Return the random choices about a function."""
     return RandomChoice(seed, item.item_id)
 
 
 def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
-    """The examples of some functions; runs in any process."""
+    """Make the examples of some functions; runs in any process."""
     name, language, seed = part.rule
     task = TASKS.load(name)
     assert isinstance(task, BugTask)
@@ -183,7 +183,7 @@ _STRETCH = 2_000
 
 
 def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> SplitExamples:
-    """The examples of as many functions as are asked for, clusters dealt to splits.
+    """Draw the examples of as many functions as requested, with clusters dealt to splits.
 
     Functions are read in the order of the pool, only until there are enough.
 
@@ -231,7 +231,7 @@ def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) 
 
 
 def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example:
-    """An example; a text that is not the item's own is an item of its own, named for what was done to it."""
+    """Build an example; a changed text becomes an item of its own, named for the edit."""
     derived = item
     if variant.text != item.text:
         edited = make_faulty_item(item, variant.text, task)
@@ -277,7 +277,7 @@ class Misuse:
 
 @dataclass(frozen=True, slots=True)
 class Pointers:
-    """Where a pointer may point in a function, and where it should; characters, end exclusive.
+    """The places of a function at which a pointer may and should point; characters, end exclusive.
 
     Attributes:
         candidates: Every place of a variable that the function defines, in text order.
@@ -311,7 +311,7 @@ def make_misuse(text: str, bugs: BugSites, choice: RandomChoice) -> Misuse | Non
 def find_pointers(
     text: str, language: str, error: tuple[int, int] | None, repair: tuple[int, int] | None
 ) -> Pointers:
-    """The pointers of an example of `misuse_repair`.
+    """Find the pointers of an example of `misuse_repair`.
 
     Args:
         text: Text of the example's input.

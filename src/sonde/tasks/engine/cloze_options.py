@@ -124,7 +124,7 @@ class StatementOptions(PairOptions):
     )
 
     def to_query_rules(self, size: int, seed: int) -> QueryRules:
-        """The queries of at most ``size`` names that they describe.
+        """Return the rules for queries of at most ``size`` names.
 
         Raises:
             InputError: The file of queries cannot be read.
@@ -172,7 +172,7 @@ GIVEN = "clozetest"
 
 
 def read_provided_queries(files: Iterable[SourceFile], *, limit: int | None, seed: int) -> pl.DataFrame:
-    """The queries that files bring for this task; empty where they bring none.
+    """Read the queries that files bring for this task; empty if they bring none.
 
     Args:
         files: Files of a corpus.

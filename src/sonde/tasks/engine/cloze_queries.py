@@ -73,14 +73,14 @@ class AliasPool:
                 self._of.setdefault(name, set()).add(alias)
 
     def suffices(self, module: str, alias: str) -> bool:
-        """Whether there are ten aliases of modules that never stand for a module, beside its right alias."""
+        """Return whether ten aliases of modules never stand for ``module``, beside its right alias."""
         return len(self._known - self._excluded_aliases(module, alias)) >= DRAWN
 
     def _excluded_aliases(self, module: str, alias: str) -> set[str]:
         return self._of.get(module, set()) | {alias}
 
     def draw(self, module: str, alias: str, seed: int, query: str) -> tuple[str, ...]:
-        """Ten aliases that never stand for a module, for one query.
+        """Draw ten aliases that never stand for ``module``, for one query.
 
         Args:
             module: What the right alias stands for.
@@ -102,7 +102,7 @@ class AliasPool:
         return tuple(islice(others, DRAWN))
 
     def _shuffle(self, seed: int, query: str) -> Iterator[str]:
-        """Aliases in a random order, drawn as far as they are asked for."""
+        """Yield aliases in a random order, drawn as far as they are requested."""
         rng = np.random.default_rng(derive_seed("adversarial", seed, query))
         drawn: set[int] = set()
         while len(drawn) < len(self._aliases):
@@ -222,7 +222,7 @@ _BUNDLED = "sonde/"
 
 
 def segments(levels: Iterable[str], reference: str = REFERENCE) -> dict[str, tuple[str, ...]]:
-    """The pieces of each level; a level whose pieces do not spell it is left out.
+    """Cut levels into pieces; a level that its pieces do not spell is left out.
 
     Args:
         levels: Levels of names.
@@ -245,7 +245,7 @@ def segments(levels: Iterable[str], reference: str = REFERENCE) -> dict[str, tup
 
 
 def blanks(pieces: tuple[str, ...]) -> Mapping[str, tuple[int, int]]:
-    """For each masking mode the characters of a level that it asks for.
+    """Return the characters of a level that each masking mode asks for.
 
     One piece is asked for in full. Of several the first and the last are asked for (INK), of three or more
     also the one in the middle, and the level as a whole, whose answer then has several pieces.
@@ -312,7 +312,7 @@ _Cell = tuple[str, str, str]
 
 
 class FrequentAnswers:
-    """How often each answer is right in a corpus, the library that is asked about left out.
+    """Counts of how often each answer is right in a corpus, without the library that is asked about.
 
     Args:
         names: All names of the corpus.
@@ -357,7 +357,7 @@ class FrequentAnswers:
 
 
 class FrequentPieces:
-    """How often each identifier-like piece stands in the files of a corpus.
+    """Counts of each identifier-like piece in the files of a corpus.
 
     Args:
         texts: The files.
@@ -402,7 +402,7 @@ _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRules:
-    """Which queries are made of the names of a corpus.
+    """The rules by which queries are made of the names of a corpus.
 
     Attributes:
         templates: Of `TEMPLATES`.
@@ -491,7 +491,7 @@ def make_query_table(
 def _in_turn(
     gathered: NameUses, names: Sequence[ApiName], wanted: QueryRules, left_out: Counter[str]
 ) -> list[ApiName]:
-    """The names that may be asked about: the first of every library, the second of every library, and on."""
+    """Return the names that may be asked about, with libraries taking turns."""
     held: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
     sides = wanted.releases
     for name in names:
@@ -556,7 +556,7 @@ class _QueryMaker:
         }
 
     def make_queries(self, name: ApiName) -> Iterator[dict[str, Any]]:
-        """All queries of a name, plain ones before those that are compared with them."""
+        """Yield all queries of a name, plain ones before those that are compared with them."""
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
             self._left_out["subtokens do not spell the level"] += level not in self._pieces
@@ -605,7 +605,7 @@ class _QueryMaker:
                 yield make_query({**row, **self._controls(row, text[slice(*at)])}, text, *at)
 
     def _controls(self, row: Mapping[str, Any], answer: str) -> dict[str, int | None]:
-        """Ranks of the answer without knowledge of the name."""
+        """Rank the answer without knowledge of the name."""
         language, library = row["language"], row["library"]
         frequent = self._frequent_answers
         if row["candidates"]:
@@ -658,14 +658,14 @@ class _QueryMaker:
             yield _shift_query(row, statement.text, shift, {"template": ADVERSARIAL, "alias": alias})
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
-        """The same queries behind words about the name: the shortest by tokens, then by text."""
+        """Yield the same queries after words about the name: the fewest words first, then by text."""
         words = self._wanted.queries.get(name.name, sorted(name.contexts))
         chosen = sorted({one for one in words if one}, key=lambda one: (len(one.split()), one))
         for context in chosen[: self._wanted.contexts]:
             yield from _queries_behind(context + self._wanted.separator, rows, {"context": context})
 
     def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
-        """The same queries behind the imports of one file that calls the name, for a share of the names."""
+        """Yield the same queries after the imports of a file that calls the name, for some names."""
         if name.files and self._is_sampled("imports", name, self._wanted.imported):
             path = min(sorted(name.files), key=lambda one: unit_hash("site", self._wanted.seed, one))
             before = _last_lines(self._gathered.statements[path])
@@ -678,7 +678,7 @@ class _QueryMaker:
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: ApiName, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
-        """The same queries with other code around the name, for a share of the names."""
+        """Yield the same queries with other code around the name, for a share of the names."""
         if not self._is_sampled("frames", name, self._wanted.framed):
             return
         for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
@@ -694,14 +694,14 @@ class _QueryMaker:
 def _queries_behind(
     before: str, rows: Iterable[Mapping[str, Any]], changed: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """The queries of rows in the same texts behind another one."""
+    """Yield the queries of ``rows`` with the text ``before`` in front."""
     for row in rows:
         text = before + row["prefix"] + row["answer"] + row["suffix"]
         yield _shift_query(row, text, len(before), {**_NO_CONTROLS, **changed})
 
 
 def _last_lines(statements: Sequence[str]) -> str:
-    """The last statements that fit into `IMPORTS_AT_MOST` characters, a line each; indented lines stay so."""
+    """Return the last statements that fit into `IMPORTS_AT_MOST` characters, with their indentation."""
     kept: list[str] = []
     length = 0
     for statement in reversed(statements):
@@ -732,7 +732,7 @@ def _provenance(name: ApiName, gathered: NameUses, wanted: QueryRules) -> dict[s
 
 
 def make_query(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
-    """A query about the characters from ``start`` to ``end`` of a text, compared with the query ``base``."""
+    """Make a query about the characters from ``start`` to ``end``, compared with the query ``base``."""
     prefix, answer, suffix = text[:start], text[start:end], text[end:]
     identity = (row["language"], row["template"], row["mode"], row["level"], prefix, answer, suffix)
     query_id = fingerprint("quiz", *identity, base)
@@ -751,18 +751,18 @@ def make_query(row: Mapping[str, Any], text: str, start: int, end: int, base: st
 
 
 def _shift_query(row: Mapping[str, Any], text: str, by: int, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """The query of a row in another text, ``by`` characters further on, to be compared with the row's."""
+    """Make the query of a row in another text, ``by`` characters further on, compared with the row's."""
     level = {name: row[name] + by for name in ("level_start", "level_end")}
     return make_query({**row, **changed, **level}, text, row["start"] + by, row["end"] + by, row["query_id"])
 
 
 def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:
-    """Identity of a text that models are shown, with the characters at which no piece may go on."""
+    """Return the id of a text that models are shown, with the characters that no subword may cross."""
     return fingerprint("prompt", language, text, cuts)
 
 
 def path_number(path: str) -> int:
-    """A path as a number; tells whether a training corpus held a file that calls a name."""
+    """Hash a path, to tell whether a training corpus held a file that calls a name."""
     return int(fingerprint("path", path)[:16], 16)
 
 
@@ -792,7 +792,7 @@ def margin_rows(
     calls: int = 1,
     spelling: float | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of two names, one a form of statement, in `QUERY_SCHEMA`.
+    """Build the rows of two names, one per form of statement, in `QUERY_SCHEMA`.
 
     Args:
         pair: Of `PAIRS`.
@@ -835,7 +835,7 @@ def margin_rows(
 
 
 def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None, seed: int) -> pl.DataFrame:
-    """The rows of pairs in an order by hash, each pair with all of its forms, at most ``size`` rows."""
+    """Build a table of at most ``size`` rows of pairs in hash order, each pair with all of its forms."""
     order = sorted(
         (rows for rows in pairs if rows), key=lambda rows: unit_hash("margins", seed, rows[0]["query_id"])
     )
@@ -849,7 +849,7 @@ def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None,
 
 
 def to_margin_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows of pairs as ``sonde label`` writes them."""
+    """Return the rows of pairs that ``sonde label`` writes."""
     statement = pl.col("candidates").list
     return table.select(
         pair="template",

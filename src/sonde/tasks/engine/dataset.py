@@ -103,7 +103,7 @@ make it worth while."""
 
 @dataclass(frozen=True, slots=True)
 class LabellingEstimate:
-    """How long functions will take to label.
+    """An estimate of the time that functions take to label.
 
     Attributes:
         functions: How many there are.
@@ -203,7 +203,7 @@ def plan_first_items(
     seed: int,
     keep: Callable[[Sequence[Item]], Sequence[Item]] = lambda items: items,
 ) -> FirstItems | None:
-    """How many items of a table with labels are enough for its data sets; None where tasks label code.
+    """Return how many items of a labelled table its data sets need; None if tasks label code.
 
     Args:
         names: The tasks.
@@ -257,7 +257,7 @@ def collect_labelled_spans(
 def _estimate(
     questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap
 ) -> LabellingEstimate:
-    """What some functions take, as much of each half of the pool as is asked of it."""
+    """Estimate the time from a sample of each half of the pool."""
     seconds, timed = 0.0, 0
     for some, asked in _select_requests(questions, pool):
         tried = [some[place * len(some) // _TRIED] for place in range(_TRIED)] if some and asked else []
@@ -272,7 +272,7 @@ def _estimate(
 def _select_requests(
     questions: Sequence[LabelRequest], pool: Sequence[Item]
 ) -> list[tuple[Sequence[Item], Sequence[LabelRequest]]]:
-    """What is asked of the functions of a pool: of whole functions all, of tokens and pairs its beginning."""
+    """Choose the functions to label: all of them for function tasks, a prefix for token and pair tasks."""
     whole = [one for one in questions if TASKS.load(one.task).target == "item"]
     return [(pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)]
 
@@ -280,7 +280,7 @@ def _select_requests(
 def select_source_items(
     task: Task, items: Sequence[Item], seed: int, language: str, spread: ParallelMap = ONE
 ) -> Sequence[Item]:
-    """The functions that the data set of a task about what the code already has is drawn from.
+    """Return the functions from which the data set of a task that labels existing code is drawn.
 
     Args:
         task: The task.
@@ -297,7 +297,7 @@ def select_source_items(
 
 
 def _picks(questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap) -> dict[str, Picks]:
-    """What tasks need of a pool, and the texts that they read beside it."""
+    """Label the functions of a pool, and the texts that tasks read beside them."""
     found: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {one.task: {} for one in questions}
     for some, asked in _select_requests(questions, pool):
         for name, picks in select_all_spans(asked, some, spread).items():
@@ -309,12 +309,12 @@ def _picks(questions: Sequence[LabelRequest], pool: Sequence[Item], spread: Para
 
 
 def labels_existing_code(task: Task) -> bool:
-    """Whether a task labels what the code already has, and changes nothing of it."""
+    """Return whether a task labels existing code and changes nothing in it."""
     return task.target in PICKED and not isinstance(task, BugTask)
 
 
 def _answers(question: LabelRequest, item: Item) -> bool:
-    """Whether a task's labels can be gathered with others': one that fails is to fail by itself."""
+    """Return whether a task can be labelled together with others; one that fails has to fail by itself."""
     task = question.load()
     if not labels_existing_code(task) or task.needs_repository:
         return False
@@ -381,14 +381,14 @@ class PoolTransform:
         self._names: dict[str, Sequence[str]] = {}
 
     def change(self, item: Item) -> TransformedText | str:
-        """What becomes of an item, or why nothing does."""
+        """Transform an item, or return the reason why not."""
         if item.item_id not in self._made:
             others = self._following_names(item.item_id) if self.name == MISLEAD else ()
             self._made[item.item_id] = transform_text(item, self._rules, self.name, self._seed, others)
         return self._made[item.item_id]
 
     def item(self, source: Item, item: Item, end: int | None = None) -> Item | str:
-        """An item that was made of a function by an edit, as the same edit makes it of the changed function.
+        """Apply the edit that made ``item`` of a function to the transformed function.
 
         Args:
             source: The function.
@@ -415,13 +415,13 @@ class PoolTransform:
         return transformed_item(item, text + words, self.name)
 
     def iterate_items(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, changed where they can be."""
+        """Yield the items, transformed where possible."""
         for item in items:
             changed = self.item(item, item)
             yield item if isinstance(changed, str) else changed
 
     def map_spans(self, item: Item, changed: Item, *places: Place | None) -> list[Place | None]:
-        """Where places of an item are in the changed one; None of what is not there."""
+        """Map positions of an item to the changed one; None for those that are gone."""
         carried = SpanMapper(self._code, item.text, TransformedText(changed.text), self.name)
         known = {(0, len(item.text)): (0, len(changed.text)), (0, 0): (0, 0)}
         return [
@@ -430,7 +430,7 @@ class PoolTransform:
         ]
 
     def _following_names(self, name: str) -> Iterator[Sequence[str]]:
-        """Names of the functions behind one."""
+        """Yield the names of the functions that follow one."""
         first = bisect_right(self._order, name)
         for other in iterate_name_donors(self._order, first):
             if other not in self._names:
@@ -441,7 +441,7 @@ class PoolTransform:
 def transform_dataset(
     made: Dataset, pool: Iterable[Item], transform: PoolTransform, question: LabelRequest, spread: ParallelMap
 ) -> Dataset:
-    """A data set over the same programs in other words; ids of examples stay those of the code as written.
+    """Build the data set of the same programs after a transform; example ids stay those of the original code.
 
     Classes are no longer exactly balanced where examples are left out or are of another class in other
     words. Of a task that changes functions, all examples of a function are kept or left out together.
@@ -498,7 +498,7 @@ def _relabel_examples(
     spread: ParallelMap,
     left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
-    """The examples at the same places of the changed texts, with the labels that they have there."""
+    """Yield the examples at the same positions of the changed texts, with their labels there."""
     rows = list(_original_rows(examples))
     changed = {name: transform.item(items[name], items[name]) for name in {row["item_id"] for row in rows}}
     able = [changed[name] for name in sorted(changed)]
@@ -540,7 +540,7 @@ def _edit_examples(
     task: Task,
     left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
-    """The examples of functions and of what was made of them, all or none of a function."""
+    """Yield the examples of functions and of their mutants, all or none of a function."""
     blocks: defaultdict[str, list[_Row]] = defaultdict(list)
     for row in _original_rows(examples):
         blocks[row["source_id"]].append(row)
@@ -556,7 +556,7 @@ def _edit_examples(
 def _move_example(
     row: _Row, item: Item, source: Item, transform: PoolTransform, task: Task
 ) -> tuple[_Row, Item] | str:
-    """An example with the changed text, or why there is none."""
+    """Move an example to the changed text, or return the reason why not."""
     place, other = (row["start"], row["end"]), _second_span(row)
     changed = transform.item(source, item, row["end"] if task.target == "pair" else None)
     itself = transform.item(source, source)
@@ -575,7 +575,7 @@ def _move_example(
 
 
 def _second_span(row: _Row) -> Place | None:
-    """The other place of an example or label."""
+    """Return the second span of an example or label."""
     return None if row.get("other_start") is None else (row["other_start"], row["other_end"])
 
 

@@ -45,7 +45,7 @@ Stratum = Hashable
 
 @dataclass(frozen=True, slots=True)
 class FaultContext:
-    """What a fault may depend on besides the function.
+    """The context on which a fault may depend besides the function.
 
     Attributes:
         edits: The language's places.
@@ -91,19 +91,19 @@ class Mutation(ItemLabels):
     parsed: ClassVar[bool] = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """Counts over the pool that faults are drawn by; empty where none are needed."""
+        """Count what faults are drawn by, over the pool; empty if nothing is needed."""
         return {}
 
     @abstractmethod
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """What untouched code shares with the faults that it is matched with; None where it has no place."""
+        """Return what untouched code shares with the faults that it is matched with; None if none fits."""
 
     @abstractmethod
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
-        """Faults that may be put into a text, each drawn when it is asked for; none without a place."""
+        """Yield faults for a text, each drawn when it is requested; none without a place."""
 
     def is_valid(self, changed: str, around: FaultContext) -> bool:
-        """Whether a faulty text is taken."""
+        """Return whether a faulty text is accepted."""
         return not self.parsed or around.edits.parses(changed)
 
     def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
@@ -132,7 +132,7 @@ class Mutation(ItemLabels):
         return None
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
-        """One row: ``ORIG`` for code that a fault can be put into, null for other.
+        """Return one row: ``ORIG`` for code that a fault can be put into, else null.
 
         A corpus holds code as it was written; faults come with a data set (`sonde.tasks.build`).
         """
@@ -144,7 +144,7 @@ class Mutation(ItemLabels):
 
 
 def make_faulty_item(item: Item, text: str, task: str) -> Item:
-    """The derived item of a faulty text: same source, cluster and repository, an identity of its own."""
+    """Make the item of a faulty text: same source, cluster and repository, an id of its own."""
     return dataclasses.replace(
         item,
         item_id=item_id(text, item.language, item.unit),
@@ -158,7 +158,7 @@ def make_faulty_item(item: Item, text: str, task: str) -> Item:
 
 
 def replace_words(text: str, *changes: tuple[TextSpan, str]) -> str:
-    """A text with other words at places that do not overlap."""
+    """Replace words of a text at places that do not overlap."""
     parts: list[str] = []
     position = 0
     for place, word in sorted(changes, key=lambda change: change[0].start):
@@ -168,18 +168,18 @@ def replace_words(text: str, *changes: tuple[TextSpan, str]) -> str:
 
 
 def clip_count(number: int, most: int = 4) -> int:
-    """A count that is not told apart from ``most`` on."""
+    """Clip a count at ``most``."""
     return min(number, most)
 
 
 def sample_by_weight(weights: Mapping[str, int], draw: Random) -> str:
-    """A word drawn by its count."""
+    """Draw a word with its count as weight."""
     words = sorted(weights)
     return draw.choices(words, [weights[word] for word in words])[0]
 
 
 def count_surfaces(places: Sequence[TextSpan]) -> Counter[str]:
-    """How often each surface stands at the places."""
+    """Count each surface at the places."""
     return Counter(place.surface for place in places)
 
 
@@ -197,7 +197,7 @@ _WIDER = 3
 def draw_fault_examples(
     pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap = ONE
 ) -> SplitExamples:
-    """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
+    """Draw untouched and faulty functions, as many of each, matched by stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
     Functions are read in the order of the pool: all of them where faults are levelled, else until there are
@@ -226,7 +226,7 @@ Candidate = tuple[str, Hashable, Example]
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """How faults are put into functions; see `sonde.tasks.engine.faults.FaultContext`.
+    """The rule by which faults are put into functions; see `FaultContext`.
 
     Attributes:
         question: The task, as it is asked in any process.
@@ -246,14 +246,14 @@ class FaultRule:
     def from_pool(
         cls, pool: Pool, asked: DatasetRequest, question: LabelRequest, splits: Mapping[str, str]
     ) -> FaultRule:
-        """The rule of a pool, the first functions of which are surveyed."""
+        """Build the rule of a pool, whose first functions are surveyed."""
         edits = get_facet(asked.language, "edits", Edits)
         task = cast(Mutation, asked.task)
         survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
         return cls(replace(question, repositories={}), asked.language, survey, splits, pool.tokens)
 
     def restrict(self, items: Sequence[Item]) -> FaultRule:
-        """What of it some items need."""
+        """Return the rule with only what some items need."""
         return replace(
             self,
             splits={item.cluster: self.splits[item.cluster] for item in items},
@@ -261,7 +261,7 @@ class FaultRule:
         )
 
     def draws(self, items: Sequence[Item]) -> Iterator[tuple[Item, Mutation, FaultContext, Random]]:
-        """Each item with the task, what its fault may depend on, and its random draws."""
+        """Yield each item with the task, the context of its fault, and its random generator."""
         task = cast(Mutation, self.question.load())
         edits = get_facet(self.language, "edits", Edits)
         around = {name: FaultContext(edits, name, self.survey) for name in SHARES}
@@ -283,7 +283,7 @@ def _candidates(
 
 
 def _examples(part: ItemChunk[FaultRule, Item]) -> list[tuple[Hashable, Example] | None]:
-    """The examples of some items; runs in any process."""
+    """Make the examples of some items; runs in any process."""
     rule = part.rule
     return [
         _example(item, task, around, draw, rule.question.seed, rule.tokens[item.item_id])
@@ -292,7 +292,7 @@ def _examples(part: ItemChunk[FaultRule, Item]) -> list[tuple[Hashable, Example]
 
 
 def _add_fault_level(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-    """The candidates with strata that say how faulty they look, in fifths of all candidates."""
+    """Yield the candidates with strata that include how faulty they look, in fifths of all candidates."""
     if not candidates:
         return
     texts = [example.item.text for _, _, example in candidates]
@@ -305,7 +305,7 @@ def _add_fault_level(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
 def _example(
     item: Item, task: Mutation, around: FaultContext, draw: Random, seed: int, tokens: int
 ) -> tuple[Hashable, Example] | None:
-    """An item on its side with its stratum; None where the fault has no place in it."""
+    """Make the example of an item with its stratum; None if no fault fits."""
     if unit_hash(seed, "side", item.item_id) < 0.5:
         stratum, label, derived = task.stratum(item.text, around, draw), ORIGINAL, item
         if stratum is None or (task.compiled and task.compiled_fault(item.text, around, draw) is None):
@@ -343,11 +343,11 @@ class KeywordSwitch(Mutation):
     same_category: ClassVar[bool]
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """How often each keyword occurs behind a head."""
+        """Count each keyword after a head."""
         return Counter(place.surface for text in texts for place in _behind_head(text, edits))
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """A keyword of the function and how often it has it."""
+        """Return a keyword of the function and how often it has it."""
         places = _behind_head(text, around.edits)
         if not places:
             return None
@@ -371,7 +371,7 @@ class KeywordSwitch(Mutation):
 
 
 def _behind_head(text: str, edits: Edits) -> tuple[TextSpan, ...]:
-    """The keywords that may be replaced."""
+    """Return the keywords that may be replaced."""
     head = edits.head(text)
     return tuple(place for place in edits.keyword_spans(text) if place.start >= head)
 
@@ -391,7 +391,7 @@ class Shuffle(Mutation):
     share: ClassVar[float]
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match: the tokens are the same."""
+        """Return an empty stratum: the tokens are the same."""
         return () if len({token.surface for token in around.edits.tokens(text)}) > 1 else None
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
@@ -412,21 +412,21 @@ class Exchange(Mutation):
 
     @abstractmethod
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
-        """The stretches that may be exchanged."""
+        """Yield the spans that may be exchanged."""
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match: the tokens are the same."""
+        """Return an empty stratum: the tokens are the same."""
         return () if any(self.pairs(text, around.edits)) else None
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
-        """Exchange one pair; all else stays where it is."""
+        """Exchange one pair; everything else stays in place."""
         pairs = list(self.pairs(text, around.edits))
         for first, second in draw.sample(pairs, min(self.draws, len(pairs))):
             yield Fault(replace_words(text, (first, second.surface), (second, first.surface)), ())
 
 
 def would_merge(left: str, right: str) -> bool:
-    """Whether two tokens that touch would be read as one."""
+    """Return whether two tokens that touch would be read as one."""
     if not left or not right:
         return False
     last, first = left[-1], right[0]
@@ -437,7 +437,7 @@ def would_merge(left: str, right: str) -> bool:
 
 
 def find_neighbours(text: str, tokens: Sequence[TextSpan]) -> Iterator[tuple[TextSpan, TextSpan]]:
-    """Tokens that follow each other on a line and stay two different tokens when they are exchanged."""
+    """Yield tokens that follow each other on a line and remain two different tokens when exchanged."""
     for place in range(len(tokens) - 1):
         first, second = tokens[place], tokens[place + 1]
         gap = text[first.end : second.start]
@@ -455,7 +455,7 @@ def find_neighbours(text: str, tokens: Sequence[TextSpan]) -> Iterator[tuple[Tex
 
 
 def shuffle_tokens(text: str, tokens: Sequence[TextSpan], share: float, draw: Random) -> str | None:
-    """A share of the tokens put into another order among themselves; None where nothing changes.
+    """Shuffle a share of the tokens among themselves; None if nothing changes.
 
     A blank parts two tokens that would be read as one.
     """

@@ -63,7 +63,7 @@ _DISTINCT = 60_000
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What was counted for the clusters of one part."""
+    """Counts for the clusters of one part."""
 
     model: NGram
     numbers: Mapping[str, int]
@@ -103,7 +103,7 @@ class TokenCounts:
                 self._parts[part] = _count_part(others)
 
     def nats(self, cluster: str, words: Sequence[str]) -> float | None:
-        """Negative log-probability of a text of code tokens; None where there is no other cluster.
+        """Return the negative log-probability of a text of code tokens; None if there is no other cluster.
 
         A Kneser-Ney model of order 4 (`sonde.corpora.engine.ngram`); tokens that it does not know are one
         token.
@@ -115,7 +115,7 @@ class TokenCounts:
         return float(part.model.nats(stream)[1:].sum())
 
     def frequency(self, cluster: str, word: str) -> int | None:
-        """How often a code token stands in other clusters; None where there is none."""
+        """Return how often a code token occurs in other clusters; None if there is none."""
         part = self._parts.get(self._part[cluster])
         return None if part is None else part.counts[word]
 
@@ -129,7 +129,7 @@ def _count_part(texts: Sequence[Sequence[str]]) -> _Part:
 
 
 def _surfaces(part: ItemChunk[str, Item]) -> list[tuple[str, ...]]:
-    """The code tokens of some functions; runs in any process."""
+    """Return the code tokens of some functions; runs in any process."""
     edits = get_facet(part.rule, "edits", Edits)
     return [tuple(token.surface for token in edits.tokens(item.text)) for item in part.items]
 
@@ -201,7 +201,7 @@ class _Pair:
 
 
 def makes_pairs(task: Task) -> bool:
-    """Whether a task gives a function as it was written beside one with a fault."""
+    """Return whether a task gives the original of a function together with its mutant."""
     return isinstance(task, Mutation) or (isinstance(task, BugTask) and task.each == 2)
 
 
@@ -301,14 +301,14 @@ def build_pairs(
 def _count_pool_tokens(
     pool: Pool, language: str, seed: int, spread: ParallelMap, transform: PoolTransform | None
 ) -> TokenCounts:
-    """Made once for all tasks: those of a run draw from one pool."""
+    """Count the tokens once for all tasks: those of a run draw from one pool."""
     return TokenCounts(pool.items, language, seed, spread, transform.iterate_items if transform else None)
 
 
 def _transform_pairs(
     pairs: Iterable[_Pair], transform: PoolTransform, left_out: Counter[str]
 ) -> Iterator[_Pair]:
-    """The pairs over the changed functions, with the same faults in them."""
+    """Yield the pairs over the changed functions, with the same faults in them."""
     for pair in pairs:
         sides: list[_PairText] = []
         for side in (pair.original, pair.mutant):
@@ -365,7 +365,7 @@ def _make_fault_pairs(
 
 
 def _faulty(part: ItemChunk[FaultRule, Item]) -> list[str | None]:
-    """The faulty texts of some items; runs in any process."""
+    """Make the faulty texts of some items; runs in any process."""
     faults = (
         task.compiled_fault(item.text, around, draw)
         for item, task, around, draw in part.rule.draws(part.items)
@@ -374,7 +374,7 @@ def _faulty(part: ItemChunk[FaultRule, Item]) -> list[str | None]:
 
 
 def _rows(pair: _Pair, task: Task, edits: Edits, counted: TokenCounts) -> Iterator[tuple[Any, ...]]:
-    """A row a text in `PAIRED_SCHEMA`."""
+    """Yield one row per text in `PAIRED_SCHEMA`."""
     sides = (pair.original, pair.mutant)
     tokens = [edits.tokens(side.item.text) for side in sides]
     places: Sequence[Place]
@@ -410,7 +410,7 @@ def _rows(pair: _Pair, task: Task, edits: Edits, counted: TokenCounts) -> Iterat
 
 
 def _operator(pair: _Pair, word: str, edits: Edits) -> str:
-    """The operator or keyword that the fault is about; empty for names, literals and whole stretches."""
+    """Return the operator or keyword that the fault changes; empty for names, literals and longer spans."""
     quoted = _QUOTED.search(pair.edit)
     found = quoted.group(1) if quoted else word
     keywords = {one for words in edits.keywords.values() for one in words}
@@ -419,7 +419,7 @@ def _operator(pair: _Pair, word: str, edits: Edits) -> str:
 
 
 def _distance(pair: _Pair, place: Place, tokens: Sequence[TextSpan]) -> int | None:
-    """How many code tokens behind its declaration the variable stands that the place is."""
+    """Return the distance, in code tokens, from a variable's declaration to the use at ``place``."""
     item = pair.original.item
     if not has_facet(item.language, "flow"):
         return None
@@ -454,12 +454,12 @@ class VariableExchange:
     rival: tuple[TextSpan, ...]
 
     def make_misuse(self) -> str:
-        """The function with the other variable at the place, and nothing else changed."""
+        """Return the function with only the variable at the place replaced."""
         return replace_words(self.clean, (self.place, self.other))
 
 
 def iterate_exchanges(text: str, language: str, choice: RandomChoice) -> Iterator[VariableExchange]:
-    """The exchanges of a function in a random order.
+    """Yield the exchanges of a function in a random order.
 
     Both variables are defined before the place, both may be read there, and neither name means anything else
     in the text, a word of a comment included. A place gives one exchange at most.
@@ -483,7 +483,7 @@ def iterate_exchanges(text: str, language: str, choice: RandomChoice) -> Iterato
 
 
 def _unambiguous_variables(text: str, variables: tuple[Variable, ...]) -> dict[str, Variable]:
-    """By name, the variables whose names stand for nothing else."""
+    """Return the variables whose names mean nothing else, by name."""
     names = [one.name for one in variables]
     return {
         one.name: one

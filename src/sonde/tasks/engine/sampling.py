@@ -66,7 +66,7 @@ _KEPT = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """What is left of a corpus for data sets.
+    """The functions of a corpus that data sets may be drawn from.
 
     Attributes:
         items: Shorter ones first in three tiers; in each the clusters take turns, by hash.
@@ -170,22 +170,22 @@ def _pool(same: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
 
 
 def get_edits(language: str) -> Edits | None:
-    """The facet ``edits`` of a language, None where it has none."""
+    """Return the facet ``edits`` of a language, or None."""
     return get_facet(language, "edits", Edits) if has_facet(language, "edits") else None
 
 
 def count_tokens(text: str, edits: Edits | None) -> int:
-    """Code tokens of a text, a string being one; words and signs where the language has no edits."""
+    """Count the code tokens of a text, a string being one; words and signs if the language has no edits."""
     return len(edits.tokens(text)) if edits is not None else len(_WORD.findall(text))
 
 
 def length_class(tokens: int) -> int:
-    """Lengths that count as alike: bins of a quarter of an octave, so 19 % wide."""
+    """Return the length bin, a quarter of an octave (19 %) wide."""
     return int(4 * math.log2(max(tokens, 1)))
 
 
 def _sample_items(items: Sequence[Item], seed: int) -> list[Item]:
-    """As many as are parsed, by hash, of no cluster more than its share."""
+    """Sample the items to parse by hash, with a cap per cluster."""
     kept: list[Item] = []
     of_cluster: Counter[str] = Counter()
     for item in sorted(items, key=lambda item: (unit_hash(seed, item.item_id), item.item_id)):
@@ -198,7 +198,7 @@ def _sample_items(items: Sequence[Item], seed: int) -> list[Item]:
 
 
 def _measure(part: ItemChunk[str, Item]) -> list[tuple[str, int]]:
-    """Why each of some items is left out, and its code tokens; runs in any process."""
+    """Return why each of some items is left out, and its number of code tokens; runs in any process."""
     edits = get_edits(part.rule)
     refusals = [_refusal(item, edits) for item in part.items]
     return [
@@ -220,12 +220,12 @@ def _refusal(item: Item, edits: Edits | None) -> str:
 
 
 def length_tier(tokens: int) -> int:
-    """0 for short functions, 1 for those of middling length, 2 for long ones."""
+    """Return 0 for short functions, 1 for medium ones, 2 for long ones."""
     return sum(tokens > bound for bound in _TIERS)
 
 
 def round_robin(members: Iterable[T], group: Callable[[T], Hashable]) -> list[T]:
-    """The first of each group, then the second of each, and so on; of one turn as they come.
+    """Interleave members by group: the first of each group, then the second of each, and so on.
 
     What is drawn from the front then holds about as many of each group, whatever their sizes: a set that a
     few large clusters fill says little about clusters.
@@ -263,7 +263,7 @@ ITEMS_FOR_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DatasetRequest:
-    """What a data set is asked for; see `sonde.tasks.build`.
+    """A request for a data set; see `sonde.tasks.build`.
 
     Attributes:
         task: The task, as published where that was asked for.
@@ -327,7 +327,7 @@ def take_blocks(
 
 
 def draw_functions(pool: Pool, asked: DatasetRequest) -> SplitExamples:
-    """Whole functions, or pairs of tokens in them, with splits that are disjoint by cluster.
+    """Draw whole functions, or pairs of tokens in them, with splits that are disjoint by cluster.
 
     Functions of all classes are alike in length, pairs in their distance, as far as they overlap.
     """
@@ -342,7 +342,7 @@ def draw_functions(pool: Pool, asked: DatasetRequest) -> SplitExamples:
 
 
 def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
-    """Tokens in real functions: no surface in two splits, the surfaces of a class in turn.
+    """Draw tokens in functions: no surface is in two splits, the surfaces of a class take turns.
 
     A task may have texts beside functions to draw from, such as the imports of their files; of one surface,
     places in functions are taken first.
@@ -371,7 +371,7 @@ def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
 def find_extra_items(
     task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
 ) -> Iterable[tuple[Item, Item]]:
-    """What a token task reads beside the functions of a pool; nothing where it reads functions alone."""
+    """Return the texts that a token task reads beside the functions of a pool."""
     if not isinstance(task, TokenClasses):
         return ()
     return task.extra_items(items[:ITEMS_FOR_TOKENS], repositories)
@@ -495,7 +495,7 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
 
 
 def _types_in_turns(types: Mapping[str, Sequence[_TokenCandidate]], seed: int) -> Iterator[Example]:
-    """An example of each type, then a second one of each, and so on; the types of a turn by hash."""
+    """Yield an example of each type, then a second of each, and so on; the types of a turn by hash."""
     for turn in range(max(map(len, types.values()), default=0)):
         left = [surface for surface, places in types.items() if len(places) > turn]
         for _, surface in sorted((unit_hash(seed, surface, turn), surface) for surface in left):
@@ -504,7 +504,7 @@ def _types_in_turns(types: Mapping[str, Sequence[_TokenCandidate]], seed: int) -
 
 
 def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked: DatasetRequest) -> int:
-    """How many of each class are drawn.
+    """Return how many examples of each class are drawn.
 
     Args:
         held: For each split, how many examples of each class it could give.
@@ -535,7 +535,7 @@ def _class_capacity(held: Mapping[str, Mapping[str, int]], label: str, wanted: i
 
 
 def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True) -> Sequence[str]:
-    """All classes of the task, or those that occur where it does not name them.
+    """Return all classes of the task, or those that occur if it does not name them.
 
     Args:
         counts: How many examples of each class are found.
@@ -570,7 +570,7 @@ _NAMED = 8
 
 
 def effective_clusters(examples: pl.DataFrame) -> float:
-    """Clusters of equal size that the examples are worth (Kish 1965), from their column ``cluster``.
+    """Return Kish's effective number of clusters (1965), from the column ``cluster``.
 
     It is the number that an interval over all of them rests on, so it can be told before the run whether a
     verdict is possible.
@@ -579,7 +579,7 @@ def effective_clusters(examples: pl.DataFrame) -> float:
 
 
 def check_cluster_count(worth: Mapping[str, float], remedies: Sequence[str], what: str = "") -> str:
-    """One line on the data sets that no verdict can come of, and what would help; empty where one can of all.
+    """Describe the data sets that are too small for a verdict, with remedies; empty if none is.
 
     >>> check_cluster_count({"sri": 4.21, "idn": 12.0, "rea": 1.0}, ["a larger --limit"], "tasks")
     'no verdict can come of 2 of 3 tasks (sri, rea), worth 1.0 to 4.2 clusters of equal size where a verdict \
@@ -606,7 +606,7 @@ needs 10; what would help: a larger --limit'
 def suggest_more_clusters(
     corpus: str, language: str, *, limited: bool = False, files: pl.DataFrame | None = None
 ) -> list[str]:
-    """What would give a data set more clusters, the nearest first.
+    """List what would give a data set more clusters, the easiest first.
 
     Args:
         corpus: What it is drawn from.

@@ -65,11 +65,11 @@ class LabelRequest:
     repositories: Mapping[str, Repository]
 
     def load(self) -> Task:
-        """The task, as published where the mode or a quirk asks for that."""
+        """Load the task, as published if the mode or a quirk requests that."""
         return resolve_task(TASKS.load(self.task), self.mode, self.quirks)
 
     def restrict(self, items: Sequence[Item]) -> LabelRequest:
-        """The request with the repositories of some items alone, and of imports those of their files."""
+        """Return the request with only the repositories of some items, and the imports of their files."""
         paths: dict[str, set[str]] = {}
         for item in items:
             if item.repository in self.repositories:
@@ -83,7 +83,7 @@ class LabelRequest:
 
 
 def label_spans(task: Task, item: Item, repositories: Mapping[str, Repository]) -> list[LabelledSpan]:
-    """All places of an item that a task labels."""
+    """Return all spans of an item that a task labels."""
     rows: Iterable[tuple[Any, ...]]
     if isinstance(task, ItemLabels):
         # Of these no table is made: it takes longer to make than the labels do.
@@ -98,7 +98,7 @@ def label_spans(task: Task, item: Item, repositories: Mapping[str, Repository]) 
 def select_spans(
     task: Task, item: Item, repositories: Mapping[str, Repository], seed: int
 ) -> tuple[LabelledSpan, ...]:
-    """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
+    """Select one span per class of an item, for tokens one per class and surface, by hash."""
     rows = label_spans(task, item, repositories)
     if task.target == "item":
         return tuple(rows)
@@ -117,7 +117,7 @@ def select_spans(
 def select_all_spans(
     questions: Sequence[LabelRequest], items: Sequence[Item], spread: ParallelMap
 ) -> dict[str, Picks]:
-    """The places of all items for several tasks at once.
+    """Select the spans of all items for several tasks at once.
 
     Returns:
         Task to its places.
@@ -131,7 +131,7 @@ def select_all_spans(
 
 
 def _pick(part: ItemChunk[tuple[LabelRequest, ...], Item]) -> list[tuple[tuple[LabelledSpan, ...], ...]]:
-    """The places of some items; runs in any process."""
+    """Select the spans of some items; runs in any process."""
     asked = [(question.load(), question.repositories, question.seed) for question in part.rule]
     return [
         tuple(select_spans(task, item, repositories, seed) for task, repositories, seed in asked)
@@ -150,7 +150,7 @@ Place = tuple[int, int]
 def find_changed_spans(
     one: str, other: str, tokens: Sequence[TextSpan], other_tokens: Sequence[TextSpan]
 ) -> tuple[Place, Place]:
-    """The stretch of each of two texts in which they differ.
+    """Find the span of each of two texts in which they differ.
 
     What stands before it is the same in both, and so is what stands behind it. A stretch begins and ends
     where code tokens do, so that a name counts whole. Where one text only has more than the other, the token
@@ -178,12 +178,12 @@ def find_changed_spans(
 
 
 def _begin(tokens: Sequence[TextSpan], place: int) -> int:
-    """The beginning of the token that a border lies in; the border itself where it lies in none."""
+    """Return the start of the token that contains a border, else the border itself."""
     return next((token.start for token in tokens if token.start < place < token.end), place)
 
 
 def _rest(text: str, tokens: Sequence[TextSpan], behind: int) -> int:
-    """The characters behind the token that a border lies in, given those behind the border."""
+    """Return the number of characters after the token at a border, given those after the border."""
     place = len(text) - behind
     return len(text) - next((token.end for token in tokens if token.start < place < token.end), place)
 
@@ -191,7 +191,7 @@ def _rest(text: str, tokens: Sequence[TextSpan], behind: int) -> int:
 def _with_neighbour(
     texts: Sequence[tuple[str, Sequence[TextSpan]]], before: int, behind: int
 ) -> tuple[int, int]:
-    """Characters behind and before the stretches with the token behind them, at the end the one before."""
+    """Extend each changed span by one neighbouring token: the next, or the last one at the end."""
     text, tokens = min(texts, key=lambda one: len(one[0]))
     for token in tokens:
         if token.start >= len(text) - behind:
@@ -209,7 +209,7 @@ _WINDOW = 16_384
 def label_items(
     question: LabelRequest, items: Sequence[Item], spread: ParallelMap = ONE
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
-    """Each item with its labels as `sonde.tasks.Task.label` gives them, in their order.
+    """Yield each item with its labels, in the order of ``items``; see `sonde.tasks.Task.label`.
 
     Args:
         question: The task and how it is asked.
@@ -226,7 +226,7 @@ def label_items(
 def _in_repositories(
     question: LabelRequest, items: Sequence[Item], spread: ParallelMap
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
-    """The same for a task that looks into repositories; the labels of all these items are held."""
+    """Yield the same for a task that looks into repositories; holds the labels of all these items."""
     # Those of one repository stand together, so that what is known of it is sent with few chunks.
     order = sorted(range(len(items)), key=lambda place: items[place].repository)
     answers = spread.map(_label, question, [items[place] for place in order], share=LabelRequest.restrict)
@@ -243,7 +243,7 @@ def _in_repositories(
 
 
 def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
-    """The tables of some items; runs in any process."""
+    """Label some items; runs in any process."""
     task, items = part.rule.load(), part.items
     if len({item.item_id for item in items}) < len(items):
         return [task.label([item], part.rule.repositories)[item.item_id] for item in items]

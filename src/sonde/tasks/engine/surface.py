@@ -85,7 +85,7 @@ def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tupl
 
 
 def _compute_features(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, tuple[float, ...]]:
-    """The first keyword of the head, and the numbers of all other rules."""
+    """Compute the first keyword of the head, and the numbers of all other rules."""
     edits = get_edits(item.language)
     whole = row["start"] == 0
     code = extract_code(row, item.text, paired=paired)
@@ -108,12 +108,12 @@ def _compute_features(row: Mapping[str, Any], item: Item, *, paired: bool) -> tu
 
 
 def extract_code(row: Mapping[str, Any], text: str, *, paired: bool) -> str:
-    """The code of an example: of a function beside words, which stand behind it, the function alone."""
+    """Return the code of an example, without the words that follow a function."""
     return text[: row["end"]] if paired and row["start"] == 0 else text
 
 
 def _overlap(code: str, words: str) -> float:
-    """The share of the words of the second side that stand in the first."""
+    """Return the share of the words of the second side that occur in the first."""
     held = {word.lower() for word in _WORD.findall(code)}
     asked = [word.lower() for word in _WORD.findall(words)]
     return sum(word in held for word in asked) / len(asked) if asked else 0.0
@@ -126,7 +126,7 @@ def _holds_name(words: str, code: str, language: str) -> bool:
 
 
 def _split_identifiers(text: str) -> list[str]:
-    """The words of a text in lower case, without the underscores around them."""
+    """Return the words of a text in lower case, without the underscores around them."""
     return [word.lower().strip("_") for word in _NAMED.findall(text) if word.strip("_")]
 
 
@@ -146,7 +146,7 @@ _PENALTY = 0.01
 
 @functools.lru_cache(maxsize=_KEPT)
 def bag_words(text: str) -> tuple[str, ...]:
-    """Words and signs of a text in order, those of strings and comments too.
+    """Split a text into words and signs, those of strings and comments included.
 
     The same tokens are read whether or not the text parses.
     """
@@ -159,7 +159,7 @@ def split_words(text: str) -> list[str]:
 
 
 def faultiness(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray, " text"]:
-    """How faulty each text looks by its commonest words alone, a propensity score.
+    """Score how faulty each text looks by its commonest words alone (a propensity score).
 
     Ridge regression of the side on the logarithms of the counts of the commonest words. Faults and untouched
     texts of equal scores have, on average, equal counts of every one of these words (Rosenbaum and Rubin,
@@ -237,7 +237,7 @@ Fit = Callable[[Any, Labels, Any], Sequence[Labels]]
 def surface_predictions(
     dataset: Dataset, items: Iterable[Item], folds: Sequence[Parts] | None = None
 ) -> pl.DataFrame:
-    """Predictions of every baseline on the test examples, in `SURFACE_SCHEMA`.
+    """Predict the test examples with every baseline, in `SURFACE_SCHEMA`.
 
     Args:
         dataset: The data set.
@@ -267,7 +267,7 @@ def surface_predictions(
 def _predict_fold(
     baselines: Mapping[str, Baseline], labels: Labels, parts: Parts
 ) -> tuple[dict[str, list[str]], str]:
-    """The test predictions of all baselines, and the one that is best on validation; of equals the first."""
+    """Predict the test examples of a fold with all baselines, and name the best on validation."""
     train, valid, test = parts
     both = train, valid, np.concatenate([valid, test])
     said = {name: np.asarray(baseline(labels, both)) for name, baseline in baselines.items()}
@@ -291,7 +291,7 @@ def predict_by_words(
 
 
 def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
-    """The baselines of a data set; what they look at is read once for all folds."""
+    """Build the baselines of a data set; what they look at is read once for all folds."""
     found = {"majority": _by_key([""] * len(rows))}
     found["length"] = _tree([(row["tokens"], row["characters"]) for row in rows])
     # Where only some have another end, as functions with a bug have, there is no distance to learn from.
@@ -319,7 +319,7 @@ def _commonest(labels: Iterable[str]) -> str:
 
 
 def _by_key(keys: Sequence[Any]) -> Baseline:
-    """The commonest class in train of what has the same key; of all where none has."""
+    """Predict the commonest class in train of examples with the same key, else of all examples."""
 
     def predict(labels: Labels, parts: Parts) -> list[str]:
         known: defaultdict[Any, list[str]] = defaultdict(list)
@@ -399,7 +399,7 @@ def build_count_baseline(counts: Any, least: int) -> Baseline:
 
 
 def _spelt(row: Mapping[str, Any], text: str, most: int | None = None) -> list[str]:
-    """The runs of characters of the marked places, each of at most so many characters."""
+    """Return the character n-grams of the marked spans, of at most ``most`` characters each."""
     return [
         gram for side, start, end in _marked_spans(row) for gram in spell_word(side, text[start:end][:most])
     ]
@@ -413,7 +413,7 @@ def spell_word(side: str, word: str) -> list[str]:
 
 
 def _distance(row: dict[str, Any], texts: Mapping[str, Item]) -> tuple[float, float]:
-    """Characters and words between the two ends of a pair."""
+    """Count the characters and words between the two ends of a pair."""
     first, second = sorted(((row["start"], row["end"]), (row["other_start"], row["other_end"])))
     between = texts[row["item_id"]].text[first[1] : second[0]]
     return float(second[0] - first[0]), float(len(between.split()))
@@ -592,7 +592,7 @@ _BEGIN, _RARE, _FIRST = 0, 1, 2
 
 
 def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]:
-    """Predictions of both baselines on the test examples, in their order.
+    """Predict the test examples with both baselines, in their order.
 
     Args:
         splits: The examples of train, valid and test with ``text`` and ``label``.
@@ -620,7 +620,7 @@ def _predict_by_surprisal(words: Sequence[Sequence[str]], labels: Labels, parts:
 
 
 def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, others: Any) -> list[Labels]:
-    """The class under whose n-gram model each text of some others is least surprising."""
+    """Return, for each other text, the class whose n-gram model finds it least surprising."""
     classes = sorted(set(labels.tolist()))
     texts: Any = np.concatenate(others)
     nats = np.stack(
@@ -635,7 +635,7 @@ def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, others:
 
 
 def _numbers(texts: Iterable[Sequence[str]]) -> dict[str, int]:
-    """A number for each token that is not rare."""
+    """Number the tokens that are not rare."""
     spread = Counter(word for held in texts for word in set(held))
     known = [word for word, count in spread.most_common(_MOST_TOKENS) if count >= _LEAST_TEXTS]
     return {word: number for number, word in enumerate(known, start=_FIRST)}
@@ -647,7 +647,7 @@ def _nats(
     vocabulary: int,
     order: int,
 ) -> Float[np.ndarray, " text"]:
-    """How surprising each text is to an n-gram model of others."""
+    """Return the surprisal of each text under an n-gram model of others."""
     model = NGram(_stream(learned, order), vocabulary, order)
     nats = model.nats(_stream(asked, order))
     found: list[float] = []
@@ -660,6 +660,6 @@ def _nats(
 
 
 def _stream(texts: Sequence[Int[np.ndarray, " token"]], order: int) -> Int[np.ndarray, " token"]:
-    """Texts in a row, each behind as many signs of a beginning as an n-gram looks back."""
+    """Concatenate texts, each after as many begin signs as an n-gram looks back."""
     begin = np.full(order - 1, _BEGIN, np.int64)
     return np.concatenate([part for text in texts for part in (begin, text)])

@@ -89,7 +89,7 @@ class SplitExamples:
 def example_table(
     rows: Iterable[tuple[str, bool, Example]], task: str, version: str, *, given_split: bool = False
 ) -> pl.DataFrame:
-    """The table of examples in `EXAMPLE_SCHEMA`, by split and then by id.
+    """Build the table of examples in `EXAMPLE_SCHEMA`, sorted by split, then by id.
 
     A published file may hold an example several times; each time counts, under an id of its own.
     """
@@ -154,7 +154,7 @@ T = TypeVar("T")
 
 
 def resolve_task(task: T, mode: str, quirks: Set[str] = frozenset()) -> T:
-    """The task itself, or as published where the mode or a quirk asks for that.
+    """Return the task itself, or its published variant if the mode or a quirk requests that.
 
     A task that has ``as_published`` says itself what a mode and quirks make of it; of others a paper
     registers a variant under the same name.
@@ -202,7 +202,7 @@ LabelRow = tuple[int, int, str | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What a task may know of the files around an item.
+    """The files around an item, as far as a task may know them.
 
     Attributes:
         definitions: For each name, the paths of the files of the repository that define it, with the kinds.
@@ -214,21 +214,21 @@ class Repository:
 
 
 class _Named(Protocol):
-    """What every task says of itself."""
+    """The properties that every task states of itself."""
 
     @property
     def name(self) -> str:
-        """Public name, the file's stem."""
+        """Return the public name, the file's stem."""
         ...
 
     @property
     def version(self) -> str:
-        """Raised when labels change; part of a labelled span's identity."""
+        """Return the version, which is raised when labels change; part of a labelled span's identity."""
         ...
 
     @property
     def target(self) -> str:
-        """``"item"``, ``"span"``, ``"pair"`` or ``"relation"`` (of spans), or ``"mutation"`` (of items).
+        """Return ``"item"``, ``"span"``, ``"pair"``, ``"relation"`` (of spans) or ``"mutation"`` (of items).
 
         Relations are all labelled together; of all others a balanced data set can be built. ``"corpus"`` for
         questions asked of whole files.
@@ -242,18 +242,18 @@ class Task(_Named, Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that can occur."""
+        """Return the labels that can occur."""
         ...
 
     @property
     def needs_repository(self) -> bool:
-        """Whether `label` looks at the repository's definitions."""
+        """Return whether `label` looks at the repository's definitions."""
         ...
 
     def label(
         self, items: Iterable[Item], repositories: Mapping[str, Repository], /
     ) -> dict[str, pl.DataFrame]:
-        """Labels of each item: a table in `LABEL_SCHEMA` plus what the task adds, by item id.
+        """Label each item: a table in `LABEL_SCHEMA`, plus columns of the task, by item id.
 
         An item task gives one row with the item's whole span.
 
@@ -265,7 +265,7 @@ class Task(_Named, Protocol):
 
 
 def get_provided_labels(item: Item, task: str) -> tuple[Given, ...]:
-    """The labels that the source of an item brings for a task."""
+    """Return the labels that the source of an item brings for a task."""
     return tuple(given for given in item.given if given.task.lower() == task)
 
 
@@ -285,7 +285,7 @@ class ItemLabels(ABC):
     schema: ClassVar[Mapping[str, ColumnType]] = LABEL_SCHEMA
 
     def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
-        """Labels of each item as a table, by item id; see `Task.label`."""
+        """Label each item as a table, by item id; see `Task.label`."""
         rows: list[tuple[Any, ...]] = []
         spans: dict[str, tuple[int, int]] = {}
         for item in items:
@@ -297,11 +297,11 @@ class ItemLabels(ABC):
         return {name: table.slice(begin, height) for name, (begin, height) in spans.items()}
 
     def rows(self, item: Item, repositories: Mapping[str, Repository]) -> Sequence[tuple[Any, ...]]:
-        """The rows of the item's table: those that its source brings, else those of `label_rows`."""
+        """Return the rows of the item's table: those of its source, else those of `label_rows`."""
         return self.provided_rows(item) or self.label_rows(item, repositories)
 
     def provided_rows(self, item: Item) -> list[tuple[Any, ...]]:
-        """The rows of the labels that the item's source brings."""
+        """Return the rows of the labels that the item's source brings."""
         rows: list[tuple[Any, ...]] = []
         for given in get_provided_labels(item, self.name):
             other = (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
@@ -312,7 +312,7 @@ class ItemLabels(ABC):
 
     @abstractmethod
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> Sequence[tuple[Any, ...]]:
-        """The rows of an item that no source labels."""
+        """Return the rows of an item that no source labels."""
 
 
 @runtime_checkable
@@ -320,7 +320,7 @@ class CorpusTask(_Named, Protocol):
     """A question asked of whole files together: its rows are no labels of single items."""
 
     def collect(self, files: Iterable[SourceFile], /) -> Iterable[Mapping[str, Any]]:
-        """The rows of ``sonde label``, as JSON can hold them."""
+        """Return the rows of ``sonde label``, as JSON can hold them."""
         ...
 
 
@@ -343,13 +343,13 @@ class RowTask(ABC):
     target = "corpus"
 
     def collect(self, files: Iterable[SourceFile]) -> Iterator[dict[str, Any]]:
-        """The rows of the functions of some files."""
+        """Yield a row for each function of some files."""
         for file in files:
             yield from map(self.row, extract_items(file, "function", SkipCounter()))
 
     @abstractmethod
     def row(self, item: Item) -> dict[str, Any]:
-        """The row of one item."""
+        """Return the row of one item."""
 
 
 class DrawingTask(ABC):
@@ -364,7 +364,7 @@ class DrawingTask(ABC):
 
     @abstractmethod
     def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
-        """The rows of ``sonde label``, as JSON can hold them."""
+        """Return the rows of ``sonde label``, as JSON can hold them."""
 
     @abstractmethod
     def draw_table(
@@ -408,24 +408,24 @@ class DrawingTask(ABC):
 
 
 def get_languages(task: Task | CorpusTask) -> tuple[str, ...]:
-    """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
+    """Return the languages that a task can label: those with its ``facet``, or all if it names none."""
     facet: str = getattr(task, "facet", "")
     return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
 
 
 def get_quirks(task: Task | CorpusTask) -> frozenset[str]:
-    """Names of a task's quirks of published code, all on in paper mode; most tasks have none."""
+    """Return the names of a task's quirks of published code, all on in paper mode."""
     return frozenset(get_quirk_lines(task))
 
 
 def get_quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
-    """A task's quirks with a line on each: those of its own, and how its published labels differ."""
+    """Return a task's quirks with a line on each: its own, and those of its published variant."""
     published = load_published_object(GROUP, task.name)
     return {**getattr(task, "quirks", {}), **getattr(published, "quirks", {})}
 
 
 def get_ablations(task: Task | CorpusTask) -> frozenset[str]:
-    """Names of what may be switched on like a quirk but belongs to no mode."""
+    """Return the names of the switches that are set like quirks but belong to no mode."""
     return frozenset(getattr(task, "ablations", ()))
 
 
@@ -494,7 +494,7 @@ def _read_unknown(
     spread: ParallelMap,
     known: MutableMapping[str, Answer],
 ) -> Iterator[tuple[SourceFile, Answer]]:
-    """Each file with what it holds; what is not known of its content is read, and known then."""
+    """Return each file with what it holds; content that is not ``known`` is read and added."""
     keyed = [(content_key(file), file) for file in files]
     missing = {key: file for key, file in keyed if key not in known}
     answers = spread.of_files.map(read, None, missing.values())
@@ -503,27 +503,27 @@ def _read_unknown(
 
 
 def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:
-    """What some files define; runs in any process."""
+    """Find the definitions of some files; runs in any process."""
     return [list(LANGUAGES.load(file.language).definitions(file.text)) for file in part.items]
 
 
 def _imports(part: ItemChunk[None, SourceFile]) -> list[str]:
-    """The import statements of some files; runs in any process."""
+    """Find the import statements of some files; runs in any process."""
     return [get_facet(file.language, "tagging", Tagger).imports(file.text) for file in part.items]
 
 
 def needs_imports(task: Task) -> bool:
-    """Whether a task looks at what the items' files import, and at nothing else around them."""
+    """Return whether a task looks at the imports of the items' files, and at nothing else around them."""
     return bool(getattr(task, "needs_imports", False))
 
 
 def is_dunder(name: str) -> bool:
-    """Whether a name begins and ends with two underscores."""
+    """Return whether a name begins and ends with two underscores."""
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
 def get_repository(item: Item, known: Mapping[str, Repository]) -> Repository:
-    """The repository of an item.
+    """Return the repository of an item.
 
     Raises:
         InputError: The repository was not indexed, so that every call would wrongly look external.
@@ -537,7 +537,7 @@ def get_repository(item: Item, known: Mapping[str, Repository]) -> Repository:
 
 
 def is_defined_in_other_file(name: str, path: str, repository: Repository) -> bool:
-    """Whether a file other than ``path`` defines the name."""
+    """Return whether a file other than ``path`` defines the name."""
     return any(where != path for where, _ in repository.definitions.get(name, ()))
 
 

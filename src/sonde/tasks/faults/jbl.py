@@ -25,7 +25,7 @@ class JumbledTokens(Exchange):
     draws = 40
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
-        """Neighbours on one line."""
+        """Yield neighbours on one line."""
         return find_neighbours(text, edits.tokens(text))
 
 

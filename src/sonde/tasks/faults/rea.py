@@ -30,11 +30,11 @@ class RelationalToAssignment(Mutation):
     levelled = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """How often each operator that is put in occurs."""
+        """Count each operator that faults put in."""
         return Counter(place.surface for text in texts for place in edits.places(text, edits.confusion.taken))
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """An operator of the kind that faults put in."""
+        """Draw an operator of the kind that faults put in."""
         edits = around.edits
         given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
         if not given or not taken:
@@ -42,7 +42,7 @@ class RelationalToAssignment(Mutation):
         return draw.choice(taken).surface
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
-        """Mistake one operator, unless that would leave none of its kind."""
+        """Replace one operator, unless that would leave none of its kind."""
         given = around.edits.places(text, around.edits.confusion.given)
         for _ in range(_DRAWS if len(given) > 1 and around.survey else 0):
             sign, place = sample_by_weight(around.survey, draw), draw.choice(given)

@@ -18,7 +18,7 @@ class SwitchAllOccurrences(Mutation):
     name = "sra"
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match, but the function must have names that the fault could take."""
+        """Return an empty stratum, or None if the function has no names for the fault."""
         return () if self._find_name_pairs(text, around) else None
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
@@ -29,7 +29,7 @@ class SwitchAllOccurrences(Mutation):
             yield Fault(replace_words(text, *((place, new) for place in places)), ())
 
     def _find_name_pairs(self, text: str, around: FaultContext) -> list[tuple[str, str]]:
-        """Pairs of different names, both of which stand at two places or more."""
+        """Return pairs of different names that both occur at least twice."""
         counts = count_surfaces(around.edits.places(text, "name"))
         names = sorted(name for name, count in counts.items() if count > 1)
         return [(old, new) for old in names for new in names if old != new]

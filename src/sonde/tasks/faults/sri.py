@@ -17,7 +17,7 @@ class SwitchRandomIdentifier(Mutation):
     name = "sri"
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match: a bag of tokens sees one name more and one less, each as likely."""
+        """Return an empty stratum: one name more and one less are each as likely."""
         return () if len({place.surface for place in around.edits.places(text, "name")}) > 1 else None
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:

@@ -33,11 +33,11 @@ class DetectInvalidTypes(Mutation):
     compiled = False
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match but all words together, but the function must have a type."""
+        """Return an empty stratum, or None if the function has no type."""
         return () if around.edits.places(text, "type") else None
 
     def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
-        """Misspell one type, where the function has two or more."""
+        """Replace a type with a misspelling, if the function has two or more types."""
         types = around.edits.places(text, "type")
         if len(types) > 1:
             place = draw.choice(types)
@@ -48,7 +48,7 @@ class DetectInvalidTypes(Mutation):
 
 
 def misspellings(word: str, reserved: frozenset[str]) -> list[str]:
-    """Other orders of a word's letters that mean nothing; of a long word, with two letters exchanged."""
+    """Return other orders of a word's letters that mean nothing; of a long word, two exchanged letters."""
     if len(word) <= _SHORT:
         found = {"".join(letters) for letters in permutations(word)}
     else:
@@ -60,7 +60,7 @@ def misspellings(word: str, reserved: frozenset[str]) -> list[str]:
 
 
 def select_misspellings(word: str, split: str, reserved: frozenset[str]) -> list[str]:
-    """The misspellings of a word that may occur in a split; no two splits share one."""
+    """Return the misspellings of a word that may occur in a split; no two splits share one."""
     ordered = sorted(misspellings(word, reserved), key=lambda found: unit_hash("misspelt", found))
     sizes = split_sizes(len(ordered))
     begin = 0

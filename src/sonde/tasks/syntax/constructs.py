@@ -26,7 +26,7 @@ class Constructs(ItemLabels):
     needs_every_class = False
 
     def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
-        """One row a construct."""
+        """Return one row per construct."""
         language = LANGUAGES.load(item.language)
         found = language.constructs(language.parse(item.text))
         return [(construct.start, construct.end, construct.label, None) for construct in found]

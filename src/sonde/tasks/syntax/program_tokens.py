@@ -20,7 +20,7 @@ class ProgramTokens(RowTask):
     facet = "program"
 
     def row(self, item: Item) -> dict[str, Any]:
-        """The row of one item.
+        """Return the row of one item.
 
         Raises:
             UsageError: The item's language has no program tokens.

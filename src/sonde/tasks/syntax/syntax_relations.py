@@ -44,7 +44,7 @@ def relation_words(
     quirks: Set[str] = frozenset(),
     delimiters: Delimiters = PUBLISHED_DELIMITERS,
 ) -> Words:
-    """The words that an item's relations count in.
+    """Return the words that the indices of an item's relations refer to.
 
     Where the language has no words of its own, as natural language has not, they are those that the labels
     brought by the source name.
@@ -67,7 +67,7 @@ def relation_rows(
     quirks: Set[str] = frozenset(),
     delimiters: Delimiters = PUBLISHED_DELIMITERS,
 ) -> pl.DataFrame:
-    """The relations of an item, one a row, in `RELATION_SCHEMA`.
+    """Return the relations of an item, one per row, in `RELATION_SCHEMA`.
 
     Relations that the source brings are taken as they are. A text that does not parse has one row without a
     label over all its characters, so that it can be counted.
@@ -94,12 +94,12 @@ def relation_rows(
 
 
 def provided_relations(item: Item) -> tuple[Given, ...]:
-    """The relations that the source of an item brings."""
+    """Return the relations that the source of an item brings."""
     return tuple(given for given in item.given if given.task == TASK)
 
 
 def _given_rows(item: Item, brought: tuple[Given, ...], mode: str) -> pl.DataFrame:
-    """Rows of relations that are given, on words without newlines unless that would lose some."""
+    """Build the rows of provided relations, on words without newlines unless that would lose some."""
     words = relation_words(item, mode=mode)
     edges, newlines = _find_edges(item, brought, words), False
     if len(edges) < len(brought):
@@ -140,7 +140,7 @@ def _named_words(item: Item, brought: Iterable[Given]) -> Words:
 
 
 def _find_edges(item: Item, brought: Iterable[Given], words: Words) -> list[Edge]:
-    """Words of relations that are given by their characters.
+    """Find the words of provided relations by their characters.
 
     Characters do not tell which of several empty words at the end of a text ends a dependent; there the
     published labeller decides, where it finds the same relation.
@@ -203,21 +203,21 @@ class SyntaxRelations:
     }
 
     def as_published(self, mode: str, quirks: Set[str]) -> SyntaxRelations:
-        """The same task in a mode, with quirks and ablations on."""
+        """Return the same task with a mode, quirks and ablations."""
         return SyntaxRelations(mode, quirks)
 
     @property
     def quirks(self) -> Mapping[str, str]:
-        """The quirks of the published labellers, of all languages."""
+        """Return the quirks of the published labellers, of all languages."""
         return {name: line for facet in _list_facets() for name, line in facet.quirks.items()}
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The relations of all languages."""
+        """Return the relations of all languages."""
         return tuple(sorted({label for facet in _list_facets() for label in facet.relation_types}))
 
     def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
-        """Relations of each item, by item id; ``repositories`` is not looked at.
+        """Label the relations of each item, by item id; ``repositories`` is not used.
 
         Columns are those of `sonde.tasks.syntax.syntax_relations.RELATION_SCHEMA`.
 
@@ -232,7 +232,7 @@ class SyntaxRelations:
 
 
 def _list_facets() -> list[Relations]:
-    """The relations of every language that has any."""
+    """Return the relations of every language that has any."""
     names = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
     return [get_facet(name, "relations", Relations) for name in names]
 

@@ -24,7 +24,7 @@ class WholeTrees(RowTask):
     facet = "tokens"
 
     def row(self, item: Item) -> dict[str, Any]:
-        """The row of one item."""
+        """Return the row of one item."""
         language = LANGUAGES.load(item.language)
         tree = language.parse(item.text)
         tokens = language.tokens(tree)

@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 def iterate_spans(root: Node) -> Iterator[Span]:
-    """Every relation of a tree, the dependent after the head, in the order of a walk from the root."""
+    """Yield every relation of a tree, the dependent after the head, in the order of a walk from the root."""
     waiting: list[tuple[Node, Node | None]] = [(root, None)]
     while waiting:
         node, parent = waiting.pop()
@@ -136,7 +136,7 @@ _SENTINEL = "_EndOfLineSymbol_"
 
 
 def add_newlines(text: str, words: list[Word]) -> list[Word]:
-    r"""The words with one ``\n`` for each line that ends between two of them, those in comments included."""
+    r"""Add one ``\n`` for each line that ends between two words, including those in comments."""
     found = words[:1]
     for before, word in pairwise(words):
         at = text.find("\n", before.end, word.start)
@@ -185,7 +185,7 @@ class WordFinder:
                 self._before_closing[at] = self._before_closing[at - 1]
 
     def find(self, span: Span) -> tuple[int, int, int] | None:
-        """The head word, and the first and the last word of the dependent; None where there is no edge."""
+        """Return the head word, and the first and last word of the dependent; None if there is no edge."""
         try:
             head_at, first_at = self._before(span.head), self._before(span.start)
             beyond = first_at + self._inside(first_at, span.start, span.end)
@@ -198,12 +198,12 @@ class WordFinder:
         return None if last is None or last < first else (head, first, last)
 
     def edges(self, found: Iterable[Span]) -> tuple[Edge, ...]:
-        """The edges of spans, without those that join no words."""
+        """Return the edges of spans, without those that join no words."""
         placed = ((span.relation, self.find(span)) for span in found)
         return tuple(Edge(relation, *places) for relation, places in placed if places)
 
     def _before(self, position: int) -> int:
-        """How many words stand before a position."""
+        """Count the words before a position."""
         count = bisect_right(self._ends, position)
         if count < len(self.words) and self._starts[count] < position:
             count = self._count_matches(0, self.text[:position] + _SENTINEL)
@@ -211,7 +211,7 @@ class WordFinder:
         return count - 1 if touches and begins_name(self.words[count - 1].value[0]) else count
 
     def _inside(self, first: int, start: int, end: int) -> int:
-        """How many words, from the first one on, a span holds."""
+        """Count the words of a span, from the first one on."""
         if first >= len(self.words):
             return 0
         if self._starts[first] == start and self.words[first].value != "\n":
@@ -221,7 +221,7 @@ class WordFinder:
         return self._count_matches(first, self.text[start:end])
 
     def _count_matches(self, first: int, text: str) -> int:
-        """How many words of another text are those from the first one on."""
+        """Count the words of another text that match those from the first one on."""
         others = lex(text)
         if self.newlines:
             others = add_newlines(text, others)
@@ -231,7 +231,7 @@ class WordFinder:
         return len(others)
 
     def _first(self, at: int) -> int | None:
-        """The word that a span begins with: the first behind its opening brackets."""
+        """Return the first word of a span after its opening brackets."""
         found = self._behind[min(at, len(self.words))]
         if found > at and (found == len(self.words) or self.words[found].value in self.closing):
             return None if self.drops_empty else at
@@ -242,7 +242,7 @@ class WordFinder:
         return value in _OPENING or value == "\n"
 
     def _last(self, beyond: int) -> int | None:
-        """The word that a span ends with: the last before its closing brackets."""
+        """Return the last word of a span before its closing brackets."""
         if self.newlines and beyond < len(self.words) and self.words[beyond].value == "\n":
             return beyond
         last = self._before_closing[beyond - 1] if beyond else -1
@@ -254,7 +254,7 @@ _BEFORE, _AFTER = "public class A {\n", "\n}"
 
 
 def to_words(words: list[Word]) -> Words:
-    """Tokens as columns."""
+    """Convert tokens to columns."""
     return build_words(
         [word.value for word in words], [word.start for word in words], [word.end for word in words]
     )
@@ -294,14 +294,14 @@ class PublishedJavaEdges:
         self._language = language
 
     def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
-        """The tokens of a text; none where it cannot be lexed."""
+        """Return the tokens of a text; none if it cannot be lexed."""
         try:
             return to_words(_lex(text, delimiters, quirks))
         except LexerError:
             return to_words([])
 
     def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
-        """The tokens of a text and the edges between them, with some quirks on."""
+        """Return the tokens of a text and the edges between them, with some quirks on."""
         try:
             words = _lex(text, delimiters, quirks)
         except LexerError as error:
@@ -320,7 +320,7 @@ class PublishedJavaEdges:
         return RelationGraph(to_words(words), finder.edges(found))
 
     def _spans(self, text: str, quirks: Set[str]) -> list[Span] | None:
-        """Relations in characters, or what is taken for them; None where the text does not parse."""
+        """Return relations in characters, as the quirks shift them; None if the text does not parse."""
         shifted = SHIFTED_OFFSETS in quirks
         parsed = _strip_blank_edges(text) if shifted else text
         before = _BEFORE
@@ -346,7 +346,7 @@ class PublishedJavaEdges:
 
 
 def _strip_blank_edges(text: str) -> str:
-    """A text as the authors' program reads it: without empty first lines and the last line's end."""
+    """Strip empty first lines and the last line's end, as the authors' program does."""
     lines = _LINE_END.split(text)
     if lines[-1] == "":
         lines.pop()
@@ -355,7 +355,7 @@ def _strip_blank_edges(text: str) -> str:
 
 
 def _lex(text: str, delimiters: Delimiters, quirks: Set[str]) -> list[Word]:
-    """The tokens of a text, newlines among them where a dependent may end in one.
+    """Lex a text, with newlines as tokens if a dependent may end in one.
 
     Raises:
         LexerError: It holds what no token of Java is.
@@ -365,5 +365,5 @@ def _lex(text: str, delimiters: Delimiters, quirks: Set[str]) -> list[Word]:
 
 
 def facet(language: TreeSitterLanguage) -> PublishedJavaEdges:
-    """The facet of the language."""
+    """Return the facet of the language."""
     return PublishedJavaEdges(language)

@@ -66,7 +66,7 @@ class Node:
             self.reach = self.end
 
     def find_parts(self, role: str) -> list[Node]:
-        """The parts with a role, or of a kind, in order; the node itself for an empty role."""
+        """Return the parts with a role or kind, in order; the node itself for an empty role."""
         return [node for own, node in self.parts if role in (own, node.kind)] if role else [self]
 
 
@@ -95,7 +95,7 @@ class Frame:
     operator: str = ""
 
     def node(self, kind: str = "") -> Node:
-        """The node under its name in Eclipse's tree, or under another."""
+        """Build the node under its name in Eclipse's tree, or under another."""
         name = kind or load_relation_tables().nodes.get(self.kind, self.kind)
         return Node(name, self.start, self.end, self.parts, operator=self.operator)
 
@@ -106,7 +106,7 @@ ShapeRule = Callable[[Frame, str], Node]
 
 @dataclass(frozen=True, slots=True)
 class RelationTables:
-    """What `eclipse.toml` says of the grammar.
+    """The content of `eclipse.toml`.
 
     Attributes:
         open: Grammar nodes whose children stand under the node around them.
@@ -123,7 +123,7 @@ class RelationTables:
 
 @cache
 def load_relation_tables() -> RelationTables:
-    """The tables of `eclipse.toml`, read once."""
+    """Read the tables of `eclipse.toml`, once."""
     data = read_table("sonde.papers.codesyntax.java", "eclipse")
     return RelationTables(
         open=frozenset(data["open"]),
@@ -134,7 +134,7 @@ def load_relation_tables() -> RelationTables:
 
 
 def merge_types(frame: Frame, kind: str, most: int | None = None) -> Node | None:
-    """All types of a cast or of a caught exception as one node; None for a single one.
+    """Merge all types of a cast or a caught exception into one node; None for a single type.
 
     Args:
         frame: The cast, or the caught exception.
@@ -148,7 +148,7 @@ def merge_types(frame: Frame, kind: str, most: int | None = None) -> Node | None
 
 
 def is_switch_expression(frame: Frame) -> bool:
-    """Whether a node of the grammar is a ``switch`` that gives a value."""
+    """Return whether a node of the grammar is a ``switch`` that gives a value."""
     return frame.kind == "switch_expression" and frame.around not in _HOLD_STATEMENTS
 
 
@@ -176,7 +176,7 @@ _SMALLEST = re.compile(r"(2147483648|9223372036854775808[lL])\Z")
 
 
 def build_parts(frame: Frame, text: str, old: bool) -> list[Part] | None:
-    """What a node of the grammar adds to the parts of the node around it.
+    """Return the parts that a node of the grammar adds to the node around it.
 
     Args:
         frame: The node, whose parts have their shape already.
@@ -234,7 +234,7 @@ def _is_documentation(text: str, start: int) -> bool:
 
 
 def _bracketed_condition(frame: Frame, text: str) -> Node:
-    """A statement whose condition stands in brackets, which are no node."""
+    """Unwrap the condition of a statement, whose brackets are no node."""
     frame.parts = [
         ("condition", node.parts[-1][1])
         if node.kind == "ParenthesizedExpression" and role in ("condition", "") and node.parts
@@ -288,7 +288,7 @@ def _resource(frame: Frame, text: str) -> Node:
 
 
 def _field_access(frame: Frame, text: str) -> Node:
-    """``a.b``: a name where its first part is one, else an access to a field."""
+    """Build ``a.b``: a name if its first part is one, else a field access."""
     kinds = [node.kind for _, node in frame.parts]
     if "Super" in kinds:
         return frame.node("SuperFieldAccess")
@@ -314,7 +314,7 @@ def _constructor_invocation(frame: Frame, text: str) -> Node:
 
 
 def _array_creation(frame: Frame, text: str) -> Node:
-    """`new int[a][] {..}`: the type takes in the brackets, whose sizes are parts beside it."""
+    """Build ``new int[a][] {..}``: the type includes the brackets, whose sizes are parts beside it."""
     sizes = [node for role, node in frame.parts if role == "dimensions"]
     rest = [part for part in frame.parts if part[0] != "dimensions"]
     typed = [(place, part) for place, part in enumerate(rest) if part[0] == "type"]
@@ -351,7 +351,7 @@ def _negative_number(frame: Frame, text: str) -> Node:
 
 
 def _infix(frame: Frame, text: str) -> Node:
-    """An operation; one with equal operators all along its left side has all their operands as its parts.
+    """Build an operation; equal operators all along the left side give it all of their operands.
 
     That is off as soon as an operand on the way is an operation itself. String literals that follow each
     other are one node first, which is an operand like any other except directly on the left.
@@ -417,7 +417,7 @@ _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
 def read_tree(source: EncodedText, tree: SyntaxTree, *, old: bool = False) -> Node:
-    """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
+    """Read the tree of a parsed text; the walk keeps its own stack, so depth costs only memory.
 
     Args:
         source: The text that was parsed, with the way from its bytes to characters.
@@ -531,7 +531,7 @@ _EMPTY = frozenset(("lambda_expression", "method_reference"))
 
 
 def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
-    """A leaf as Java 1.3 has it, and whether it can be parsed there."""
+    """Convert a leaf to Java 1.3, and tell whether it can be parsed there."""
     written = text[leaf.start : leaf.end]
     if leaf.kind == "NumberLiteral":
         return leaf, not _NEW_NUMBER.match(written)
@@ -543,7 +543,7 @@ def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
 
 
 def is_unknown(frame: Frame) -> bool:
-    """Whether Java 1.3 cannot parse a node.
+    """Return whether Java 1.3 cannot parse a node.
 
     There, ``assert`` and ``yield`` are names, see `_statement_as_name`.
     """
@@ -554,19 +554,19 @@ def is_unknown(frame: Frame) -> bool:
 
 
 def is_absent(frame: Frame) -> bool:
-    """Whether a node of the grammar is not in the tree at all."""
+    """Return whether a node of the grammar is missing in the tree."""
     return frame.kind == "resource_specification" or (
         frame.kind == "interface_declaration" and frame.around == "block"
     )
 
 
 def is_empty(frame: Frame) -> bool:
-    """Whether a node of the grammar is a leaf, whatever it holds."""
+    """Return whether a node of the grammar is a leaf, whatever it contains."""
     return frame.kind in _EMPTY or is_switch_expression(frame)
 
 
 def _statement_as_name(frame: Frame, text: str) -> Node:
-    """`assert (x);` is a call of `assert`, and `assert x;` declares a variable of that type."""
+    """Read ``assert (x);`` as a call of ``assert``, and ``assert x;`` as a declaration of that type."""
     name = Node("SimpleName", frame.start, frame.start + len(_NAMES_ONCE[frame.kind]))
     follows = frame.parts[0][1]
     if follows.kind == "SimpleName":
@@ -579,7 +579,7 @@ def _statement_as_name(frame: Frame, text: str) -> Node:
 
 
 def _instanceof(frame: Frame, text: str) -> Node:
-    """A pattern's name is not there, and ends nothing."""
+    """Drop a pattern's name, which ends nothing."""
     frame.parts = [(role, node) for role, (_, node) in zip(("left", "right"), frame.parts, strict=False)]
     node = frame.node()
     node.end = frame.parts[-1][1].end
@@ -596,7 +596,7 @@ def _case(frame: Frame, text: str) -> Node:
 
 
 def _rule(frame: Frame, text: str) -> Node:
-    """`case 1 -> f();`: a statement, but no longer which."""
+    """Replace the statement of ``case 1 -> f();``, of which only the position is left."""
     frame.parts = [
         (role, Node("EmptyStatement", node.start, node.end) if node.kind == "ExpressionStatement" else node)
         for role, node in frame.parts

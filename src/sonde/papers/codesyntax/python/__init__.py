@@ -48,7 +48,7 @@ CLOSING = frozenset(")]}")
 
 
 def is_layout(word: str) -> bool:
-    """Whether a word is no code: empty, an indent, a newline or a comment."""
+    """Return whether a word is no code: empty, an indent, a newline or a comment."""
     return not word or word.isspace() or word[0] == "#"
 
 
@@ -73,7 +73,7 @@ class BracketTrimmer:
                 self._before[place] = self._before[inner]
 
     def behind(self, place: int) -> int:
-        """The first word of a node that is no opening bracket, unless the brackets hold nothing.
+        """Return the first word of a node that is no opening bracket, unless the brackets are empty.
 
         Args:
             place: Where the node begins.
@@ -81,7 +81,7 @@ class BracketTrimmer:
         return self._behind[place]
 
     def before(self, place: int, *, newlines: bool = False) -> int:
-        """The last word of a node that is no closing bracket.
+        """Return the last word of a node that is no closing bracket.
 
         Args:
             place: Where the node ends.
@@ -95,7 +95,7 @@ _DEFINITION = re.compile(r"^([ \t]*)(?:class|def|async)\b", re.MULTILINE)
 
 
 def find_code_start(text: str) -> int:
-    r"""Where a text parses from: the definition of a decorated method, the beginning of anything else.
+    r"""Return where a text parses from: the definition of a decorated method, else the beginning.
 
     >>> find_code_start("@property\n    def f(self):\n        return 1\n")
     14
@@ -187,7 +187,7 @@ class AstWordFinder:
         return self._ends[key]
 
     def word(self, place: int) -> str:
-        """A word by its index."""
+        """Return a word by its index."""
         return self._words.surface[place]
 
     def _start(self, node: ast.AST) -> int:
@@ -214,7 +214,7 @@ class AstWordFinder:
         return place - 1 if GLUED in self._quirks and (before.isalnum() or before == "_") else place
 
     def _count_matches(self, position: int) -> int:
-        """How many words agree with those of the text up to a position behind the first word of its line.
+        """Count the words that agree with those of the text up to a position in a later word of its line.
 
         All do that end before; the last one that begins before is read again, up to the position.
         """
@@ -245,7 +245,7 @@ class AstWordFinder:
 
     @cached_property
     def _closing_words(self) -> range:
-        """The empty words that end a text without a newline."""
+        """Return the empty words that end a text without a newline."""
         surface = self._words.surface
         count = len(surface)
         while count and not surface[count - 1]:
@@ -254,7 +254,7 @@ class AstWordFinder:
         return range(count if unended else len(surface), len(surface))
 
     def _counted(self, begin: int, start: int, end: int) -> int:
-        """How many words from ``begin`` on agree with those of a stretch of text tokenized by itself."""
+        """Count the words from ``begin`` on that agree with those of a span tokenized by itself."""
         margin = self._margin(start)
         stretch, most = margin + self._text[start:end], _FEW
         while True:
@@ -265,7 +265,7 @@ class AstWordFinder:
             most *= 4
 
     def _first_lines(self, first: int, last: int) -> int:
-        """Where words inside brackets stop to agree with the same words without the brackets around.
+        """Return where words inside brackets stop agreeing with the same words without the brackets around.
 
         A line that begins in another column than the first one then counts as indented or dedented.
         """
@@ -287,7 +287,7 @@ class AstWordFinder:
         return last
 
     def _margin(self, position: int) -> str:
-        """What stands before a position in its line, if that is blank."""
+        """Return the text before a position in its line, if that is blank."""
         before = self._text[self._line_start(position) : position]
         return before if before.isspace() else ""
 
@@ -325,7 +325,7 @@ _ATTRIBUTE = "Attribute:value->attr"
 
 
 def find_relations(node: ast.AST) -> Iterator[RelationRule]:
-    """The relations that a construct's own parts have, those to children and `IF_ELSE` excepted."""
+    """Yield the relations of a construct's own parts, without those to children and `IF_ELSE`."""
     if isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
             if key is not None:
@@ -339,7 +339,7 @@ def find_relations(node: ast.AST) -> Iterator[RelationRule]:
 
 
 def _list_parts(node: ast.AST, field: str) -> list[ast.AST]:
-    """The nodes in a field that have a place in the text; the node itself for an empty field."""
+    """Return the nodes in a field that have a position; the node itself for an empty field."""
     value: Any = getattr(node, field) if field else node
     parts: list[ast.AST] = []
     for part in value if isinstance(value, list) else [value]:
@@ -415,12 +415,12 @@ An empty field is the node itself. A field related to itself joins its first nod
 
 
 def is_function(node: ast.AST) -> bool:
-    """Whether a node is a function with a name: only its body is looked at, and it is nobody's child."""
+    """Return whether a node is a named function: only its body is read, and it is nobody's child."""
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def iterate_children(node: ast.AST) -> Iterator[ast.AST]:
-    """The children of a node that can hold relations, in the order of their fields.
+    """Yield the children of a node that can hold relations, in the order of their fields.
 
     An f-string is one word, so nothing in it is related to anything.
     """
@@ -436,7 +436,7 @@ _WITHOUT_PLACE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.c
 
 
 def parse_module(text: str, quirks: Set[str]) -> ast.Module | None:
-    """The syntax tree, or None for a text that does not parse.
+    """Parse a text; None if it does not parse.
 
     A decorated method cut out of its class begins in another column than its other lines; it is parsed with
     its margin put back.
@@ -464,7 +464,7 @@ def _parse_silently(text: str) -> ast.Module | None:
 
 
 def iterate_edges(tree: ast.Module, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
-    """The edges of a tree, each node's own before its children's."""
+    """Yield the edges of a tree, each node's own before its children's."""
     waiting: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
     while waiting:
         parent, node = waiting.pop()
@@ -497,7 +497,7 @@ def _build_edge(relation: RelationRule, places: AstWordFinder, quirks: Set[str])
 
 
 def _else_edges(node: ast.If, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
-    """From ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
+    """Yield the edge from ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
     head = places.first(node)
     for place in range(places.last(node.body[-1]) + 1, places.first(node.orelse[0]) + 1):
         if places.word(place) in ("else", "elif"):
@@ -512,11 +512,11 @@ class PublishedPythonEdges:
     quirks: Mapping[str, str] = QUIRKS
 
     def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
-        """The words of a text, which no quirk changes."""
+        """Return the words of a text, which no quirk changes."""
         return _to_words(scan_words(text))
 
     def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
-        """The words of a text and the relations between them, with some quirks on."""
+        """Return the words of a text and the relations between them, with some quirks on."""
         scanned = scan_words(text)
         words = _to_words(scanned)
         if has_lone_returns(text):
@@ -533,5 +533,5 @@ def _to_words(scanned: ScannedWords) -> Words:
 
 
 def facet(language: TreeSitterLanguage) -> PublishedPythonEdges:
-    """The facet of the language."""
+    """Return the facet of the language."""
     return PublishedPythonEdges()

@@ -46,7 +46,7 @@ def model(name: str) -> LoadedModel:
 def drawn(**options: Any) -> Dataset:
     file = SourceFile(path="a", text=TEXT, language="python", cluster="r", repository="r")
     given = {"templates": "call,import,alias", **options}
-    return task.draw([file], size=1000, seed=0, language="python", mode="corrected", options=given)
+    return task.draw([file], size=1000, seed=0, language="python", options=given)
 
 
 def prepared(loaded: LoadedModel, items: Sequence[Item]) -> list[Prepared]:

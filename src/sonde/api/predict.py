@@ -43,7 +43,7 @@ from sonde.results.schema import has_dimensions, scan_files
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory, group_prefix
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, resolve_task
 from sonde.training.finetune.predict import FACTS, NOTHING, FineTuned, Prediction
 from sonde.training.probes.linear import probe_without_checks
 from sonde.training.probes.splits import Splits
@@ -313,8 +313,8 @@ def _find_spans(
     asks = TASKS.load(task)
     if asks.needs_repository or not asks.labels:
         raise UsageError(f"task {task!r} is about places that the code of a function does not tell by itself")
-    mode, quirks = group.settings.mode, group.settings.quirks
-    rows = asks.label([one.item for one in functions], {}, mode=mode, quirks=quirks)
+    asks = resolve_task(asks, group.settings.mode, group.settings.quirks)
+    rows = asks.label([one.item for one in functions], {})
     found: list[InputSpan] = []
     for one in functions:
         if not parses(one.item.language, one.item.text):

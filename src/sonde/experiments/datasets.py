@@ -545,16 +545,9 @@ class _DatasetBuilder:
             return {}
         with progress.stage(f"labelling {self.group.language}"):
             return collect_labelled_spans(
-                {
-                    name: self.find_repositories(task)
-                    for name, task in alone.items()
-                    if not task.needs_repository
-                },
+                [self._label_request(name) for name, task in alone.items() if not task.needs_repository],
                 self.pool,
-                seed=self.lens.seed,
                 language=self.group.language,
-                mode=self.lens.mode,
-                quirks=frozenset(self.lens.quirks),
                 spread=self.spread,
                 tell=lambda estimate: progress.note(
                     f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
@@ -618,7 +611,6 @@ class _DatasetBuilder:
                 size=self.size,
                 seed=lens.seed,
                 language=group.language,
-                mode=lens.mode,
                 options=dict(lens.options),
                 spread=self.spread,
             )

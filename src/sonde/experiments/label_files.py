@@ -253,24 +253,23 @@ def _collect_rows(
     task: CorpusTask, corpus: str, wanted: LabelOptions, read: _CorpusReader
 ) -> Iterable[Mapping[str, Any]]:
     if isinstance(task, RowTask):
-        answers = wanted.spread.map(_label_chunk, (wanted.task, wanted.mode), read.items(corpus))
+        answers = wanted.spread.map(_label_chunk, wanted.task, read.items(corpus))
         return (row for _, row in answers)
     intake = SkipCounter()
     files = read_files(corpus, wanted.selection.languages, intake)
     if isinstance(task, AccountingTask):
-        rows, told = task.collect_with_notes(files, mode=wanted.mode)
+        rows, told = task.collect_with_notes(files)
     else:
-        rows, told = [*task.collect(files, mode=wanted.mode)], ()
+        rows, told = [*task.collect(files)], ()
     _note(wanted, describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in told))
     return rows
 
 
-def _label_chunk(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
+def _label_chunk(part: ItemChunk[str, Item]) -> list[dict[str, Any]]:
     """The rows of some items; runs in any process."""
-    name, mode = part.rule
-    task = TASKS.load(name)
+    task = TASKS.load(part.rule)
     assert isinstance(task, RowTask)
-    return [task.row(item, mode=mode) for item in part.items]
+    return [task.row(item) for item in part.items]
 
 
 def _label_entries(

@@ -29,8 +29,7 @@ from sonde.lenses.engine.lens import ScoringContext
 from sonde.results import Mean, Score, cells, mean_differences, statistic_rows
 from sonde.results.group_means import GroupBy
 from sonde.stats.intervals import Kind
-from sonde.tasks.engine.cloze_margins import PAIRS
-from sonde.tasks.engine.cloze_queries import IMPORTS
+from sonde.tasks.engine.cloze_queries import IMPORTS, PAIRS
 
 PLAIN = "plain"
 """The statement alone, beside the frames of its language."""
@@ -244,7 +243,7 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Pairs as `sonde.tasks.engine.cloze_margins` makes them.
+        labels: Pairs as `sonde.tasks.engine.cloze_queries` makes them.
     """
     texts = answers.filter(pl.col("query_id").is_null()).unique("item_id", keep="first")
     found = {

@@ -1,60 +1,50 @@
 """Cost and power of a run before it begins: ``sonde run --plan`` and ``--budget``.
 
-Cost is measured by trial runs on a few items. Each trial is a process of its own, so that its time and memory
-are those of a whole command. The memory of model trainings is estimated before any weight is read.
+Time is measured by two runs on a few items (warm-ups), each in a process of its own, so that its time is that
+of a whole command. A run on more items is assumed to take, in each stage, a fixed time plus a time per item:
+the line through both. Stages that read texts grow with their characters, later stages with the number of
+inputs that they read, all others with the number of items; starting, selecting and the report take the same
+for any number. The memory of model trainings is estimated before any weight is read.
+
+The sample that fits a budget is written to the folder of the run, where a later call finds it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import multiprocessing
+import json
+import math
 import os
+import statistics
 import sys
 import tempfile
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from sonde.api.outputs import OutputOptions, write_outputs
-from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.base.errors import InputError, SondeError, StoreError, UsageError
+from sonde.base.fingerprint import fingerprint
 from sonde.base.options import parse_duration
-from sonde.base.process import measure_peak_memory, safe_path_environment
+from sonde.base.process import safe_path_environment
 from sonde.base.progress import NullProgress, Progress
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import (
-    FEWEST,
-    FEWEST_DRAWN,
-    OTHER,
-    PAGE,
-    START,
-    BudgetedSample,
-    RunCost,
-    TrialCosts,
-    check_sampling_possible,
-    choose_sample,
-    duration,
-    extrapolate_cost,
-    load_sample,
-    measure_trials,
-    round_cost,
-    sample_to_dict,
-    save_sample,
-    with_limit,
-)
+from sonde.experiments.cost import duration
 from sonde.experiments.experiment import get_lens_settings
-from sonde.experiments.observe import time_job
-from sonde.experiments.plan import ObserveJob, TrainJob
-from sonde.experiments.progress import processor_time
+from sonde.experiments.plan import TrainJob
+from sonde.experiments.progress import AGAIN, processor_time
 from sonde.experiments.resolve import uses_datasets
 from sonde.experiments.run import run
 from sonde.experiments.workload import (
     ASSUMED,
     DetectableEffect,
+    InputAmount,
     Question,
     Workload,
     compute_detectable_effects,
@@ -65,11 +55,109 @@ from sonde.lenses.finetune.options import LENS, PRETRAINED, SCRATCH, FinetuneOpt
 from sonde.models.engine.files import uses_server
 from sonde.report import RunData, answer_by_task
 from sonde.stats.power import ClusterDesign
+from sonde.store.checksums import check_intact, write_with_receipt
 from sonde.store.parts import SIZE_ENV, PartStore
 from sonde.store.remote import fetch_folder
 
-_BETWEEN_LOOKS = 0.2
-"""Seconds from one look at the memory of all processes to the next, which itself takes some milliseconds."""
+START, PAGE, OTHER = "start", "report", "other"
+"""Stages beside those of a run: Python and imports until it begins; the page; whatever else there is."""
+
+
+_CONSTANT = frozenset({START, "select", PAGE, OTHER})
+"""Stages that take as long for few items as for many: a corpus is read as a whole, a page shows a part."""
+
+
+_GROWS_WITH = {"label": "characters", "observe": "characters", AGAIN: "again"}
+"""What of `InputAmount` a stage grows with; all others grow with the inputs."""
+
+
+FEWEST, FEWEST_DRAWN = 16, 128
+"""Items of the first warm-up; of data sets, whose classes each need some examples."""
+
+
+_STEPS = 2, 16
+"""The second warm-up has at least and at most so many times the items of the first."""
+
+
+_LARGER = 4
+"""Where no data set is as small as a first warm-up, so many times its items are tried."""
+
+
+_LEAST_SHOWN = 0.05
+"""Seconds of a stage below which it is not mentioned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCost:
+    """What a run of some size took, or is expected to take.
+
+    Attributes:
+        amount: What it read.
+        seconds: Time by stage, which add up to that of the whole command.
+        processor: Processor time by stage, of all processes together.
+        forwards: Inputs that were forwarded, variants of a text counted each.
+    """
+
+    amount: InputAmount
+    seconds: Mapping[str, float]
+    processor: Mapping[str, float]
+    forwards: int
+
+    @property
+    def total(self) -> float:
+        """Seconds of the whole command."""
+        return sum(self.seconds.values())
+
+    @property
+    def processor_seconds(self) -> float:
+        """Processor seconds of the whole command."""
+        return sum(self.processor.values())
+
+    @property
+    def data(self) -> dict[str, object]:
+        """The cost as plain data, without digits that nobody believes."""
+        return {
+            **dataclasses.asdict(self.amount),
+            "seconds": round(self.total, 1),
+            "by_stage": _round_seconds(self.seconds),
+            "processor_seconds": round(self.processor_seconds, 1),
+            "processor_by_stage": _round_seconds(self.processor),
+            "forwards": self.forwards,
+        }
+
+
+def _round_seconds(by_stage: Mapping[str, float]) -> dict[str, float]:
+    return {stage: round(seconds, 1) for stage, seconds in by_stage.items() if seconds >= _LEAST_SHOWN}
+
+
+def extrapolate_cost(measured: Sequence[RunCost], amount: InputAmount) -> RunCost:
+    """What a run of some size is expected to take.
+
+    Args:
+        measured: Warm-ups, the smallest first.
+        amount: The size of the run.
+    """
+
+    def extrapolate(size: str, values: Sequence[float]) -> float:
+        """The value of the line through the first and the last; more never takes less."""
+        small, large = (getattr(cost.amount, size) for cost in (measured[0], measured[-1]))
+        slope = max(0.0, (values[-1] - values[0]) / (large - small)) if large > small else 0.0
+        return max(0.0, values[-1] + slope * (getattr(amount, size) - large))
+
+    def extrapolate_stages(times: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for stage in dict.fromkeys(stage for by_stage in times for stage in by_stage):
+            values = [by_stage.get(stage, 0.0) for by_stage in times]
+            size = _GROWS_WITH.get(stage, "inputs")
+            found[stage] = statistics.fmean(values) if stage in _CONSTANT else extrapolate(size, values)
+        return found
+
+    return RunCost(
+        amount=amount,
+        seconds=extrapolate_stages([cost.seconds for cost in measured]),
+        processor=extrapolate_stages([cost.processor for cost in measured]),
+        forwards=round(extrapolate("reads", [cost.forwards for cost in measured])),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,87 +176,35 @@ class TrialRun:
     clusterings: Mapping[Question, ClusterDesign]
 
 
-def run_trial(
-    experiment: Experiment, execution: Execution, wanted: OutputOptions, longest: Sequence[ObserveJob] = ()
-) -> TrialRun:
+def run_trial(experiment: Experiment, execution: Execution, wanted: OutputOptions) -> TrialRun:
     """Carry an experiment out in a process of its own, and keep nothing of it but what it took.
 
     Args:
         experiment: With the limit that is tried.
         execution: How; the folder is another.
         wanted: What is written when the scores are there.
-        longest: Inputs that are read as well when all is done, for the memory that they need; their time does
-            not count.
 
     Raises:
         SondeError: The run failed, or its process died.
     """
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory(prefix="sonde-warm-up-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sonde-warm-up-") as folder, safe_path_environment():
         inside = dataclasses.replace(
             execution, output=Path(folder) / "run", budget="", chosen=None, shard="", merges=""
         )
-        receiver, sender = context.Pipe(duplex=False)
-        begun = time.monotonic()
-        with safe_path_environment():
-            child = context.Process(
-                target=_run_in_process, args=(sender, experiment, inside, wanted, tuple(longest), begun)
-            )
-            child.start()
-        sender.close()
-        try:
-            told, memory = _watch_process(child.pid, receiver)
-        finally:
-            child.join()
-            receiver.close()
-    if isinstance(told, SondeError):
-        raise told
-    if told is None:
-        raise SondeError(
-            f"the warm-up with {experiment.selection.limit} items a task and language died (out of memory?); "
-            "a smaller --batch-tokens or fewer --workers take less"
-        )
-    cost = dataclasses.replace(told.cost, memory=max(memory, told.cost.memory))
-    return dataclasses.replace(told, cost=cost)
-
-
-def _watch_process(process: int | None, receiver: Any) -> tuple[Any, int]:
-    """What a process says at its end, and the bytes that it and its children held at most at one time."""
-    told: Any = None
-    most = 0
-    while True:
-        most = max(most, _resident_bytes(process))
-        if receiver.poll(_BETWEEN_LOOKS):
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            trial = process.submit(_run_in_process, experiment, inside, wanted, time.monotonic())
             try:
-                told = receiver.recv()
-            except EOFError:
-                return told, most
-
-
-def _resident_bytes(process: int | None) -> int:
-    """Resident bytes of a process and all below it."""
-    try:
-        top = psutil.Process(process)
-        family = [top, *top.children(recursive=True)]
-    except psutil.Error:
-        return 0
-    total = 0
-    for one in family:
-        try:
-            total += one.memory_info().rss
-        except psutil.Error:
-            continue
-    return total
+                return trial.result()
+            except BrokenProcessPool:
+                raise SondeError(
+                    f"the warm-up with {experiment.selection.limit} items a task and language died (out of "
+                    "memory?); a smaller --batch-tokens or fewer --workers take less"
+                ) from None
 
 
 def _run_in_process(
-    sender: Connection,
-    experiment: Experiment,
-    execution: Execution,
-    wanted: OutputOptions,
-    longest: Sequence[ObserveJob],
-    begun: float,
-) -> None:
+    experiment: Experiment, execution: Execution, wanted: OutputOptions, begun: float
+) -> TrialRun:
     """The process: a run from its start to its page."""
     start, used = time.monotonic() - begun, processor_time()
     # What another run has read is not read again, and would cost nothing here.
@@ -179,51 +215,25 @@ def _run_in_process(
         scored, used_by_scores = time.monotonic(), processor_time()
         folder = outcome.directory
         write_outputs(wanted, outcome, folder.root, NullProgress())
-        page = folder.report.stat().st_size if folder.report.is_file() else 0
         ended, used_by_all = time.monotonic(), processor_time()
-        stages = {START: start, **outcome.seconds, PAGE: ended - scored}
+        seconds = {START: start, **outcome.seconds, PAGE: ended - scored}
         processor = {START: used, **outcome.processor, PAGE: used_by_all - used_by_scores}
-        stages[OTHER] = max(0.0, ended - begun - sum(stages.values()))
+        seconds[OTHER] = max(0.0, ended - begun - sum(seconds.values()))
         processor[OTHER] = max(0.0, used_by_all - sum(processor.values()))
-        summary = folder.read_summary()
-        amount = measure_amount(experiment.selection.limit or 0, outcome.readings)
-        answers = [(one.row, one.gain) for one in answer_by_task(RunData(folder.root))]
-        for job in longest:
-            time_job(dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0))
-        sender.send(
-            TrialRun(
-                cost=RunCost(
-                    amount=amount,
-                    seconds=stages,
-                    processor=processor,
-                    memory=measure_peak_memory(),
-                    device_memory=_peak_device_bytes(),
-                    disk=_folder_bytes(folder.root) - page,
-                    page=page,
-                    forwards=int(summary["forwards"].get("run", 0)),
-                ),
-                answers=answers,
-                clusterings=find_cluster_designs(outcome.readings, PartStore(folder.root)),
-            )
+        return TrialRun(
+            cost=RunCost(
+                amount=measure_amount(experiment.selection.limit or 0, outcome.readings),
+                seconds=seconds,
+                processor=processor,
+                forwards=int(folder.read_summary()["forwards"].get("run", 0)),
+            ),
+            answers=[(answer.row, answer.gain) for answer in answer_by_task(RunData(folder.root))],
+            clusterings=find_cluster_designs(outcome.readings, PartStore(folder.root)),
         )
-    except SondeError as error:
-        sender.send(error)
+    except SondeError:
+        raise
     except Exception as error:
-        sender.send(SondeError(f"the warm-up failed: {type(error).__name__}: {error}"))
-    finally:
-        sender.close()
-
-
-def _folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _peak_device_bytes() -> int | None:
-    """Bytes that this process held on accelerators at most; None where it has used none."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return None
-    return sum(torch.cuda.max_memory_allocated(device) for device in range(torch.cuda.device_count()))
+        raise SondeError(f"the warm-up failed: {type(error).__name__}: {error}") from None
 
 
 def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any], ...]:
@@ -264,12 +274,173 @@ def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any
     return tuple(found.values())
 
 
-ALLOWANCE = 120.0
-"""Seconds that the warm-ups of a plan may take, apart from the first two."""
+FILE = "budget.json"
 
 
-_SHARE = 0.25
-"""Of a budget this much may go to warm-ups, apart from the first two."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetedSample:
+    """The sample that a time allows.
+
+    Attributes:
+        budget: The time as it was given.
+        limit: Items a task and language that are taken.
+        of: How many there are.
+        unit: What they are, in the plural.
+        expected_seconds: What the run on them is expected to take.
+        warm_up_seconds: What had passed until that was known.
+        experiment: Fingerprint of the experiment, whatever its sample.
+    """
+
+    budget: str
+    limit: int
+    of: int
+    unit: str
+    expected_seconds: float
+    warm_up_seconds: float
+    experiment: str
+
+    @property
+    def sentence(self) -> str:
+        """What is taken, for a person.
+
+        >>> chosen = dict(budget="2h", limit=812, of=5_000, unit="functions", experiment="")
+        >>> BudgetedSample(**chosen, expected_seconds=6_900, warm_up_seconds=60).sentence
+        '--budget 2h: 812 of 5,000 functions, expected to take 1.9 h after a warm-up of 60 s'
+        """
+        taken = f"all {self.of:,}" if self.limit >= self.of else f"{self.limit:,} of {self.of:,}"
+        return (
+            f"--budget {self.budget}: {taken} {self.unit}, expected to take "
+            f"{duration(self.expected_seconds)} after a warm-up of {duration(self.warm_up_seconds)}"
+        )
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What ``run.json`` says of it."""
+        fields = dataclasses.asdict(self)
+        del fields["experiment"]
+        return fields
+
+
+def check_sampling_possible(experiment: Experiment, execution: Execution) -> None:
+    """Refuse a budget for runs whose sample is fixed otherwise.
+
+    Raises:
+        UsageError: The run is one share of several, or on the items of a lock file.
+    """
+    if execution.shard:
+        raise UsageError(
+            f"--budget {execution.budget} goes by the time of a whole run, and --shard {execution.shard} is "
+            "one share of it; give the shards a --limit, which `sonde run --plan` helps to choose"
+        )
+    if execution.lock is not None:
+        raise UsageError(
+            f"--budget {execution.budget} chooses a sample, and the lock file {str(execution.lock)!r} fixes "
+            "it; leave one of them out"
+        )
+
+
+def choose_sample(
+    measured: Sequence[RunCost],
+    workload: Workload,
+    experiment: Experiment,
+    execution: Execution,
+    passed: float,
+) -> BudgetedSample:
+    """The largest sample whose expected time fits into what is left of a budget.
+
+    Args:
+        measured: Warm-ups, the smallest first.
+        workload: The run whose sample it is.
+        experiment: With any limit or none.
+        execution: With the budget.
+        passed: Seconds of it that have passed.
+
+    Raises:
+        UsageError: No sample fits; says what the smallest would take.
+    """
+    left = parse_duration(execution.budget, "--budget") - passed
+
+    def expect_seconds(limit: int) -> float:
+        # Warm-ups began with a process of their own; this one has begun.
+        cost = extrapolate_cost(measured, workload.amount(limit))
+        return cost.total - cost.seconds.get(START, 0.0)
+
+    least = measured[0].amount.limit
+    limits = range(least, max(least, workload.effective_limit) + 1)
+    fitting = bisect_right(limits, left, key=expect_seconds)
+    if not fitting:
+        needed = measured[0].total + passed
+        raise UsageError(
+            f"--budget {execution.budget}: no sample fits; the smallest, {least:,} {workload.unit}, takes "
+            f"{duration(measured[0].total)} here and finding that out took {duration(passed)}; give "
+            f"{_format_budget(needed)} or more, or --limit {least}"
+        )
+    limit = limits[fitting - 1]
+    return BudgetedSample(
+        budget=execution.budget,
+        limit=limit,
+        of=limits[-1],
+        unit=workload.unit,
+        expected_seconds=round(expect_seconds(limit), 1),
+        warm_up_seconds=round(passed, 1),
+        experiment=experiment_key(experiment),
+    )
+
+
+def _format_budget(seconds: float) -> str:
+    """A budget that is certainly enough, as it is written."""
+    return f"{-(-seconds * 1.2 // 60):.0f}m" if seconds > 50 else f"{-(-seconds * 1.2 // 1):.0f}s"
+
+
+def experiment_key(experiment: Experiment) -> str:
+    """Fingerprint of an experiment."""
+    return fingerprint("budget", experiment)
+
+
+def load_sample(folder: Path, experiment: Experiment, execution: Execution) -> BudgetedSample | None:
+    """The sample that an earlier call of the same command chose; None where there was none.
+
+    However fast the machine is now: other items would begin another run.
+
+    Args:
+        folder: The folder of the run.
+        experiment: As it was asked for.
+        execution: With the budget.
+
+    Raises:
+        StoreError: The choice was damaged.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    check_intact(folder, FILE)
+    try:
+        held = BudgetedSample(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise StoreError(
+            f"{path}: cannot be read ({error}); remove it to have a sample chosen anew"
+        ) from error
+    same = parse_duration(held.budget, FILE) == parse_duration(execution.budget, "--budget")
+    return held if same and held.experiment == experiment_key(experiment) else None
+
+
+def save_sample(folder: Path, chosen: BudgetedSample) -> None:
+    """Write a choice into the folder of its run, before the run begins."""
+    write_with_receipt(folder, FILE, json.dumps(dataclasses.asdict(chosen), indent=2) + "\n")
+
+
+def with_limit(experiment: Experiment, limit: int) -> Experiment:
+    """The experiment on a sample of at most some items."""
+    selection = dataclasses.replace(experiment.selection, limit=limit)
+    return dataclasses.replace(experiment, selection=selection)
+
+
+_PLAN_SECONDS = 20.0
+"""What grows with the items may take so long in the second warm-up of a plan."""
+
+
+_BUDGET_SHARE = 0.25
+"""The same of the second warm-up for a budget, as a share of the budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,13 +494,13 @@ class CostEstimate:
             "inputs": self.inputs,
             "characters": self.characters,
             "tokens": self.tokens,
-            "cost": round_cost(self.cost) if self.cost else None,
+            "cost": self.cost.data if self.cost else None,
             "why_no_cost": self.why_no_cost,
-            "warm_ups": [round_cost(one) for one in self.warm_ups],
-            "shows": [dataclasses.asdict(one) for one in self.shows],
+            "warm_ups": [cost.data for cost in self.warm_ups],
+            "shows": [dataclasses.asdict(effect) for effect in self.shows],
             "assumed": ASSUMED,
-            "budget": sample_to_dict(self.chosen) if self.chosen else None,
-            "training": [dict(one) for one in self.training],
+            "budget": self.chosen.data if self.chosen else None,
+            "training": [dict(memory) for memory in self.training],
         }
 
 
@@ -347,53 +518,50 @@ def estimate_cost(
         experiment: What would be measured.
         execution: How and where; with a budget, the plan is that of the sample that it allows.
         wanted: What would be written when the scores are there.
-        trial: Whether the run is carried out on a few items, which loads its models, to know time and memory.
+        trial: Whether the run is carried out on a few items, which loads its models, to know its time.
         progress: Is told what goes on.
 
     Raises:
         SondeError: As for the run: what cannot be run cannot be planned.
     """
     begun, progress, wanted = time.monotonic(), progress or NullProgress(), wanted or OutputOptions()
+    chosen = None
     if execution.budget:
         check_sampling_possible(experiment, execution)
         if not trial:
             raise UsageError(
                 f"--budget {execution.budget} needs to know how fast the run is; leave out --no-trial"
             )
+        chosen = load_sample(_existing_folder(execution.output), experiment, execution)
     with tempfile.TemporaryDirectory(prefix="sonde-plan-") as folder:
-        outlook = _read_workload(experiment, execution, Path(folder), progress)
-        tries = _Trials(experiment, execution, wanted, outlook, progress)
-        why = _no_trial_reason(outlook, trial)
-        done = tries.run_all(execution, ALLOWANCE) if not why else TrialCosts()
-        chosen = None
-        if execution.budget:
-            chosen = load_sample(_existing_folder(execution.output), experiment, execution)
-            chosen = chosen or _choose_sample(outlook, done, experiment, execution, _elapsed_seconds(begun))
-            outlook = _read_workload(
-                with_limit(experiment, chosen), execution, Path(folder) / "chosen", progress
-            )
-        amount = outlook.amount(outlook.effective_limit)
-        last = tries.last
+        asked = with_limit(experiment, chosen.limit) if chosen else experiment
+        workload = _read_workload(asked, execution, Path(folder), progress)
+        why = _no_trial_reason(workload) if trial else "no warm-up was wanted (--no-trial)"
+        trials = [] if why else _run_trials(workload, experiment, execution, wanted, progress)
+        measured = tuple(trial_run.cost for trial_run in trials)
+        if execution.budget and chosen is None:
+            chosen = choose_sample(measured, workload, experiment, execution, _elapsed_seconds(begun))
+            asked = with_limit(experiment, chosen.limit)
+            workload = _read_workload(asked, execution, Path(folder) / "chosen", progress)
+        amount = workload.amount(workload.effective_limit)
+        planned = find_cluster_designs(workload.readings, workload.session.store)
+        answers, tried = (trials[-1].answers, trials[-1].clusterings) if trials else ((), {})
         return CostEstimate(
             folder=execution.output,
-            limit=outlook.effective_limit,
-            unit=outlook.unit,
-            jobs=len(outlook.plan.jobs) + len(outlook.plan.trainings),
-            trainings=len(outlook.plan.trainings),
-            finished_jobs=outlook.finished_jobs(_existing_folder(execution.output)),
+            limit=workload.effective_limit,
+            unit=workload.unit,
+            jobs=len(workload.plan.jobs) + len(workload.plan.trainings),
+            trainings=len(workload.plan.trainings),
+            finished_jobs=workload.finished_jobs(_existing_folder(execution.output)),
             inputs=amount.inputs,
             characters=amount.characters,
-            tokens=outlook.subwords(),
-            cost=extrapolate_cost(done.measured, amount) if done.measured else None,
-            warm_ups=done.measured,
-            shows=tuple(
-                compute_detectable_effects(last.answers, last.clusterings, outlook.clusterings())
-                if last
-                else compute_detectable_effects((), {}, outlook.clusterings())
-            ),
+            tokens=workload.subwords(),
+            cost=extrapolate_cost(measured, amount) if measured else None,
+            warm_ups=measured,
+            shows=tuple(compute_detectable_effects(answers, tried, planned)),
             why_no_cost=why,
             chosen=chosen,
-            training=estimate_training_memory(outlook.plan.trainings),
+            training=estimate_training_memory(workload.plan.trainings),
         )
 
 
@@ -428,18 +596,17 @@ def fit_to_budget(
     chosen = load_sample(execution.output, experiment, execution)
     if chosen is None:
         with tempfile.TemporaryDirectory(prefix="sonde-budget-") as folder:
-            outlook = _read_workload(experiment, execution, Path(folder), progress)
-            if why := _no_trial_reason(outlook, trial=True):
+            workload = _read_workload(experiment, execution, Path(folder), progress)
+            if why := _no_trial_reason(workload):
                 raise UsageError(f"--budget {execution.budget}: {why}; give --limit instead")
-            tries = _Trials(experiment, execution, wanted, outlook, progress)
-            budget = parse_duration(execution.budget, "--budget")
-            done = tries.run_all(execution, _SHARE * budget, most=budget)
-            chosen = _choose_sample(outlook, done, experiment, execution, _elapsed_seconds(begun))
+            trials = _run_trials(workload, experiment, execution, wanted, progress)
+            measured = [trial_run.cost for trial_run in trials]
+            chosen = choose_sample(measured, workload, experiment, execution, _elapsed_seconds(begun))
         save_sample(execution.output, chosen)
         progress.note(chosen.sentence)
     else:
         progress.note(f"--budget {chosen.budget}: {chosen.limit:,} of {chosen.of:,} {chosen.unit}, as before")
-    return with_limit(experiment, chosen), dataclasses.replace(execution, chosen=sample_to_dict(chosen))
+    return with_limit(experiment, chosen.limit), dataclasses.replace(execution, chosen=chosen.data)
 
 
 def _elapsed_seconds(begun: float) -> float:
@@ -463,57 +630,55 @@ def _read_workload(
     return Workload.build(experiment, inside, progress)
 
 
-def _no_trial_reason(outlook: Workload, trial: bool) -> str:
-    if not trial:
-        return "no warm-up was wanted (--no-trial)"
-    if outlook.servers:
-        return f"{outlook.servers[0]} is behind a server, and a warm-up would cost tokens there"
-    return ""
+def _no_trial_reason(workload: Workload) -> str:
+    """Why no warm-up is carried out; empty where one is."""
+    if not workload.servers:
+        return ""
+    return f"{workload.servers[0]} is behind a server, and a warm-up would cost tokens there"
 
 
-def _choose_sample(
-    outlook: Workload, done: TrialCosts, experiment: Experiment, execution: Execution, passed: float
-) -> BudgetedSample:
-    return choose_sample(
-        done.measured,
-        outlook.amount,
-        outlook.effective_limit,
-        execution=execution,
-        passed=passed,
-        experiment=experiment,
-        unit=outlook.unit,
-    )
+def _run_trials(
+    workload: Workload,
+    experiment: Experiment,
+    execution: Execution,
+    wanted: OutputOptions,
+    progress: Progress,
+) -> list[TrialRun]:
+    """Carry a run out on a few items, and once more on as many as there is time for.
 
+    Raises:
+        SondeError: Not even the run itself can be carried out.
+    """
 
-class _Trials:
-    """Warm-ups of a run; what the last of them found is kept."""
-
-    def __init__(
-        self,
-        experiment: Experiment,
-        execution: Execution,
-        wanted: OutputOptions,
-        outlook: Workload,
-        progress: Progress,
-    ) -> None:
-        self._experiment, self._execution, self._wanted = experiment, execution, wanted
-        self._outlook, self._progress = outlook, progress
-        self.last: TrialRun | None = None
-
-    def run_all(self, execution: Execution, allowance: float, most: float = float("inf")) -> TrialCosts:
-        """Carry the run out on a few items, and on more as long as it is worth its time."""
-        drawn = any(uses_datasets(reading.lens) for reading in self._outlook.readings)
-        first = FEWEST_DRAWN if drawn else FEWEST
-        return measure_trials(self._measure, self._outlook.effective_limit, allowance, first=first, most=most)
-
-    def _measure(self, limit: int) -> RunCost:
-        selection = dataclasses.replace(self._experiment.selection, limit=limit)
-        some = dataclasses.replace(self._experiment, selection=selection)
-        longest = () if self._execution.budget else self._outlook.longest_jobs()
-        self.last = run_trial(some, self._execution, self._wanted, longest)
-        cost = self.last.cost
-        self._progress.note(
-            f"warm-up with {limit:,} {self._outlook.unit}: {duration(cost.total)} "
-            f"({duration(cost.processor_seconds)} of processor time)"
+    def measure(limit: int) -> TrialRun:
+        trial = run_trial(with_limit(experiment, limit), execution, wanted)
+        progress.note(
+            f"warm-up with {limit:,} {workload.unit}: {duration(trial.cost.total)} "
+            f"({duration(trial.cost.processor_seconds)} of processor time)"
         )
-        return cost
+        return trial
+
+    most = workload.effective_limit
+    drawn = any(uses_datasets(reading.lens) for reading in workload.readings)
+    limit = min(FEWEST_DRAWN if drawn else FEWEST, most)
+    while True:
+        try:
+            first = measure(limit)
+            break
+        except (InputError, UsageError):
+            if limit == most:
+                raise
+            limit = min(_LARGER * limit, most)
+    limit = _second_limit(first.cost, most, execution.budget)
+    return [first, measure(limit)] if limit else [first]
+
+
+def _second_limit(first: RunCost, most: int, budget: str) -> int:
+    """The limit of a second warm-up; 0 where the first is the run itself, or took all of a budget."""
+    room = parse_duration(budget, "--budget") if budget else math.inf
+    if first.amount.limit == most or first.total >= room:
+        return 0
+    growing = sum(seconds for stage, seconds in first.seconds.items() if stage not in _CONSTANT)
+    least, largest = _STEPS
+    step = (_BUDGET_SHARE * room if budget else _PLAN_SECONDS) / max(growing, 1e-9)
+    return min(most, round(first.amount.limit * min(max(least, step), largest)))

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sonde.api.cost import CostEstimate, estimate_cost
+from sonde.api.cost import CostEstimate, RunCost, estimate_cost
 from sonde.api.outputs import OutputOptions
 from sonde.base.errors import UsageError
 from sonde.base.progress import Progress
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import RunCost, duration
+from sonde.experiments.cost import duration
 from sonde.experiments.workload import ASSUMED, FACTORS, DetectableEffect, RequiredSample
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import Format, Row, format_name
+from sonde.results.text_format import Format, format_name
 
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 _THOUSAND = 1000
+
+
+_NAMES = frozenset({"lens", "model", "task", "code", "number"})
 
 
 _NUMBER = Format(missing="-", right=True)
@@ -57,11 +60,11 @@ def _format_plan(found: CostEstimate) -> Iterator[str]:
         took = duration(sum(one.total for one in found.warm_ups))
         yield f"This is from runs with {of} {found.unit}, which loaded the models and took {took}."
     else:
-        yield f"Forwards, disk, memory and time are not known: {found.why_no_cost}."
+        yield f"Forwards and time are not known: {found.why_no_cost}."
     yield from map(_format_training, found.training)
     yield ""
     yield "What the sample can show: the smallest difference that would be found"
-    yield from _build_table(found.shows).lines(indent=2)
+    yield from _build_table([_build_row(effect) for effect in found.shows]).lines(indent=2)
     yield f"Assumed: {ASSUMED}."
     if any(one.deviation is None for one in found.shows):
         yield "Differences in SD are in standard deviations of single items, whose spread is not known yet."
@@ -82,9 +85,6 @@ def _format_training(one: Mapping[str, Any]) -> str:
 
 def _format_cost(cost: RunCost) -> Iterator[str]:
     yield f"forwards  {cost.forwards:,}"
-    yield f"disk      {format_bytes(cost.disk + cost.page)}"
-    device = "" if cost.device_memory is None else f"; on the device {format_bytes(cost.device_memory)}"
-    yield f"memory    {format_bytes(cost.memory)} at most at one time, all processes together{device}"
     stages = sorted(cost.seconds.items(), key=lambda one: -one[1])
     parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
     yield (
@@ -93,48 +93,37 @@ def _format_cost(cost: RunCost) -> Iterator[str]:
     )
 
 
-def _build_table(rows: tuple[DetectableEffect, ...]) -> Table:
-    several = len({one.model for one in rows}) > 1
+def _build_table(rows: list[dict[str, str | None]]) -> Table:
+    several = len({row["model"] for row in rows}) > 1
+    titles = [title for title in rows[0] if several or title != "model"] if rows else []
     columns = [
-        Column(title="lens", value=lambda row: format_name(row["of"].lens)),
-        *([Column(title="model", value=lambda row: row["of"].model)] if several else []),
-        Column(title="task", value=lambda row: format_name(row["of"].task)),
-        Column(title="code", value=lambda row: row["of"].language),
-        Column(title="number", value=lambda row: format_name(row["of"].metric)),
-        Column(title="items", value=lambda row: f"{row['of'].items:,}", format=_NUMBER),
-        Column(title="effective clusters", value=_format_clusters, format=_NUMBER),
-        Column(title="design effect", value=lambda row: f"{row['of'].design_effect:.2f}", format=_NUMBER),
-        Column(title="between models", value=_format_model_difference, format=_NUMBER),
-        Column(title="from best control", value=_format_control_difference, format=_NUMBER),
-        *(
-            Column(title=f"needed for {factor:g}x", value=f"needed {place}", format=_NUMBER)
-            for place, factor in enumerate(FACTORS)
-        ),
+        Column(title=title, value=title, format=Format() if title in _NAMES else _NUMBER) for title in titles
     ]
-    return Table(summary="", columns=columns, rows=[_build_row(one) for one in rows])
+    return Table(summary="", columns=columns, rows=rows)
 
 
-def _build_row(one: DetectableEffect) -> dict[str, object]:
-    needed = {f"needed {place}": _format_required_sample(held) for place, held in enumerate(one.needed)}
-    return {"of": one, **{f"needed {place}": None for place in range(len(FACTORS))}, **needed}
+def _build_row(effect: DetectableEffect) -> dict[str, str | None]:
+    needed = dict.fromkeys(f"needed for {factor:g}x" for factor in FACTORS)
+    return {
+        "lens": format_name(effect.lens),
+        "model": effect.model,
+        "task": format_name(effect.task),
+        "code": effect.language,
+        "number": format_name(effect.metric),
+        "items": f"{effect.items:,}",
+        "effective clusters": f"{effect.effective_clusters:.1f}",
+        "design effect": f"{effect.design_effect:.2f}",
+        "between models": format_difference(effect.detectable, effect),
+        "from best control": format_difference(effect.from_control, effect),
+        **needed,
+        **dict(zip(needed, map(_format_required_sample, effect.needed), strict=False)),
+    }
 
 
-def _format_clusters(row: Row) -> str:
-    return f"{row['of'].effective_clusters:.1f}"
-
-
-def _format_model_difference(row: Row) -> str | None:
-    one = row["of"]
-    return None if one.detectable is None else format_difference(one.detectable, one)
-
-
-def _format_control_difference(row: Row) -> str | None:
-    one = row["of"]
-    return None if one.from_control is None else format_difference(one.from_control, one)
-
-
-def format_difference(value: float, of: DetectableEffect) -> str:
-    """A difference in the unit of its number."""
+def format_difference(value: float | None, of: DetectableEffect) -> str | None:
+    """A difference in the unit of its number; None where there is none."""
+    if value is None:
+        return None
     if of.deviation is None:
         return f"{value:.2f} SD"
     return f"{100 * value:.1f} points" if of.share else f"{value:.3g}"

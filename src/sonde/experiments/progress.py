@@ -32,6 +32,9 @@ from sonde.store.run_folder import RunDirectory
 from sonde.tasks import ParallelMap
 from sonde.version import __version__
 
+AGAIN = "observe again"
+"""Observing in later stages: what a lens looks at more closely once its scores are there."""
+
 
 def processor_time() -> float:
     """Processor seconds of this process and of those that it started and that have ended."""

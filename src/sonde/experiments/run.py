@@ -23,12 +23,11 @@ from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.compare import compare, default_output, load_compared_key, write_comparison
 from sonde.corpora import ItemSet
 from sonde.experiments.catalogue import describe_replication
-from sonde.experiments.cost import AGAIN
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, parse_experiment, to_plain_data
 from sonde.experiments.inputs import next_stage_inputs, plan_stage, resolve_experiment, resolve_inputs
 from sonde.experiments.observe import observe_jobs
 from sonde.experiments.plan import LensInput, ObserveJob, ResolvedModel, TrainJob
-from sonde.experiments.progress import Outcome, Session, describe_hardware, list_versions
+from sonde.experiments.progress import AGAIN, Outcome, Session, describe_hardware, list_versions
 from sonde.experiments.resolve import Compatibility
 from sonde.experiments.score import score_all, write_scores
 from sonde.experiments.shards import (

@@ -19,11 +19,10 @@ from typing import Any
 
 from sonde.base.progress import Progress
 from sonde.corpora import Item
-from sonde.experiments.cost import InputAmount, observation_work
 from sonde.experiments.datasets import DEFAULT_SIZE, read_labels
 from sonde.experiments.experiment import Execution, Experiment, get_lens_settings
 from sonde.experiments.inputs import plan_stage, resolve_experiment, resolve_inputs
-from sonde.experiments.plan import LensInput, ObserveJob, Plan, ResolvedModel
+from sonde.experiments.plan import LensInput, Plan, ResolvedModel
 from sonde.experiments.progress import Session
 from sonde.experiments.resolve import uses_datasets
 from sonde.lenses import LENSES, load_reading_lens
@@ -37,16 +36,34 @@ _COUNTED = 2_000
 """Texts of a model whose subwords are counted; of more, so many, evenly over their order, stand for all."""
 
 
-_LONGEST = 4
-"""Of each kind of job so many of its longest inputs show what memory they need."""
-
-
 _NAMES = "names_asked_about"
 """In the report of a data set: how many names it asks about, of which a limit is, each in some statements."""
 
 
 Question = tuple[str, str, str, str]
 """Lens, task (empty where the lens reads items), language and corpus hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputAmount:
+    """How much a run reads.
+
+    Attributes:
+        limit: At most this many items a task and language, as ``--limit`` says it.
+        inputs: Distinct texts that are read.
+        characters: Their characters.
+        again: Inputs that later stages read, as far as the lenses say beforehand.
+    """
+
+    limit: int
+    inputs: int
+    characters: int
+    again: int = 0
+
+    @property
+    def reads(self) -> int:
+        """Inputs of all stages."""
+        return self.inputs + self.again
 
 
 @dataclass(frozen=True)
@@ -95,7 +112,11 @@ class Workload:
 
     def amount(self, limit: int) -> InputAmount:
         """What the run reads with a limit: the same items come first, whatever the limit is."""
-        return _sum_amount(limit, [(reading, self._first(reading, limit)) for reading in self.readings])
+        shown = [
+            dataclasses.replace(reading, inputs=tuple(self._first(reading, limit)))
+            for reading in self.readings
+        ]
+        return measure_amount(limit, shown)
 
     def _first(self, reading: LensInput, limit: int) -> Sequence[Item]:
         """What a lens is shown with a limit, of what it is shown with that of the run."""
@@ -133,35 +154,13 @@ class Workload:
         """Subwords of the texts that jobs read, each as often as it is; None where a server cuts them."""
         if any(takes_texts(model.spec) for model in self.models):
             return None
-        texts = self._texts()
-        counted: dict[ModelSpec, float] = {}
+        texts = {item.item_id: item.text for reading in self.readings for item in reading.inputs}
+        characters: Counter[ModelSpec] = Counter()
         for job in self.plan.jobs:
             spec = dataclasses.replace(job.model, reinitialise=None)
-            if spec not in counted:
-                counted[spec] = _subwords_per_character(spec, list(texts.values()))
-        return round(
-            sum(
-                counted[dataclasses.replace(job.model, reinitialise=None)]
-                * sum(len(texts[name]) for name in job.item_ids)
-                for job in self.plan.jobs
-            )
-        )
-
-    def _texts(self) -> dict[str, str]:
-        return {item.item_id: item.text for reading in self.readings for item in reading.inputs}
-
-    def longest_jobs(self) -> list[ObserveJob]:
-        """For each kind of job one with its longest inputs, which need the most memory."""
-        texts, kinds = self._texts(), dict[tuple[Any, ...], list[ObserveJob]]()
-        for job in self.plan.jobs:
-            if job.model.reinitialise is None and not takes_texts(job.model):
-                work = observation_work(job)
-                kinds.setdefault((work.subject, work.does, work.where), []).append(job)
-        return [dataclasses.replace(jobs[0], item_ids=_longest_items(jobs, texts)) for jobs in kinds.values()]
-
-    def clusterings(self) -> dict[Question, ClusterDesign]:
-        """How what is scored falls into clusters, for each question that a lens asks."""
-        return find_cluster_designs(self.readings, self.session.store)
+            characters[spec] += sum(len(texts[name]) for name in job.item_ids)
+        some = list(texts.values())[:: max(1, len(texts) // _COUNTED)]
+        return round(sum(_subwords_per_character(spec, some) * count for spec, count in characters.items()))
 
 
 def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dict[Question, ClusterDesign]:
@@ -184,32 +183,24 @@ def _build_design(clusters: Sequence[str]) -> ClusterDesign:
 
 
 def measure_amount(limit: int, readings: Sequence[LensInput]) -> InputAmount:
-    """What a finished run has read, by what its lenses were shown."""
-    return _sum_amount(limit, [(reading, reading.inputs) for reading in readings])
-
-
-def _sum_amount(limit: int, shown: Sequence[tuple[LensInput, Sequence[Item]]]) -> InputAmount:
+    """What a run with a limit reads, by what its lenses are shown."""
     lengths = {
-        (reading.group.corpus, item.item_id): len(item.text) for reading, inputs in shown for item in inputs
+        (reading.group.corpus, item.item_id): len(item.text)
+        for reading in readings
+        for item in reading.inputs
     }
     again = sum(
-        min(load_reading_lens(reading.lens.source).max_later_inputs, len(inputs))
-        for reading, inputs in shown
+        min(load_reading_lens(reading.lens.source).max_later_inputs, len(reading.inputs))
+        for reading in readings
         if not reading.methods
     )
     return InputAmount(limit, len(lengths), sum(lengths.values()), again)
 
 
-def _longest_items(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:
-    names = {name for job in jobs for name in job.item_ids}
-    return tuple(sorted(names, key=lambda name: (-len(texts[name]), name))[:_LONGEST])
-
-
 def _subwords_per_character(spec: ModelSpec, texts: Sequence[str]) -> float:
     """Subwords of a model for each character of some texts."""
-    some = texts[:: max(1, len(texts) // _COUNTED)]
-    ids = load_tokenizer(spec)(list(some), add_special_tokens=False)["input_ids"]
-    return sum(map(len, ids)) / max(1, sum(map(len, some)))
+    ids = load_tokenizer(spec)(list(texts), add_special_tokens=False)["input_ids"]
+    return sum(map(len, ids)) / max(1, sum(map(len, texts)))
 
 
 FACTORS = (0.5, 1.0, 2.0)

@@ -18,7 +18,7 @@ from sonde.lenses.cloze.observe import (
     SEVERAL,
     ClozeQuery,
     build_query_requests,
-    distinct_variants,
+    distinct_inputs,
     queries_by_item,
 )
 from sonde.lenses.engine.observations import word_masks
@@ -66,7 +66,8 @@ def test_inputs_are_asked_for_once() -> None:
     asks = build_query_requests(
         prepared(IMPORT, PIECES), [query(IMPORT, one) for one in ("py", "numpy", "like")]
     )
-    assert distinct_variants(asks) == ((2,), (1, 2), (6,))
+    assert distinct_inputs(asks, writes=False) == ((2,), (1, 2), (6,))
+    assert distinct_inputs(asks, writes=True) == ((2,), (1, 2), (6,))
 
 
 def test_a_word_hides_its_rest() -> None:

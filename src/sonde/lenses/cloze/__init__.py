@@ -27,8 +27,7 @@ from sonde.lenses.cloze.observe import (
     QueryRequest,
     build_query_requests,
     collect_statements,
-    distinct_gaps,
-    distinct_variants,
+    distinct_inputs,
     find_name,
     observe_queries,
     observe_texts,
@@ -40,8 +39,7 @@ from sonde.lenses.cloze.score import (
     UNIFIED,
     ClozeOptions,
     headline,
-    score_candidates,
-    score_masked_model,
+    score_queries,
     write_predictions,
 )
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
@@ -132,16 +130,15 @@ class ClozeLens(LensDefaults):
             if task not in known:
                 raise UsageError(f"lens 'cloze' asks the tasks {', '.join(known)}, and not {task!r}")
         found: dict[str, Item] = {}
-        if TASK in labels and _objective(settings) == MASKED:
-            asked = set(labels[TASK]["item_id"])
-            found |= {item.item_id: item for item in items if item.item_id in asked}
-        elif TASK in labels:
+        for task in (task for task in known if task in labels):
+            queries = labels[task]
+            if task == TASK and _objective(settings) == MASKED:
+                asked = set(queries["item_id"])
+                found |= {item.item_id: item for item in items if item.item_id in asked}
+                continue
             # Words that a published file brings are compared as whole texts.
-            answers = _objective(settings) == ANSWERS and GIVEN not in labels[TASK]["template"]
-            found |= {item.item_id: item for item in collect_statements(labels[TASK], answers=answers)}
-        for task in MARGIN_TASKS:
-            if task in labels:
-                found |= {item.item_id: item for item in collect_statements(labels[task])}
+            answers = task == TASK and _objective(settings) == ANSWERS and GIVEN not in queries["template"]
+            found |= {item.item_id: item for item in collect_statements(queries, answers=answers)}
         return list(found.values())
 
     def describe_inputs(
@@ -198,8 +195,7 @@ class ClozeLens(LensDefaults):
         """P@k, MRR and log-probabilities with their controls, each number with its interval."""
         found: list[Score] = []
         if TASK in scoring.labels:
-            score = score_masked_model if _objective(scoring.settings) == MASKED else score_candidates
-            found += score(scoring, scoring.labels[TASK])
+            found += score_queries(scoring, scoring.labels[TASK])
         for task in MARGIN_TASKS:
             if task in scoring.labels:
                 found += score_margins(scoring, task)
@@ -235,37 +231,26 @@ def _pieces(
     }
     ranks = AnswerRanks(right, shared_surfaces(compared) if compared else None, alone=alone)
     scores = TokenScores(top_k=TOP_K)
-    for kind, inputs in (
-        ("encoder", distinct_variants),
-        ("encoder-decoder", distinct_gaps),
-        ("decoder", distinct_gaps),
-    ):
-        every = {item: inputs(mine) for item, mine in asks.items()}
-        if not alone:
-            yield Pass(Masked(every), (scores, ranks), (kind,))
-            continue
-        several = {item: inputs([ask for ask in mine if ask.status != ONE]) for item, mine in asks.items()}
-        # In the order of all inputs: some are asked for nothing but ranks, the others for everything.
-        yield Pass(Masked(every), (ranks,), (kind,))
-        yield Pass(Masked(several), (scores,), (kind,))
+    for kind in ("encoder", "encoder-decoder", "decoder"):
+        writes = kind != "encoder"
+        every = {item: distinct_inputs(mine, writes=writes) for item, mine in asks.items()}
+        yield Pass(Masked(every), (ranks,) if alone else (scores, ranks), (kind,))
+        if alone:
+            # In the order of all inputs: some are asked for nothing but ranks, the others for everything.
+            several = {item: [ask for ask in mine if ask.status != ONE] for item, mine in asks.items()}
+            inputs = {item: distinct_inputs(mine, writes=writes) for item, mine in several.items()}
+            yield Pass(Masked(inputs), (scores,), (kind,))
 
 
 def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
     """Whole statements of models that fill in: a mask a subword, or a gap a word; of some a name alone."""
     for kind, inputs in (("encoder", word_masks), ("encoder-decoder", word_gaps)):
         writes = kind == "encoder-decoder"
-        masked = Masked(
-            {
-                one.item.item_id: _of_name(one, writes=writes) if one.item.cuts else inputs(one.alignment)
-                for one in texts
-            }
-        )
-        yield Pass(masked, (TokenScores(top_k=1),), (kind,))
-
-
-def _of_name(one: Prepared, *, writes: bool) -> tuple[tuple[int, ...], ...]:
-    ask = find_name(one)
-    return ask.full_inputs if writes else ask.variants
+        masked = {
+            one.item.item_id: find_name(one).inputs(writes=writes) if one.item.cuts else inputs(one.alignment)
+            for one in texts
+        }
+        yield Pass(Masked(masked), (TokenScores(top_k=1),), (kind,))
 
 
 def _objective(settings: LensSettings) -> str:

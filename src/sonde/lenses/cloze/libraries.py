@@ -16,13 +16,13 @@ from pathlib import Path
 import polars as pl
 
 from sonde.base.files import write_atomic
-from sonde.lenses.cloze.observe import ANSWER, TEXT
+from sonde.lenses.cloze.observe import ANSWER, TEXT, read_answers
 from sonde.lenses.cloze.ranks import (
     COMPETING,
     NAMES,
     PUBLISHED_MODES,
-    RANDOM_WEIGHTS,
-    chance_at_k,
+    each_control,
+    gain_over,
     is_hit,
     precision_at_k,
     rank_answers,
@@ -30,16 +30,10 @@ from sonde.lenses.cloze.ranks import (
 )
 from sonde.results import Mean, Score, mean_differences, means
 from sonde.results.schema import scan_files
-from sonde.stats.intervals import Kind
-from sonde.store.run_folder import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import GIVEN, TASK
 from sonde.tasks.engine.cloze_statements import MEMBER
 
-_CONTROLS = {
-    "majority": "majority",
-    "unigram": "unigram",
-    RANDOM_WEIGHTS: "rank_random_weights",
-}
 _WHOLE = "whole"
 _KS = (1, 10)
 _FEW = 10
@@ -94,17 +88,9 @@ def scores_by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
     share = Mean("asked_in_release", pl.col("rank").is_not_null())
     yield from means(asked, [share], base, by="release", cluster="name")
     yield from _on_both_sides(asked, precision_at_k(asked, "rank", ks=_KS), base)
-    ranked = asked.filter(pl.col("rank").is_not_null())
-    for control, column in _CONTROLS.items():
-        if column in ranked.columns:
-            both = ranked.filter(pl.col(column).is_not_null())
-            rates = precision_at_k(both, column, ks=_KS)
-            named = dataclasses.replace(base, control=control)
-            yield from _on_both_sides(both, [*rates, *_gains(both, rates)], named)
-    if COMPETING in ranked.columns:
-        rates = chance_at_k(_KS)
-        named = dataclasses.replace(base, control="chance")
-        yield from _on_both_sides(ranked, [*rates, *_gains(ranked, rates)], named)
+    for control, both, rates in each_control(asked, _KS):
+        gains = [gain_over(rate, both) for rate in rates]
+        yield from _on_both_sides(both, [*rates, *gains], dataclasses.replace(base, control=control))
 
 
 def _on_both_sides(frame: pl.DataFrame, wanted: list[Mean], named: Score) -> Iterator[Score]:
@@ -116,13 +102,6 @@ def _on_both_sides(frame: pl.DataFrame, wanted: list[Mean], named: Score) -> Ite
         ("release", "new", "kept"),
         cluster="name",
     )
-
-
-def _gains(frame: pl.DataFrame, rates: list[Mean]) -> Iterator[Mean]:
-    """The model's P@k less that of a control, query by query."""
-    for own, other in zip(precision_at_k(frame, "rank", ks=_KS), rates, strict=True):
-        gain = own.of.cast(pl.Float64) - other.of.cast(pl.Float64)
-        yield Mean("p_at_k_gain", gain, "difference", fields=own.fields)
 
 
 def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
@@ -146,16 +125,12 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
         return
     plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
     labels = labels.filter(plain)
-    for model in run.read_summary()["models"]:
-        parts = run.tables(run.observations("cloze", model["name"]))
-        if not parts:
-            continue
-        answers = scan_files(parts).collect()
+    for folder, answers in read_answers(run):
         whole = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
         frame = _members((rank_statements if whole else rank_answers)(answers, labels))
         if frame.is_empty():
             continue
-        path = run.root / "libraries" / f"model={slug(model['name'])}" / "names.csv"
+        path = run.root / "libraries" / f"model={folder}" / "names.csv"
         write_atomic(path, _csv(frame))
         yield path, frame["name"].n_unique()
 
@@ -212,21 +187,8 @@ def _members(names: pl.DataFrame) -> pl.DataFrame:
 
 def _controls(used: pl.DataFrame, base: Score, by: list[str]) -> Iterator[Score]:
     """The controls on what they and the model answer, and the model less each, paired."""
-    ranked = used.filter(pl.col("rank").is_not_null())
-    for control, column in _CONTROLS.items():
-        if column in ranked.columns:
-            both = ranked.filter(pl.col(column).is_not_null())
-            yield from _score_against_controls(both, is_hit(both, column, 1), "proportion", control, base, by)
-    if COMPETING in ranked.columns:
-        (first,) = chance_at_k((1,))
-        yield from _score_against_controls(ranked, first.of, first.kind, "chance", base, by)
-
-
-def _score_against_controls(
-    both: pl.DataFrame, value: pl.Expr, kind: Kind, control: str, base: Score, by: list[str]
-) -> Iterator[Score]:
-    if both.is_empty():
-        return
-    gain = is_hit(both, "rank", 1).cast(pl.Float64) - value.cast(pl.Float64)
-    wanted = [Mean("known_by_use", value, kind), Mean("known_by_use_gain", gain, "difference")]
-    yield from means(both, wanted, dataclasses.replace(base, control=control), by=by, cluster="users")
+    for control, both, (first,) in each_control(used, (1,)):
+        if not both.is_empty():
+            known = Mean("known_by_use", first.of, first.kind)
+            wanted = [known, Mean("known_by_use_gain", gain_over(first, both).of, "difference")]
+            yield from means(both, wanted, dataclasses.replace(base, control=control), by=by, cluster="users")

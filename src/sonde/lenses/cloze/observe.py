@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,8 @@ from sonde.base.errors import CaptureError
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import CapturedItem
-from sonde.results.schema import Columns, to_schema
+from sonde.results.schema import Columns, scan_files, to_schema
+from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_queries import prompt_id
 from sonde.tasks.engine.cloze_statements import make_statement_item
 
@@ -85,10 +86,9 @@ class QueryRequest:
     variants: tuple[tuple[int, ...], ...]
     initial: bool = True
 
-    @property
-    def full_inputs(self) -> tuple[tuple[int, ...], ...]:
-        """The one input that it needs where the whole answer is written; none where it is not asked."""
-        return self.variants[:1]
+    def inputs(self, *, writes: bool) -> tuple[tuple[int, ...], ...]:
+        """The inputs that it needs; where the model writes, one with the whole answer left out."""
+        return self.variants[:1] if writes else self.variants
 
 
 def queries_by_item(labels: pl.DataFrame) -> dict[str, list[ClozeQuery]]:
@@ -114,14 +114,9 @@ def build_query_requests(prepared: Prepared, queries: Sequence[ClozeQuery]) -> l
     return [_ask(query, by_start.get(query.start), by_end.get(query.end), subwords) for query in queries]
 
 
-def distinct_variants(asks: Iterable[QueryRequest]) -> tuple[tuple[int, ...], ...]:
+def distinct_inputs(asks: Iterable[QueryRequest], *, writes: bool) -> tuple[tuple[int, ...], ...]:
     """The inputs that an item's queries need, each once, in order."""
-    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.variants))
-
-
-def distinct_gaps(asks: Iterable[QueryRequest]) -> tuple[tuple[int, ...], ...]:
-    """The inputs that an item's queries need where whole answers are written, each once, in order."""
-    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.full_inputs))
+    return tuple(dict.fromkeys(positions for ask in asks for positions in ask.inputs(writes=writes)))
 
 
 def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwords) -> QueryRequest:
@@ -162,43 +157,31 @@ def sum_precisely(values: Iterable[float]) -> float:
     return float(np.sum(np.fromiter(values, np.float64)))
 
 
-def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]:
-    """Ids of the statements of a query, the right one first.
+def candidate_statements(row: Mapping[str, Any], *, answers: bool = False) -> Iterator[Item]:
+    """The statements of a query with each of its candidates, the right one first.
 
     Args:
         row: The query.
-        answers: Whether the name alone is scored in them, so that no subword crosses its ends.
+        answers: Whether the name alone is scored in them: each is cut at the ends of its name, so that no
+            subword crosses them.
     """
-    cuts = _ends(row) if answers else [()] * len(row["candidates"])
-    return [
-        prompt_id(text, row["language"], cut) for text, cut in zip(candidate_texts(row), cuts, strict=True)
-    ]
+    for name in row["candidates"]:
+        text = row["prefix"] + name + row["suffix"]
+        cuts = (row["start"], row["start"] + len(name)) if answers else ()
+        yield make_statement_item(row, prompt_id(text, row["language"], cuts), text, cuts=cuts)
 
 
-def _ends(row: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    """First and last character, exclusive, of each name in its statement."""
-    return [(row["start"], row["start"] + len(name)) for name in row["candidates"]]
-
-
-def candidate_texts(row: Mapping[str, Any]) -> list[str]:
-    """The statements of a query, the right one first."""
-    return [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
+def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]:
+    """Ids of the statements of a query, see `candidate_statements`."""
+    return [item.item_id for item in candidate_statements(row, answers=answers)]
 
 
 def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
-    """The distinct statements of all queries, as items; each is scored once.
-
-    Args:
-        labels: The queries.
-        answers: Whether the name alone is scored in each: the item is cut at its ends.
-    """
+    """The distinct statements of all queries, each of which is scored once; see `candidate_statements`."""
     found: dict[str, Item] = {}
     for row in labels.iter_rows(named=True):
-        cuts = _ends(row) if answers else [()] * len(row["candidates"])
-        ids = candidate_ids(row, answers=answers)
-        for number, text, cut in zip(ids, candidate_texts(row), cuts, strict=True):
-            if number not in found:
-                found[number] = make_statement_item(row, number, text, cuts=cut)
+        for item in candidate_statements(row, answers=answers):
+            found.setdefault(item.item_id, item)
     return list(found.values())
 
 
@@ -285,7 +268,7 @@ def observe_queries(
         item = one.prepared.item.item_id
         asks = build_query_requests(one.prepared, queries.get(item, []))
         writes = any(capture.written for capture in one.captures)
-        wanted = distinct_gaps(asks) if writes else distinct_variants(asks)
+        wanted = distinct_inputs(asks, writes=writes)
         captured = dict(zip(wanted, one.captures, strict=False))
         if len(captured) < len(wanted):
             raise CaptureError(
@@ -337,17 +320,14 @@ def _name_row(one: CapturedItem) -> dict[str, Any]:
         return row
     positions = ask.variants[0]
     captures = one.captures
-    if len(captures) == 1 and captures[0].variant == 0:
-        scores = _scores(captures[0], item)
-        row["measure"] = CAUSAL
-        row["nats"] = sum_precisely(float(scores.nats[at]) for at in positions if scores.scored[at])
-    elif any(capture.written for capture in captures):
-        row["measure"] = GAP
-        row["nats"] = sum_precisely(float(_scores(captures[0], item).nats[at]) for at in positions)
-    else:
-        row["measure"] = PLL
-        pairs = zip(captures, positions, strict=True)
-        row["nats"] = sum_precisely(float(_scores(capture, item).nats[at]) for capture, at in pairs)
+    causal = len(captures) == 1 and captures[0].variant == 0
+    writes = any(capture.written for capture in captures)
+    row["measure"] = CAUSAL if causal else GAP if writes else PLL
+    read = captures[:1] * len(positions) if causal or writes else captures
+    scored = [(_scores(capture, item), at) for capture, at in zip(read, positions, strict=True)]
+    row["nats"] = sum_precisely(
+        float(scores.nats[at]) for scores, at in scored if scores.scored[at] or not causal
+    )
     return row
 
 
@@ -379,7 +359,7 @@ def _row(
     row["measure"] = GAP if writes else MASK
     positions = ask.variants[0]
     if ask.status == SEVERAL:
-        inputs = ask.full_inputs * len(positions) if writes else ask.variants
+        inputs = ask.variants[:1] * len(positions) if writes else ask.variants
         scored = [
             (_scores(captured[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
         ]
@@ -417,3 +397,14 @@ def _scores(capture: ItemCapture, item: str) -> ScoredSubwords:
     if capture.scores is None:
         raise CaptureError(f"item {item}: the capture holds no scores; the cloze lens asks for them")
     return capture.scores
+
+
+def read_answers(run: RunDirectory) -> Iterator[tuple[str, pl.DataFrame]]:
+    """The answers of each model of a finished run, by the name of its folder.
+
+    Raises:
+        InputError: The folder holds no run.
+    """
+    for model in run.read_summary()["models"]:
+        if parts := run.tables(run.observations("cloze", model["name"])):
+            yield slug(model["name"]), scan_files(parts).collect()

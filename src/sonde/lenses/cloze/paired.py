@@ -47,17 +47,27 @@ ALIASES_APART = "alias-adversarial"
 _MODES = [*PUBLISHED_MODES, "whole"]
 
 
+_CHANGED = ".changed"
+"""Suffix of what is said of the same query changed."""
+
+
 def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
     """Alias queries against the same queries under adversarial aliases, each query its own pair."""
-    asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES))
-    others = asked.filter(pl.col("template") == "adversarial").select("base_id", *_hits(frame))
-    averaged = others.group_by("base_id").agg(pl.all().mean().name.suffix(".other"))
-    own = asked.filter(pl.col("template") == "alias").select("query_id", "library", *_hits(frame))
-    pairs = own.join(averaged, left_on="query_id", right_on="base_id")
-    apart = {k: pl.col(str(k)) - pl.col(f"{k}.other") for k in KS}
+    template = pl.col("template")
+    pairs = _pair_changed(frame, template == "alias", template == "adversarial")
+    apart = {k: pl.col(str(k)) - pl.col(f"{k}{_CHANGED}") for k in KS}
     yield from by_library(
         pairs, _at_ks(apart, "difference"), single_answer_score(base).within(("template", ALIASES_APART))
     )
+
+
+def _pair_changed(frame: pl.DataFrame, unchanged: pl.Expr, changed: pl.Expr) -> pl.DataFrame:
+    """Hits of queries that were answered, beside those of the same queries changed, averaged within each."""
+    asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES))
+    others = asked.filter(changed).select("base_id", *_hits(frame))
+    averaged = others.group_by("base_id").agg(pl.all().mean().name.suffix(_CHANGED))
+    own = asked.filter(unchanged).select("query_id", "library", "template", *_hits(frame))
+    return own.join(averaged, left_on="query_id", right_on="base_id")
 
 
 def score_wordings(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
@@ -80,13 +90,9 @@ def _score_paired_change(
     frame: pl.DataFrame, base: Score, dimension: str, changed: pl.Expr, among: pl.Expr
 ) -> Iterator[Score]:
     """Changed queries, averaged within a query, against the same queries alone, and the difference."""
-    asked = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES) & among)
-    worded = asked.filter(changed).select("base_id", *_hits(frame))
-    averaged = worded.group_by("base_id").agg(pl.all().mean().name.suffix(".words"))
     alone = (pl.col("context") == "") & (pl.col("frame") == "")
-    own = asked.filter(alone).select("query_id", "library", "template", *_hits(frame))
-    pairs = own.join(averaged, left_on="query_id", right_on="base_id")
-    worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (".words", ""))
+    pairs = _pair_changed(frame, alone, changed & among)
+    worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (_CHANGED, ""))
     sides = {
         "with": _at_ks(worded_by, "unit"),
         "without": _at_ks(alone_by, "unit"),

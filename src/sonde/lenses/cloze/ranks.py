@@ -4,21 +4,21 @@ Every table of the lens rests on these ranks, and on P@k and MRR of a column of 
 several right answers, each a query of its own. ``rank`` is that of the single gold answer, ``rank_filtered``
 leaves the other right answers of the prompt out, ``rank_any`` is that of its best one.
 
-The module also finds what the vocabularies of a run's models share, and how each tokenizer cuts the levels
-of names.
+The module also finds what the vocabularies of a run's models share.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
 import polars as pl
 
-from sonde.alignment import get_surfaces as surfaces_of
-from sonde.alignment.vocabulary import Vocabulary, get_vocabulary
+from sonde.alignment import get_surfaces
+from sonde.alignment.vocabulary import get_vocabulary
 from sonde.base.errors import InputError
 from sonde.base.files import FileStamp
 from sonde.lenses.cloze.observe import ANSWER, ONE, candidate_ids
@@ -43,6 +43,19 @@ by_library = partial(means, cluster="library")
 
 COMPETING = "competing"
 """Column of how many an answer is ranked among; frames whose answers compete with a vocabulary lack it."""
+
+
+RANDOM_WEIGHTS, CHANCE = "random_weights", "chance"
+"""The controls of random weights, and of ranking at random among those that compete."""
+
+
+CONTROLS: Mapping[str, str] = {
+    "unigram": "unigram",
+    "majority": "majority",
+    RANDOM_WEIGHTS: "rank_random_weights",
+}
+"""What answers without knowing a name (common answers and subwords of the corpus, random weights), with
+the column of its ranks."""
 
 
 def is_hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.Expr:
@@ -70,30 +83,37 @@ def mean_reciprocal_rank(column: str) -> Mean:
     return Mean("mrr", 1.0 / pl.col(column), "unit")
 
 
-def score_chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Score ranking at random, of answers that compete with a few others, and the model's gain over it."""
-    competing = pl.col(COMPETING)
-    reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
-    value = competing.replace_strict(reciprocal, default=None, return_dtype=pl.Float64)
-    named = dataclasses.replace(template, control="chance")
-    rates = chance_at_k()
-    gains = [
-        Mean(
-            "p_at_k_gain", is_hit(frame, "rank", k).cast(pl.Float64) - rate.of, "difference", fields={"k": k}
-        )
-        for k, rate in zip(KS, rates, strict=True)
-    ]
-    return by_library(frame, [*rates, *gains, Mean("mrr", value, "unit")], named)
-
-
 def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:
     """P@k of ranking at random among those that compete."""
     competing = pl.col(COMPETING)
     return [Mean("p_at_k", pl.when(competing > k).then(k / competing), "unit", fields={"k": k}) for k in ks]
 
 
-def _counts(frame: pl.DataFrame) -> list[int]:
-    return frame[COMPETING].drop_nulls().unique().to_list()
+def chance_reciprocal_rank(frame: pl.DataFrame) -> Mean:
+    """Mean reciprocal rank of ranking at random among those that compete."""
+    counts: list[int] = frame[COMPETING].drop_nulls().unique().to_list()
+    by_count = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in counts}
+    value = pl.col(COMPETING).replace_strict(by_count, default=None, return_dtype=pl.Float64)
+    return Mean("mrr", value, "unit")
+
+
+def each_control(
+    frame: pl.DataFrame, ks: Sequence[int] = KS
+) -> Iterator[tuple[str, pl.DataFrame, list[Mean]]]:
+    """P@k of each control, with the queries that it and the model answer; of chance where a few compete."""
+    ranked = frame.filter(pl.col("rank").is_not_null())
+    for control, column in CONTROLS.items():
+        if column in frame.columns:
+            both = ranked.filter(pl.col(column).is_not_null())
+            yield control, both, precision_at_k(both, column, ks=ks)
+    if COMPETING in frame.columns:
+        yield CHANCE, ranked, chance_at_k(ks)
+
+
+def gain_over(rate: Mean, frame: pl.DataFrame) -> Mean:
+    """The model's P@k less that of a control, query by query."""
+    gain = is_hit(frame, "rank", rate.fields["k"]).cast(pl.Float64) - rate.of.cast(pl.Float64)
+    return Mean("p_at_k_gain", gain, "difference", fields=rate.fields)
 
 
 def split_by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
@@ -101,11 +121,6 @@ def split_by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score,
     for template in frame["template"].unique(maintain_order=True).to_list():
         part = frame.filter(pl.col("template") == template)
         yield base.within(("template", template)), part
-
-
-def load_vocabulary(model: str) -> Vocabulary:
-    """The vocabulary of a model by name; no weight is read."""
-    return get_vocabulary(surfaces_of(load_tokenizer(parse_spec(model.strip()))))
 
 
 def shared_surfaces(models: tuple[str, ...]) -> frozenset[str]:
@@ -127,7 +142,7 @@ def _intersect_vocabularies(
     for model in models:
         tokenizer = load_tokenizer(parse_spec(model.strip()))
         special = {str(token) for token in tokenizer.all_special_tokens}
-        mine = frozenset(load_vocabulary(model).ids) - special
+        mine = frozenset(get_vocabulary(get_surfaces(tokenizer)).ids) - special
         held = mine if held is None else held & mine
     if not held:
         raise InputError(
@@ -137,38 +152,53 @@ def _intersect_vocabularies(
     return held
 
 
-def segment_levels(model: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The pieces that a model's tokenizer makes of each level alone, without blanks and marks."""
-    tokenizer = load_tokenizer(parse_spec(model.strip()))
-    vocabulary = load_vocabulary(model)
-    encoded = tokenizer(list(levels), add_special_tokens=False)["input_ids"] if levels else []
-    return {
-        level: tuple(text for number in ids if (text := vocabulary.texts[number]))
-        for level, ids in zip(levels, encoded, strict=True)
-    }
-
-
 PUBLISHED_MODES = ("full", "first", "last")
 """The masking modes of the paper; the others are ours and stand beside them."""
 
 
-MATCHINGS: Mapping[str, str] = {
-    "single": "rank",
-    "filtered": "rank_filtered",
-    "any": "rank_any",
-    "id": "rank_id",
-    "unified": "rank_unified",
-    "common": "rank_common",
-}
-"""How an answer is counted, and the column that holds its rank."""
-
-
-RANDOM_WEIGHTS = "random_weights"
-"""The control of random weights."""
-
-
 SHARED = "competing_shared"
 """Column of how many candidates are one shared piece, where whole statements are scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A way of counting an answer.
+
+    Attributes:
+        column: Column of its ranks.
+        name: Its name in scores, as ``matching``.
+        aggregation: How the subwords of a statement count, in scores of whole statements.
+        count_column: Column that counts what competes.
+    """
+
+    column: str
+    name: str
+    aggregation: str | None = None
+    count_column: str = COMPETING
+
+    def template(self, base: Score) -> Score:
+        """Scores that are counted so."""
+        return dataclasses.replace(base, matching=self.name, aggregation=self.aggregation)
+
+
+PIECE_RANKINGS = (
+    Ranking("rank", "single"),
+    Ranking("rank_filtered", "filtered"),
+    Ranking("rank_any", "any"),
+    Ranking("rank_id", "id"),
+    Ranking("rank_unified", "unified"),
+    Ranking("rank_common", "common"),
+)
+"""How an answer among all pieces of a vocabulary is counted."""
+
+
+CANDIDATE_RANKINGS = (
+    Ranking("rank", "candidates", "sum"),
+    Ranking("rank_per_piece", "candidates", "mean"),
+    Ranking("rank_unified", "unified", "sum", SHARED),
+    Ranking("rank_common", "common", "sum"),
+)
+"""How an answer among some candidates is counted."""
 
 
 _BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
@@ -284,24 +314,6 @@ def with_random_weights(
         "query_id", rank_random_weights="rank"
     )
     return frame.join(control, on="query_id", how="left", maintain_order="left")
-
-
-def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
-    """Add ``agree``: whether the tokenizers of all models cut the level alike.
-
-    Args:
-        frame: From `rank_answers` or `rank_statements`.
-        models: The models that are compared.
-    """
-    levels = frame.select(
-        level=(pl.col("prefix") + pl.col("answer") + pl.col("suffix")).str.slice(
-            pl.col("level_start"), pl.col("level_end") - pl.col("level_start")
-        )
-    )["level"]
-    distinct = sorted(set(levels))
-    cut = [segment_levels(one, distinct) for one in models]
-    alike = {level: len({pieces[level] for pieces in cut}) == 1 for level in distinct}
-    return frame.with_columns(agree=levels.replace_strict(alike, return_dtype=pl.Boolean))
 
 
 def with_seen_libraries(frame: pl.DataFrame, model: str) -> pl.DataFrame:

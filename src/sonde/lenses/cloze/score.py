@@ -18,7 +18,7 @@ from sonde.base.files import write_atomic
 from sonde.base.options import Count, OneOf, option
 from sonde.corpora.sources.codexglue import predictions
 from sonde.lenses.cloze.libraries import scores_by_release, scores_by_use
-from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids
+from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids, read_answers
 from sonde.lenses.cloze.paired import (
     ALIASES_APART,
     aliases_of_names,
@@ -30,23 +30,22 @@ from sonde.lenses.cloze.paired import (
     score_wordings,
 )
 from sonde.lenses.cloze.ranks import (
-    COMPETING,
-    KS,
-    MATCHINGS,
+    CANDIDATE_RANKINGS,
+    CHANCE,
     NAMES,
+    PIECE_RANKINGS,
     PUBLISHED_MODES,
-    RANDOM_WEIGHTS,
-    SHARED,
+    Ranking,
     by_library,
-    is_hit,
+    chance_reciprocal_rank,
+    each_control,
+    gain_over,
     mean_reciprocal_rank,
     precision_at_k,
     rank_answers,
     rank_statements,
-    score_chance,
     shared_surfaces,
     split_by_template,
-    with_agreement,
     with_common,
     with_random_weights,
     with_seen_libraries,
@@ -56,8 +55,8 @@ from sonde.results import Mean, Score, means
 from sonde.results.schema import dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table, sample_size_column
 from sonde.results.text_format import PERCENT, Interval, Row, format_score
-from sonde.store.run_folder import RunDirectory, slug
-from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, TASK, StatementOptions
+from sonde.store.run_folder import RunDirectory
+from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, MASKED, TASK, StatementOptions
 
 BOTH, UNIFIED = "both", "unified"
 
@@ -126,21 +125,16 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         InputError: The folder holds no run.
         StoreError: A file cannot be written.
     """
-    root = run.root
     tables = run.label_tables(TASK, "cloze")
     labels = [scan_files([one]).filter(pl.col("template") == GIVEN).collect() for one in tables]
     queries = pl.concat(labels) if labels else pl.DataFrame()
     if queries.is_empty():
         return []
     written: list[tuple[Path, int, int]] = []
-    for model in run.read_summary()["models"]:
-        parts = run.tables(run.observations("cloze", model["name"]))
-        if not parts:
-            continue
-        answers = scan_files(parts).collect()
+    for model, answers in read_answers(run):
         for folder, asked in _by_folder(queries):
             words = select_preferred_words(answers, asked).select("name", "word").rows()
-            path = root / "predictions" / f"model={slug(model['name'])}" / folder / "predictions.txt"
+            path = run.root / "predictions" / f"model={model}" / folder / "predictions.txt"
             write_atomic(path, predictions(sorted(words, key=lambda row: _entry_sort_key(row[0]))))
             written.append((path, len(words), asked.select(_ENTRY).n_unique()))
     return written
@@ -178,128 +172,74 @@ _CUTS: Mapping[str, str] = {
     "place": "place",
     "calls": "bucket",
     "visible": "visible",
-    "agree": "agree",
 }
 """Name of the dimension, and the column that makes the groups."""
-
-
-_CONTROLS: Mapping[str, str] = {
-    "unigram": "unigram",
-    "majority": "majority",
-    RANDOM_WEIGHTS: "rank_random_weights",
-}
-"""What answers without knowing a name (common answers and subwords of the corpus, random weights), with
-the column of its ranks."""
-
-
-_OF_STATEMENTS: Mapping[str, tuple[str, str]] = {
-    "rank": ("candidates", "sum"),
-    "rank_per_piece": ("candidates", "mean"),
-    "rank_unified": ("unified", "sum"),
-    "rank_common": ("common", "sum"),
-}
-"""Columns of ranks among candidates, with ``matching`` and ``aggregation`` of their scores."""
-
-
-def score_masked_model(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
-    """Every table of a masked model."""
-    base = dataclasses.replace(scoring.template, task="api_cloze")
-    if GIVEN in labels["template"]:
-        yield from prediction_scores(scoring.observations.collect(), labels, base)
-        return
-    frame = _prepare_answers(scoring, labels)
-    alone = frame.filter(_ALONE)
-    published = alone.filter(pl.col("mode").is_in(PUBLISHED_MODES))
-    names = published.filter(pl.col("template").is_in(NAMES))
-    ranked = [matching for matching in MATCHINGS if MATCHINGS[matching] in frame.columns]
-    yield from _ranks(names, base, ranked)
-    for template, part in split_by_template(published, base):
-        yield from _ranks(part, template, ranked)
-        yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
-    for template, part in split_by_template(alone, base):
-        yield from _ranks(part, template, ["single"], by=["mode"])
-        yield from _answers(part, template)
-        if "asked_of_all" in part.columns:
-            shared = dataclasses.replace(template, matching="common")
-            yield from _answers(part.filter("asked_of_all"), shared)
-        yield from _coverage(part, template)
-    for template, part in ((base, names), *split_by_template(published, base)):
-        yield from _controls(part, dataclasses.replace(template, matching="single"))
-    minimum = ClozeOptions.read(scoring.settings.options).min_count
-    yield from _score_comparisons(frame, names, labels, base, minimum)
-
-
-def score_candidates(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
-    """Every table of a model that scores whole statements."""
-    answers = scoring.observations.collect()
-    base = dataclasses.replace(scoring.template, task="api_cloze")
-    if GIVEN in labels["template"]:
-        yield from prediction_scores(answers, labels, base)
-        return
-    if ANSWER in answers["status"]:
-        base = dataclasses.replace(base, objective=ANSWERS)
-    compared = ClozeOptions.read(scoring.settings.options).unified
-    shared = shared_surfaces(compared) if compared else frozenset[str]()
-    contest = rank_statements(answers, labels, shared, scoring.beside)
-    frame = with_seen_libraries(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
-    frame = with_agreement(frame, compared) if compared else frame
-    frame = with_random_weights(frame, scoring, labels, rank_statements)
-    alone = frame.filter(_ALONE)
-    names = alone.filter(pl.col("template").is_in(NAMES))
-    for template, part in ((base, names), *split_by_template(alone, base)):
-        for column, (matching, aggregation) in _OF_STATEMENTS.items():
-            named = dataclasses.replace(template, matching=matching, aggregation=aggregation)
-            among = SHARED if column == "rank_unified" else COMPETING
-            yield from by_library(
-                part, [*precision_at_k(part, column, among), mean_reciprocal_rank(column)], named
-            )
-        summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
-        yield from score_chance(part, summed)
-        yield from _controls(part, summed)
-    for template, part in split_by_template(alone, base):
-        summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
-        yield from by_library(part, precision_at_k(part, "rank"), summed, by="mode")
-        yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
-    minimum = ClozeOptions.read(scoring.settings.options).min_count
-    yield from _score_comparisons(frame, names, labels, base, minimum)
 
 
 _ALONE = (pl.col("context") == "") & (pl.col("frame") == "")
 """The statement and nothing else."""
 
 
-def _score_comparisons(
-    frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, base: Score, minimum: int
-) -> Iterator[Score]:
-    """What is said of pairs of queries and of the queries themselves, however they are scored."""
+def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
+    """Every table of the queries, whether pieces of their answers or whole statements were scored."""
+    options = ClozeOptions.read(scoring.settings.options)
+    base = dataclasses.replace(scoring.template, task=TASK)
+    answers = scoring.observations.collect()
+    if GIVEN in labels["template"]:
+        yield from prediction_scores(answers, labels, base)
+        return
+    masked = options.objective == MASKED
+    if masked:
+        frame = with_common(rank_answers(answers, labels), scoring.beside)
+        frame = with_random_weights(frame, scoring, labels, rank_answers)
+    else:
+        shared = shared_surfaces(options.unified) if options.unified else frozenset[str]()
+        frame = rank_statements(answers, labels, shared, scoring.beside).with_columns(status=pl.lit(ONE))
+        frame = with_random_weights(frame, scoring, labels, rank_statements)
+    if ANSWER in answers["status"]:
+        base = dataclasses.replace(base, objective=ANSWERS)
+    frame = with_seen_libraries(frame, scoring.template.model)
+    rankings = PIECE_RANKINGS if masked else CANDIDATE_RANKINGS
+    rankings = [ranking for ranking in rankings if ranking.column in frame.columns]
+    alone = frame.filter(_ALONE)
+    counted = alone.filter(pl.col("mode").is_in(PUBLISHED_MODES)) if masked else alone
+    names = counted.filter(pl.col("template").is_in(NAMES))
+    for template, part in ((base, names), *split_by_template(counted, base)):
+        yield from _ranks(part, template, rankings)
+        yield from _controls(part, rankings[0].template(template))
+    for template, part in split_by_template(counted, base):
+        yield from _cuts(part, template, options.min_count)
+    for template, part in split_by_template(alone, base):
+        if masked:
+            yield from _ranks(part, template, rankings[:1], by="mode")
+            yield from _answers(part, template)
+            if "asked_of_all" in part.columns:
+                common = dataclasses.replace(template, matching="common")
+                yield from _answers(part.filter("asked_of_all"), common)
+            yield from _coverage(part, template)
+        else:
+            by_mode = rankings[0].template(template)
+            yield from by_library(part, precision_at_k(part, "rank"), by_mode, by="mode")
     yield from paired_aliases(frame, base)
     yield from score_wordings(frame, base)
     yield from score_import_context(frame, base)
     yield from score_frames(frame, base)
-    yield from scores_by_use(names, base, minimum)
+    yield from scores_by_use(names, base, options.min_count)
     yield from scores_by_release(names, base)
     yield from score_seen_libraries(names, base)
     yield from score_overlap(names, base)
     yield from aliases_of_names(labels, base)
 
 
-def _prepare_answers(scoring: ScoringContext, labels: pl.DataFrame) -> pl.DataFrame:
-    model = scoring.template.model
-    frame = with_common(rank_answers(scoring.observations.collect(), labels), scoring.beside)
-    frame = with_seen_libraries(frame, model)
-    frame = with_random_weights(frame, scoring, labels, rank_answers)
-    compared = ClozeOptions.read(scoring.settings.options).unified
-    return with_agreement(frame, compared) if compared else frame
-
-
 def _ranks(
-    frame: pl.DataFrame, template: Score, matchings: list[str], by: Sequence[str] = ()
+    frame: pl.DataFrame, template: Score, rankings: Sequence[Ranking], by: str | tuple[()] = ()
 ) -> Iterator[Score]:
-    for matching in matchings:
-        column, named = MATCHINGS[matching], dataclasses.replace(template, matching=matching)
-        yield from by_library(
-            frame, [*precision_at_k(frame, column), mean_reciprocal_rank(column)], named, by=by
-        )
+    for ranking in rankings:
+        wanted = [
+            *precision_at_k(frame, ranking.column, ranking.count_column),
+            mean_reciprocal_rank(ranking.column),
+        ]
+        yield from by_library(frame, wanted, ranking.template(template), by=by)
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
@@ -337,21 +277,11 @@ def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """P@k of the controls on the queries that they and the model answer, and the model's gain over them."""
-    for control, column in _CONTROLS.items():
-        if column not in frame.columns:
-            continue
-        both = frame.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
-        gains = [
-            Mean(
-                "p_at_k_gain",
-                is_hit(both, "rank", k).cast(pl.Int8) - is_hit(both, column, k).cast(pl.Int8),
-                "difference",
-                fields={"k": k},
-            )
-            for k in KS
-        ]
-        named = dataclasses.replace(template, control=control)
-        yield from by_library(both, [*precision_at_k(both, column), *gains], named)
+    for control, both, rates in each_control(frame):
+        wanted = [*rates, *(gain_over(rate, both) for rate in rates)]
+        if control == CHANCE:
+            wanted.append(chance_reciprocal_rank(both))
+        yield from by_library(both, wanted, dataclasses.replace(template, control=control))
 
 
 _K = (1, 10)

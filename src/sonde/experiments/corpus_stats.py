@@ -8,9 +8,10 @@ Kanade et al. 2020, section 3.4 and appendix B.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 
 import polars as pl
 
@@ -57,23 +58,16 @@ class CorpusStats:
     intake: SkipCounter
 
 
-@dataclass(slots=True)
-class _Tally:
-    """One pass over the files, as far as it has come."""
-
-    functions: list[Item] = field(default_factory=list[Item])
-    sums: defaultdict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    clusters: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
-    licences: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-
-    def take(self, file: SourceFile, functions: Sequence[Item], tokens: int) -> None:
-        """Count a file, its functions and its code tokens."""
-        split = file.split or UNSPLIT
-        place = file.language, split
-        self.functions += functions
-        self.clusters[place].add(file.cluster)
-        self.licences[file.licence][split] += 1
-        self.sums[place].update(files=1, functions=len(functions), characters=len(file.text), tokens=tokens)
+_FILE = {
+    "language": pl.String,
+    "split": pl.String,
+    "cluster": pl.String,
+    "licence": pl.String,
+    "functions": pl.Int64,
+    "characters": pl.Int64,
+    "tokens": pl.Int64,
+}
+"""Columns of the files that were counted."""
 
 
 def count_corpus(
@@ -109,29 +103,66 @@ def count_corpus(
 def _count_files(
     corpus: str, languages: tuple[str, ...], wanted: Mapping[str, Task], seed: int, spread: ParallelMap
 ) -> CorpusStats:
-    intake, seen = SkipCounter(), _Tally()
-    files = read_files(corpus, languages, intake)
-    for file, (functions, tokens) in spread.of_files.map(_measure, None, files):
-        seen.take(file, functions, tokens)
-    if not seen.sums:
+    intake = SkipCounter()
+    rows: list[tuple[str | int, ...]] = []
+    items: list[Item] = []
+    for file, (functions, tokens) in spread.of_files.map(
+        _measure, None, read_files(corpus, languages, intake)
+    ):
+        items += functions
+        names = file.language, file.split or UNSPLIT, file.cluster, file.licence
+        rows.append((*names, len(functions), len(file.text), tokens))
+    if not rows:
         raise InputError(f"corpus {corpus!r} holds no file of {', '.join(languages) or 'any language'}")
-    splits = _sort_splits({split for _, split in seen.sums})
+    files = pl.DataFrame(rows, schema=_FILE, orient="row")
+    # Train before valid before test.
+    splits: list[str] = sorted(files["split"].unique(), key=(*SPLITS, UNSPLIT).index)
     refused: list[str] = []
-    rows: list[dict[str, str | int]] = []
+    labels: list[pl.DataFrame] = []
     for name, task in wanted.items():
         try:
-            found = _count_labels(name, corpus, seen.functions, seed, spread)
+            found = _count_labels(name, corpus, items, seed, spread)
         except UsageError as error:
             refused.append(str(error))
         else:
-            rows += _label_rows(task.name, found, splits)
+            counts = [(split, label, count) for (split, label), count in found.items()]
+            table = pl.DataFrame(
+                counts, schema={"split": pl.String, "label": pl.String, "count": pl.Int64}, orient="row"
+            )
+            by_label = _count_by_split(table, "label", splits)
+            total = by_label.select(pl.lit("").alias("label"), pl.col(*splits).sum())
+            labels.append(pl.concat([total, by_label]).select(pl.lit(task.name).alias("task"), pl.all()))
     return CorpusStats(
-        sizes=pl.DataFrame(_size_rows(seen, splits)),
-        licences=pl.DataFrame(_licence_rows(seen, splits)),
-        labels=pl.DataFrame(rows),
+        sizes=_measure_sizes(files, splits),
+        licences=_count_by_split(files.with_columns(count=1), "licence", splits).with_columns(
+            pl.col("licence").replace("", "unknown")
+        ),
+        labels=pl.concat(labels) if labels else pl.DataFrame(),
         refused=tuple(refused),
         intake=intake,
     )
+
+
+def _measure_sizes(files: pl.DataFrame, splits: Sequence[str]) -> pl.DataFrame:
+    """A row a language and split, those without files among them."""
+    by = ["language", "split"]
+    sizes = files.group_by(by).agg(
+        pl.len().alias("files"),
+        pl.col("functions").sum(),
+        pl.col("cluster").n_unique().alias("clusters"),
+        pl.col("characters", "tokens").sum(),
+    )
+    languages = sorted(files["language"].unique())
+    cells = pl.DataFrame(list(product(languages, splits)), schema=by, orient="row")
+    counted = cells.join(sizes, on=by, how="left", maintain_order="left")
+    return counted.with_columns(pl.exclude(by).fill_null(0).cast(pl.Int64))
+
+
+def _count_by_split(table: pl.DataFrame, name: str, splits: Sequence[str]) -> pl.DataFrame:
+    """Sums of ``count`` in each split for each value of a column, the most frequent first."""
+    by_split = (pl.col("count").filter(pl.col("split") == split).sum().alias(split) for split in splits)
+    sums = table.group_by(name).agg(pl.col("count").sum().alias("_total"), *by_split)
+    return sums.sort("_total", name, descending=[True, False]).select(name, pl.col(*splits).cast(pl.Int64))
 
 
 def _load_task(name: str) -> Task:
@@ -199,42 +230,3 @@ def _provided_labels(
     for item, table in label_items(asked, items, spread):
         for label in table["label"].drop_nulls():
             yield item, label
-
-
-def _label_rows(
-    task: str, found: Counter[tuple[str, str]], splits: Sequence[str]
-) -> Iterator[dict[str, str | int]]:
-    """The sum of a task, then its labels, the most frequent first."""
-    by_label: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for (split, label), count in found.items():
-        by_label[label][split] += count
-    total = sum(by_label.values(), Counter[str]())
-    yield {"task": task, "label": "", **{split: total[split] for split in splits}}
-    for label in sorted(by_label, key=lambda one: (-by_label[one].total(), one)):
-        yield {"task": task, "label": label, **{split: by_label[label][split] for split in splits}}
-
-
-def _size_rows(seen: _Tally, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
-    for language in sorted({language for language, _ in seen.sums}):
-        for split in splits:
-            sums = seen.sums.get((language, split), Counter[str]())
-            yield {
-                "language": language,
-                "split": split,
-                "files": sums["files"],
-                "functions": sums["functions"],
-                "clusters": len(seen.clusters.get((language, split), ())),
-                "characters": sums["characters"],
-                "tokens": sums["tokens"],
-            }
-
-
-def _licence_rows(seen: _Tally, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
-    for licence in sorted(seen.licences, key=lambda one: (-seen.licences[one].total(), one)):
-        counts = seen.licences[licence]
-        yield {"licence": licence or "unknown", **{split: counts[split] for split in splits}}
-
-
-def _sort_splits(splits: Iterable[str]) -> list[str]:
-    """Splits as they are read: train before valid before test."""
-    return sorted(splits, key=(*SPLITS, UNSPLIT).index)

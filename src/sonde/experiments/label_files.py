@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,6 @@ class LabelOptions:
         address: Where a cluster answers; empty for what the environment names, or for this machine.
         workers: Processes at a time.
         progress: Is told how far reading has come, and what is left out.
-        told: Lines on what is left out that were said already.
     """
 
     task: str
@@ -90,7 +90,6 @@ class LabelOptions:
     address: str = ""
     workers: int = 1
     progress: Progress = field(default_factory=NullProgress)
-    told: set[str] = field(default_factory=set[str], compare=False, repr=False)
 
     @property
     def spread(self) -> ParallelMap:
@@ -159,27 +158,18 @@ def label_tasks(wanted: LabelOptions, names: Sequence[str]) -> Iterator[Labels]:
             _check_options(task, form, wanted)
     check_corpora(wanted.corpora)
     connect_executor(wanted.executor, wanted.address, wanted.workers)
-    read = _CorpusReader(wanted, names)
+    labeller = _Labeller(wanted, names)
     with keep_processes(wanted.executor, wanted.workers):
-        for name, task in zip(names, tasks, strict=True):
-            asked = replace(wanted, task=name)
-            if isinstance(task, CorpusTask):
-                rows = (row for corpus in wanted.corpora for row in _collect_rows(task, corpus, asked, read))
-                labels = Labels(task, form, collected=tuple(rows))
-            else:
-                entries = (
-                    one for corpus in wanted.corpora for one in _label_entries(task, corpus, asked, read)
-                )
-                labels = Labels(task, form, entries=tuple(entries))
+        for name in names:
+            labels = labeller.label(name)
             if not len(labels):
-                raise InputError(_no_labels_message(task.name, asked))
+                corpora, languages = ", ".join(map(repr, wanted.corpora)), wanted.selection.languages
+                within = f" in {' or '.join(languages)}" if languages else ""
+                raise InputError(
+                    f"nothing to label: corpus {corpora} holds no {wanted.selection.unit}{within} for task "
+                    f"{labels.task.name!r}"
+                )
             yield labels
-
-
-def _no_labels_message(task: str, wanted: LabelOptions) -> str:
-    corpora = ", ".join(map(repr, wanted.corpora))
-    languages = f" in {' or '.join(wanted.selection.languages)}" if wanted.selection.languages else ""
-    return f"nothing to label: corpus {corpora} holds no {wanted.selection.unit}{languages} for task {task!r}"
 
 
 def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
@@ -207,36 +197,6 @@ def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -
     return found
 
 
-class _CorpusReader:
-    """What of the corpora is read for all tasks.
-
-    Args:
-        wanted: What is asked for.
-        names: The tasks; where there is one, nothing needs to be kept.
-    """
-
-    def __init__(self, wanted: LabelOptions, names: Sequence[str]) -> None:
-        self._wanted, self._names = wanted, names
-        self._pools: dict[str, Sequence[Item]] = {}
-        self._items: dict[str, Sequence[Item]] = {}
-
-    def pool(self, corpus: str) -> Sequence[Item]:
-        """The functions that data sets are drawn from."""
-        if corpus not in self._pools:
-            chosen = self._wanted.selection
-            first = plan_first_items(self._names, size=chosen.limit or DEFAULT_SIZE, seed=chosen.seed)
-            self._pools[corpus] = _select_items(corpus, self._wanted, select_pool(chosen), first)
-        return self._pools[corpus]
-
-    def items(self, corpus: str) -> Iterable[Item]:
-        """The items chosen; raw, every item in the corpus's order, or the first of each language."""
-        if len(self._names) == 1:
-            return _select_or_read(corpus, self._wanted)
-        if corpus not in self._items:
-            self._items[corpus] = tuple(_select_or_read(corpus, self._wanted))
-        return self._items[corpus]
-
-
 def _check_options(task: Task, form: FileFormat, wanted: LabelOptions) -> None:
     if form.tasks and task.name not in form.tasks:
         raise UsageError(
@@ -249,20 +209,123 @@ def _check_options(task: Task, form: FileFormat, wanted: LabelOptions) -> None:
             raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known)
 
 
-def _collect_rows(
-    task: CorpusTask, corpus: str, wanted: LabelOptions, read: _CorpusReader
-) -> Iterable[Mapping[str, Any]]:
-    if isinstance(task, RowTask):
-        answers = wanted.spread.map(_label_chunk, (wanted.task, wanted.mode), read.items(corpus))
-        return (row for _, row in answers)
-    intake = SkipCounter()
-    files = read_files(corpus, wanted.selection.languages, intake)
-    if isinstance(task, AccountingTask):
-        rows, told = task.collect_with_notes(files, mode=wanted.mode)
-    else:
-        rows, told = [*task.collect(files, mode=wanted.mode)], ()
-    _note(wanted, describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in told))
-    return rows
+class _Labeller:
+    """Labels corpora for some tasks, and reads what all of them read once.
+
+    Args:
+        wanted: What to write of each; its task is not looked at.
+        names: The tasks; where there is one, nothing of a corpus is kept.
+    """
+
+    def __init__(self, wanted: LabelOptions, names: Sequence[str]) -> None:
+        self._wanted, self._names = wanted, names
+        self._pools: dict[str, Sequence[Item]] = {}
+        self._items: dict[str, Sequence[Item]] = {}
+        self._told: set[str] = set()
+
+    def label(self, name: str) -> Labels:
+        """Label all corpora for a task."""
+        wanted, task, form = self._wanted, TASKS.load(name), FORMATS.load(self._wanted.form)
+        if isinstance(task, CorpusTask):
+            collected = (self._collect_rows(name, task, corpus) for corpus in wanted.corpora)
+            return Labels(task, form, collected=tuple(chain.from_iterable(collected)))
+        whole = wanted.raw or form.whole or task.target == "relation"
+        label = self._label_items if whole else self._draw_examples
+        entries = (label(name, task, corpus) for corpus in wanted.corpora)
+        return Labels(task, form, entries=tuple(chain.from_iterable(entries)))
+
+    def _read_pool(self, corpus: str) -> Sequence[Item]:
+        """The functions that data sets are drawn from."""
+        if corpus not in self._pools:
+            chosen = self._wanted.selection
+            first = plan_first_items(self._names, size=chosen.limit or DEFAULT_SIZE, seed=chosen.seed)
+            self._pools[corpus] = self._select(corpus, select_pool(chosen), first)
+        return self._pools[corpus]
+
+    def _read_items(self, corpus: str) -> Iterable[Item]:
+        """The items chosen; raw, every item in the corpus's order, or the first of each language."""
+        if corpus in self._items:
+            return self._items[corpus]
+        wanted = self._wanted
+        items = self._read_raw(corpus) if wanted.raw else self._select(corpus, wanted.selection)
+        if len(self._names) > 1:
+            items = self._items[corpus] = tuple(items)
+        return items
+
+    def _read_raw(self, corpus: str) -> Iterator[Item]:
+        selection, intake, spread = self._wanted.selection, SkipCounter(), self._wanted.spread
+        taken: Counter[str] = Counter()
+        for item in read_items(
+            corpus, intake, unit=selection.unit, languages=selection.languages, spread=spread
+        ):
+            taken[item.language] += 1
+            if selection.limit is None or taken[item.language] <= selection.limit:
+                yield item
+        self._note(describe_unused_files(corpus, intake))
+
+    def _select(self, corpus: str, selection: Selection, first: FirstItems | None = None) -> Sequence[Item]:
+        with self._wanted.progress.stage(f"reading {corpus}") as advance:
+            chosen = select(corpus, selection, spread=self._wanted.spread, first=first, advance=advance)
+        self._note(describe_selection(chosen), describe_unused_files(corpus, chosen.intake, chosen.left_out))
+        return chosen.items
+
+    def _note(self, *lines: str) -> None:
+        """Say what is left out, each line once."""
+        for line in filter(None, lines):
+            if line not in self._told:
+                self._told.add(line)
+                self._wanted.progress.note(line)
+
+    def _collect_rows(self, name: str, task: CorpusTask, corpus: str) -> Iterable[Mapping[str, Any]]:
+        wanted = self._wanted
+        if isinstance(task, RowTask):
+            answers = wanted.spread.map(_label_chunk, (name, wanted.mode), self._read_items(corpus))
+            return (row for _, row in answers)
+        intake = SkipCounter()
+        files = read_files(corpus, wanted.selection.languages, intake)
+        if isinstance(task, AccountingTask):
+            rows, told = task.collect_with_notes(files, mode=wanted.mode)
+        else:
+            rows, told = [*task.collect(files, mode=wanted.mode)], ()
+        self._note(describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in told))
+        return rows
+
+    def _label_items(self, name: str, task: Task, corpus: str) -> Iterator[LabelledItem]:
+        wanted, able, known = self._wanted, get_languages(task), list[Item]()
+        for item in self._read_items(corpus):
+            if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
+                reason = get_unsupported_tasks(item.language).get(task.name)
+                raise UsageError(
+                    f"task {task.name!r} cannot label {item.language!r} ({item.path})"
+                    f"{f': {reason}' if reason else ''}; it knows {', '.join(able)}"
+                )
+            known.append(item)
+        unparsed = find_parse_errors(known, wanted.spread)
+        self._note(describe_parse_errors(corpus, unparsed, len(known), wanted.selection.unit))
+        around = read_repositories(task, corpus, wanted.selection.languages, wanted.spread)
+        asked = LabelRequest(name, 0, wanted.mode, wanted.quirks, around)
+        for item, table in label_items(asked, known, wanted.spread):
+            yield LabelledItem(item, tuple(table.iter_rows(named=True)))
+
+    def _draw_examples(self, name: str, task: Task, corpus: str) -> Iterator[LabelledItem]:
+        """The examples of one data set a language, in its order."""
+        wanted, pool = self._wanted, self._read_pool(corpus)
+        for language in sorted({item.language for item in pool}):
+            made = build(
+                name,
+                pool,
+                size=wanted.selection.limit or DEFAULT_SIZE,
+                seed=wanted.selection.seed,
+                language=language,
+                mode=wanted.mode,
+                quirks=wanted.quirks,
+                repositories=read_repositories(task, corpus, (language,), wanted.spread),
+                spread=wanted.spread,
+            )
+            self._note(*_describe_omissions(corpus, language, TASKS.public(name), made.report))
+            items = {item.item_id: item for item in (*pool, *made.inputs)}
+            for row in made.examples.iter_rows(named=True):
+                yield LabelledItem(items[row["item_id"]], (row,), row["split"])
 
 
 def _label_chunk(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
@@ -271,94 +334,6 @@ def _label_chunk(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]
     task = TASKS.load(name)
     assert isinstance(task, RowTask)
     return [task.row(item, mode=mode) for item in part.items]
-
-
-def _label_entries(
-    task: Task, corpus: str, wanted: LabelOptions, read: _CorpusReader
-) -> Iterable[LabelledItem]:
-    if wanted.raw or FORMATS.load(wanted.form).whole or task.target == "relation":
-        return _label_items(task, corpus, read.items(corpus), wanted)
-    return _dataset_entries(corpus, wanted, read.pool(corpus))
-
-
-def _select_or_read(corpus: str, wanted: LabelOptions) -> Iterable[Item]:
-    selection = wanted.selection
-    if not wanted.raw:
-        return _select_items(corpus, wanted, selection)
-    return _raw_items(corpus, wanted)
-
-
-def _raw_items(corpus: str, wanted: LabelOptions) -> Iterator[Item]:
-    selection, intake = wanted.selection, SkipCounter()
-    items = read_items(
-        corpus, intake, unit=selection.unit, languages=selection.languages, spread=wanted.spread
-    )
-    yield from items if selection.limit is None else _take_first(items, selection.limit)
-    _note(wanted, describe_unused_files(corpus, intake))
-
-
-def _note(wanted: LabelOptions, *lines: str) -> None:
-    for line in filter(None, lines):
-        if line not in wanted.told:
-            wanted.told.add(line)
-            wanted.progress.note(line)
-
-
-def _select_items(
-    corpus: str, wanted: LabelOptions, selection: Selection, first: FirstItems | None = None
-) -> Sequence[Item]:
-    with wanted.progress.stage(f"reading {corpus}") as advance:
-        chosen = select(corpus, selection, spread=wanted.spread, first=first, advance=advance)
-    _note(wanted, describe_selection(chosen), describe_unused_files(corpus, chosen.intake, chosen.left_out))
-    return chosen.items
-
-
-def _take_first(items: Iterable[Item], limit: int) -> Iterator[Item]:
-    taken: Counter[str] = Counter()
-    for item in items:
-        taken[item.language] += 1
-        if taken[item.language] <= limit:
-            yield item
-
-
-def _label_items(
-    task: Task, corpus: str, items: Iterable[Item], wanted: LabelOptions
-) -> Iterator[LabelledItem]:
-    able, known = get_languages(task), list[Item]()
-    for item in items:
-        if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
-            reason = get_unsupported_tasks(item.language).get(task.name)
-            raise UsageError(
-                f"task {task.name!r} cannot label {item.language!r} ({item.path})"
-                f"{f': {reason}' if reason else ''}; it knows {', '.join(able)}"
-            )
-        known.append(item)
-    unparsed = find_parse_errors(known, wanted.spread)
-    _note(wanted, describe_parse_errors(corpus, unparsed, len(known), wanted.selection.unit))
-    around = read_repositories(task, corpus, wanted.selection.languages, wanted.spread)
-    asked = LabelRequest(wanted.task, 0, wanted.mode, wanted.quirks, around)
-    for item, table in label_items(asked, known, wanted.spread):
-        yield LabelledItem(item, tuple(table.iter_rows(named=True)))
-
-
-def _dataset_entries(corpus: str, wanted: LabelOptions, pool: Sequence[Item]) -> Iterator[LabelledItem]:
-    """The examples of one data set a language, in its order."""
-    for language in sorted({item.language for item in pool}):
-        made = build(
-            wanted.task,
-            pool,
-            size=wanted.selection.limit or DEFAULT_SIZE,
-            seed=wanted.selection.seed,
-            language=language,
-            mode=wanted.mode,
-            quirks=wanted.quirks,
-            repositories=read_repositories(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
-            spread=wanted.spread,
-        )
-        _note(wanted, *_describe_omissions(corpus, language, TASKS.public(wanted.task), made.report))
-        items = {item.item_id: item for item in (*pool, *made.inputs)}
-        for row in made.examples.iter_rows(named=True):
-            yield LabelledItem(items[row["item_id"]], (row,), row["split"])
 
 
 def _describe_omissions(corpus: str, language: str, task: str, report: Mapping[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sonde.api.cost import CostEstimate, RunCost, estimate_cost
+from sonde.api.cost import CostEstimate, estimate_cost
 from sonde.api.outputs import OutputOptions
 from sonde.base.errors import UsageError
 from sonde.base.progress import Progress
@@ -55,7 +55,14 @@ def _format_plan(found: CostEstimate) -> Iterator[str]:
     if found.tokens is not None:
         yield f"tokens    {found.tokens:,} in all texts that jobs read, each read once"
     if found.cost:
-        yield from _format_cost(found.cost)
+        cost = found.cost
+        stages = sorted(cost.seconds.items(), key=lambda stage: -stage[1])
+        parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
+        yield f"forwards  {cost.forwards:,}"
+        yield (
+            f"time      {duration(cost.total)}, {duration(cost.processor_seconds)} of processor time"
+            f"{f' ({parts})' if parts else ''}"
+        )
         of = " and ".join(f"{one.amount.limit:,}" for one in found.warm_ups)
         took = duration(sum(one.total for one in found.warm_ups))
         yield f"This is from runs with {of} {found.unit}, which loaded the models and took {took}."
@@ -80,16 +87,6 @@ def _format_training(one: Mapping[str, Any]) -> str:
         f"training  {one['model']}, {one['how']} ({one['trained']:,} of {one['parameters']:,} weights): "
         f"about {format_bytes(one['total'])} on each device ({parts}), with {one['examples']:,} examples "
         f"of at most {one['length']:,} subwords at once"
-    )
-
-
-def _format_cost(cost: RunCost) -> Iterator[str]:
-    yield f"forwards  {cost.forwards:,}"
-    stages = sorted(cost.seconds.items(), key=lambda one: -one[1])
-    parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
-    yield (
-        f"time      {duration(cost.total)}, {duration(cost.processor_seconds)} of processor time"
-        f"{f' ({parts})' if parts else ''}"
     )
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
-from sonde.base.progress import Advance, Progress
+from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
     Item,
@@ -118,30 +118,22 @@ class LabelTables(Mapping[str, pl.DataFrame]):
 
 
 def write_labels(
-    store: PartStore,
-    name: str,
-    group: Group,
-    mode: str,
-    quirks: tuple[str, ...],
-    advance: Advance,
-    spread: ParallelMap,
-    of: str = "",
+    session: Session, name: str, group: Group, mode: str, quirks: tuple[str, ...], of: str = ""
 ) -> str:
-    """Label a group's items for a task, unless that is done.
+    """Label a group's items for a task, unless that is done; any number of processes gives the same.
 
     Args:
-        store: Where the labels are kept.
+        session: The run.
         name: The task.
         group: The items.
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
-        advance: Is called when it is done.
-        spread: Processes that label; any number gives the same.
         of: As in `sonde.store.run_folder.label_path`.
 
     Returns:
         The rule of the labels, see `label_key`.
     """
+    store, spread = session.store, session.spread
     rule = label_key(name, group, mode, quirks)
     relative = label_path(TASKS.public(name), group.prefix, of)
     key = fingerprint(rule, [item.item_id for item in group.items])
@@ -151,7 +143,6 @@ def write_labels(
         tables = label_items(asked, group.items, spread)
         named = (frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables)
         store.put_tables(relative, key, named, {})
-    advance()
     return rule
 
 
@@ -166,32 +157,27 @@ def find_repositories(
         spread: Processes that read files; any number gives the same.
         items: Those of the items that are read; None for all. Only their files are read for imports.
     """
-    if task.needs_repository:
-        return _cached_definitions(group.corpus, group.language, group.corpus_hash, spread)
-    if needs_imports(task):
+    if not (task.needs_repository or needs_imports(task)):
+        return {}
+    paths = None
+    if not task.needs_repository:
         paths = frozenset(item.path for item in (group.items if items is None else items))
-        return _cached_imports(group.corpus, group.language, group.corpus_hash, paths, spread)
-    return {}
+    return _cached_repositories(group.corpus, group.language, group.corpus_hash, paths, spread)
+
+
+@functools.lru_cache(maxsize=2)
+def _cached_repositories(
+    corpus: str, language: str, corpus_hash: str, paths: frozenset[str] | None, spread: ParallelMap
+) -> dict[str, Repository]:
+    """What all files of a corpus define, or what those of some paths import."""
+    if paths is None:
+        return _read_definitions(corpus, (language,), spread)
+    return _read_imports(corpus, (language,), spread, paths)
 
 
 def clear_repositories() -> None:
     """Let go of what is known of the files around items, once all of a run are labelled."""
-    _cached_definitions.cache_clear()
-    _cached_imports.cache_clear()
-
-
-@functools.lru_cache(maxsize=1)
-def _cached_definitions(
-    corpus: str, language: str, corpus_hash: str, spread: ParallelMap
-) -> dict[str, Repository]:
-    return read_definitions(corpus, (language,), spread)
-
-
-@functools.lru_cache(maxsize=1)
-def _cached_imports(
-    corpus: str, language: str, corpus_hash: str, paths: frozenset[str], spread: ParallelMap
-) -> dict[str, Repository]:
-    return read_imports(corpus, (language,), spread, paths)
+    _cached_repositories.cache_clear()
 
 
 def read_repositories(
@@ -199,17 +185,17 @@ def read_repositories(
 ) -> dict[str, Repository]:
     """What a task may know of all files of a corpus in some languages."""
     if task.needs_repository:
-        return read_definitions(corpus, languages, spread)
-    return read_imports(corpus, languages, spread) if needs_imports(task) else {}
+        return _read_definitions(corpus, languages, spread)
+    return _read_imports(corpus, languages, spread) if needs_imports(task) else {}
 
 
-def read_definitions(corpus: str, languages: tuple[str, ...], spread: ParallelMap) -> dict[str, Repository]:
+def _read_definitions(corpus: str, languages: tuple[str, ...], spread: ParallelMap) -> dict[str, Repository]:
     """What the files of a corpus define."""
     with cached_definitions(corpus) as known:
         return repositories(read_files(corpus, languages, SkipCounter()), spread, known=known)
 
 
-def read_imports(
+def _read_imports(
     corpus: str, languages: tuple[str, ...], spread: ParallelMap, paths: Set[str] | None = None
 ) -> dict[str, Repository]:
     """What the files of a corpus import, or those of some paths."""
@@ -300,7 +286,10 @@ def add_external_test(made: Dataset, pool: Sequence[Item], external: ExternalTes
     for item in external.items:
         index.add(item.item_id, duplicate_tokens(item.text))
     texts = {item.item_id: item.text for item in (*pool, *made.inputs)}
-    near = _find_near_duplicates(made.examples, texts, index)
+    fitted = made.examples.filter(pl.col("split") != "test").select("source_id", "item_id").unique()
+    near = [
+        source for source, item in fitted.iter_rows() if index.find(duplicate_tokens(texts[item])) is not None
+    ]
     kept = made.examples.filter(~pl.col("source_id").is_in(pl.Series(near, dtype=pl.String).implode()))
     about = {
         "corpus": external.corpus,
@@ -322,20 +311,6 @@ def _external_examples(made: Dataset, external: ExternalTest, language: str) -> 
     # An example that is in both test sets is two examples.
     names = pl.concat_str(pl.lit(f"{SPLIT}-"), "example_id")
     return table.with_columns(example_id=names, split=pl.lit(SPLIT))
-
-
-def _find_near_duplicates(
-    examples: pl.DataFrame, texts: Mapping[str, str], index: NearDuplicateIndex
-) -> list[str]:
-    """Sources of train and valid that nearly repeat an item of the index."""
-    asked = examples.filter(pl.col("split") != "test").select("source_id", "item_id").unique()
-    return sorted(
-        {
-            source
-            for source, item in asked.iter_rows()
-            if index.find(duplicate_tokens(texts[item])) is not None
-        }
-    )
 
 
 DEFAULT_SIZE = 10_000
@@ -458,7 +433,7 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
                 used |= {item: found[item] for item in made.shown}
             advance()
     if not keys:
-        raise _no_dataset_error(refused)
+        raise InputError(f"lens {lens.name!r} has no data set to read: {refused[-1].reason}")
     if unparsed := max(report.get("dropped", {}).get(DROPPED, 0) for report in reports.values()):
         progress.note(describe_dropped_items(group.corpus, group.language, unparsed))
     worth = {task: one["effective_clusters"] for task, one in reports.items() if "effective_clusters" in one}
@@ -649,7 +624,3 @@ def describe_transform(task: str, told: Mapping[str, int]) -> str:
     left = ", ".join(f"{count:,} {reason}" for reason, count in told.items() if reason != "kept")
     shown = f"{task}: {told['kept']:,} of {sum(told.values()):,} examples transformed"
     return f"{shown}; left out: {left}" if left else shown
-
-
-def _no_dataset_error(refused: Sequence[SkippedTask]) -> SondeError:
-    return InputError(f"lens {refused[-1].lens!r} has no data set to read: {refused[-1].reason}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import polars as pl
@@ -51,7 +52,6 @@ from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_
 from sonde.experiments.plan import Group, LensInput, Plan, ResolvedModel, ScoringJob, build_plan, input_key
 from sonde.experiments.progress import Session
 from sonde.experiments.resolve import (
-    Compatibility,
     check_compatibility,
     check_names,
     components_key,
@@ -133,7 +133,7 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
     return sets
 
 
-def note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:
+def _note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:
     """Say which of the chosen items do not parse."""
     for chosen in sets:
         unparsed = find_parse_errors(chosen.items, session.spread)
@@ -262,66 +262,70 @@ _ROW_GROUP = 2_048
 """Items that are read together: a job wants some dozens that stand beside each other."""
 
 
-def read_inputs(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[LensInput], list[ItemSet]]:
-    """What each lens is shown, written into the folder of the run, and the items of the corpora among it.
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What a run reads.
+
+    Attributes:
+        readings: What each lens is shown.
+        sets: The items of the corpora among it.
+        models: The models that read it.
+    """
+
+    readings: tuple[LensInput, ...]
+    sets: tuple[ItemSet, ...]
+    models: tuple[ResolvedModel, ...]
+
+
+def read_inputs(session: Session) -> RunInputs:
+    """Read what each lens is shown, and write it into the folder of the run.
 
     Three kinds of lenses: those that read the chosen items, those that draw data sets from all functions of
     the corpora, and those whose tasks read whole files. Processes that label start once for all of them.
-    """
-    execution = session.execution
-    with keep_processes(execution.executor, execution.light_workers):
-        found = _read_all(session, lenses)
-    clear_repositories()
-    return found
-
-
-def _read_all(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[LensInput], list[ItemSet]]:
-    shown = [lens for lens in lenses if not uses_datasets(lens)]
-    drawing = [lens for lens in lenses if lens not in shown]
-    from_files = [lens for lens in drawing if _reads_files(lens)]
-    from_functions = [lens for lens in drawing if lens not in from_files]
-    chosen = session.experiment.selection
-    if chosen.transform != "none":
-        _check_transform(shown, from_files)
-    readings: list[LensInput] = []
-    sets: list[ItemSet] = []
-    if shown:
-        items = select_items(session, chosen)
-        note_parse_errors(session, items)
-        if any(load_reading_lens(lens.source).needs_file_context(get_lens_settings(lens)) for lens in shown):
-            with session.outcome.measure_stage("select"):
-                items = [with_file_context(one) for one in items]
-        readings += _label_inputs(session, shown, build_groups(items))
-        sets += items
-    if from_functions:
-        pools = select_items(session, select_pool(chosen), find_pool_limit(session, from_functions))
-        readings += _dataset_inputs(session, from_functions, build_groups(pools))
-        sets += pools
-    if from_files:
-        files, groups = build_file_groups(session)
-        readings += _dataset_inputs(session, from_files, groups)
-        sets += files
-    return readings, _write_inputs(session.store, sets, readings)
-
-
-def _check_transform(shown: Sequence[LensChoice], from_files: Sequence[LensChoice]) -> None:
-    """Refuse lenses that read files, which stay as they are.
 
     Raises:
-        UsageError: There is one.
+        SondeError: A corpus cannot be read, or gives no items.
     """
-    behind = [
+    execution, chosen = session.execution, session.experiment.selection
+    shown = [lens for lens in session.lenses if not uses_datasets(lens)]
+    drawing = [lens for lens in session.lenses if lens not in shown]
+    from_files = [
+        lens for lens in drawing if all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
+    ]
+    from_functions = [lens for lens in drawing if lens not in from_files]
+    with_context = [
         lens for lens in shown if load_reading_lens(lens.source).needs_file_context(get_lens_settings(lens))
     ]
-    for lens in (*from_files, *behind):
+    if chosen.transform != "none" and (whole := [*from_files, *with_context]):
         raise UsageError(
-            f"lens {lens.name!r} reads whole files, and transform changes the chosen items alone; leave out "
-            "one of them"
+            f"lens {whole[0].name!r} reads whole files, and transform changes the chosen items alone; leave "
+            "out one of them"
         )
-
-
-def _reads_files(lens: LensChoice) -> bool:
-    return all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
+    readings: list[LensInput] = []
+    sets: list[ItemSet] = []
+    with keep_processes(execution.executor, execution.light_workers):
+        if shown:
+            items = select_items(session, chosen)
+            _note_parse_errors(session, items)
+            if with_context:
+                with session.outcome.measure_stage("select"):
+                    items = [with_file_context(item_set) for item_set in items]
+            readings += _label_inputs(session, shown, build_groups(items))
+            sets += items
+        if from_functions:
+            pools = select_items(session, select_pool(chosen), find_pool_limit(session, from_functions))
+            readings += _dataset_inputs(session, from_functions, build_groups(pools))
+            sets += pools
+        if from_files:
+            files, groups = build_file_groups(session)
+            readings += _dataset_inputs(session, from_files, groups)
+            sets += files
+        sets = _write_inputs(session.store, sets, readings)
+    clear_repositories()
+    readings = [
+        dataclasses.replace(reading, models=session.models[reading.lens.name]) for reading in readings
+    ]
+    return RunInputs(tuple(readings), tuple(sets), resolve_models(session, readings))
 
 
 def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[LensInput]) -> list[ItemSet]:
@@ -357,36 +361,55 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
 
 def _label_inputs(session: Session, lenses: Sequence[LensChoice], groups: Sequence[Group]) -> list[LensInput]:
     """Label the groups for lenses that read the items, and say what each reads of each group."""
-    store, progress = session.store, session.progress
-    tasks = sorted({(task, lens.labels, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
+    progress, selection = session.progress, session.experiment.selection
+    asked = sorted({(task, lens.labels, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
     readings: list[LensInput] = []
     with (
         session.outcome.measure_stage("label"),
-        progress.stage("labelling", len(tasks) * len(groups)) as advance,
+        progress.stage("labelling", len(asked) * len(groups)) as advance,
     ):
         for group in groups:
-            rules = {
-                (task, of): write_labels(store, task, group, mode, quirks, advance, session.spread, of)
-                for task, of, mode, quirks in tasks
-            }
-            readings += [_item_input(lens, group, rules, store, progress) for lens in lenses]
+            rules: dict[tuple[str, str], str] = {}
+            for task, of, mode, quirks in asked:
+                rules[task, of] = write_labels(session, task, group, mode, quirks, of)
+                advance()
+            for lens in lenses:
+                key = fingerprint("labels", [rules[task, lens.labels] for task in lens.tasks])
+                public = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
+                readings.append(_build_input(session, public, group, group.items, key))
     for group in groups:
-        if lack := _check_cluster_count(group, session.experiment.selection):
+        paths = pl.DataFrame([(item.cluster, item.path) for item in group.items], _PATHS, orient="row")
+        remedies = suggest_more_clusters(
+            group.corpus,
+            group.language,
+            limited=selection.limit is not None and len(group.items) >= selection.limit,
+            files=paths if selection.unit == "function" else None,
+        )
+        counted = f"{len(group.items):,} {selection.unit}s"
+        if lack := check_cluster_count({counted: effective_clusters(paths)}, remedies):
             progress.note(f"{group.corpus} in {group.language}: {lack}")
     return readings
 
 
-def _check_cluster_count(group: Group, selection: Selection) -> str:
-    """Why no verdict can come of the items of a group, and what would help; empty where one can."""
-    paths = pl.DataFrame([(item.cluster, item.path) for item in group.items], _PATHS, orient="row")
-    count = len(group.items)
-    remedies = suggest_more_clusters(
-        group.corpus,
-        group.language,
-        limited=selection.limit is not None and count >= selection.limit,
-        files=paths if selection.unit == "function" else None,
-    )
-    return check_cluster_count({f"{count:,} {selection.unit}s": effective_clusters(paths)}, remedies)
+def _build_input(
+    session: Session, lens: LensChoice, group: Group, items: Sequence[Item], key: str
+) -> LensInput:
+    """What a lens that reads models is shown of some items.
+
+    Args:
+        session: The run.
+        lens: The lens, with the tasks that have labels in this group.
+        group: Where the items come from.
+        items: The items.
+        key: Fingerprint of their labels.
+    """
+    reader, settings = load_reading_lens(lens.source), get_lens_settings(lens)
+    labels = LabelTables(session.store, lens.tasks, group, lens.labels)
+    inputs = tuple(reader.inputs(items, labels, settings))
+    if about := reader.describe_inputs(inputs, labels, settings):
+        session.progress.note(f"{lens.name}: {about}")
+    controls = reader.assign_controls(inputs, labels, settings)
+    return LensInput(lens=lens, group=group, inputs=inputs, labels=key, controls=controls)
 
 
 def _dataset_inputs(
@@ -407,32 +430,20 @@ def _dataset_inputs(
                 )
             for lens in lenses:
                 drawn = build_datasets(session, lens, pool, items)
-                readings.append(_dataset_input(lens, pool, drawn, session.store, session.progress))
+                able = dataclasses.replace(lens, tasks=drawn.tasks)
+                reader = LENSES.load(lens.source)
+                if isinstance(reader, TrainingLens):
+                    methods = _training_keys(reader, drawn, get_lens_settings(lens), pool.language)
+                    readings.append(
+                        LensInput(
+                            lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, methods=methods
+                        )
+                    )
+                else:
+                    readings.append(_build_input(session, able, pool, drawn.inputs, drawn.key))
                 outcome.refused.extend(drawn.refused)
                 outcome.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
     return readings
-
-
-def _dataset_input(
-    lens: LensChoice, pool: Group, drawn: LensDatasets, store: PartStore, progress: Progress
-) -> LensInput:
-    able = dataclasses.replace(lens, tasks=drawn.tasks)
-    reader, settings = LENSES.load(lens.source), get_lens_settings(lens)
-    if isinstance(reader, TrainingLens):
-        methods = _training_keys(reader, drawn, settings, pool.language)
-        return LensInput(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, methods=methods)
-    reader = load_reading_lens(lens.source)
-    labels = LabelTables(store, drawn.tasks, pool, lens.labels)
-    inputs = tuple(reader.inputs(drawn.inputs, labels, settings))
-    if about := reader.describe_inputs(inputs, labels, settings):
-        progress.note(f"{lens.name}: {about}")
-    return LensInput(
-        lens=able,
-        group=pool,
-        inputs=inputs,
-        labels=drawn.key,
-        controls=reader.assign_controls(inputs, labels, settings),
-    )
 
 
 def _training_keys(
@@ -461,25 +472,6 @@ def _corpus_key(corpus: str, language: str) -> str:
     return fingerprint("contents", sorted(items))
 
 
-def _item_input(
-    lens: LensChoice, group: Group, rules: dict[tuple[str, str], str], store: PartStore, progress: Progress
-) -> LensInput:
-    reader, settings = load_reading_lens(lens.source), get_lens_settings(lens)
-    rule = fingerprint("labels", [rules[task, lens.labels] for task in lens.tasks])
-    lens = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
-    labels = LabelTables(store, lens.tasks, group, lens.labels)
-    inputs = tuple(reader.inputs(group.items, labels, settings))
-    if about := reader.describe_inputs(inputs, labels, settings):
-        progress.note(f"{lens.name}: {about}")
-    return LensInput(
-        lens=lens,
-        group=group,
-        inputs=inputs,
-        labels=rule,
-        controls=reader.assign_controls(inputs, labels, settings),
-    )
-
-
 def next_stage_inputs(
     store: PartStore, answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Score]]
 ) -> list[LensInput]:
@@ -499,43 +491,27 @@ def next_stage_inputs(
     return more
 
 
-def resolve_experiment(
-    experiment: Experiment, execution: Execution, progress: Progress
-) -> tuple[Session, tuple[LensChoice, ...], Compatibility]:
-    """An experiment whose names and options are checked, before anything is read.
-
-    Returns:
-        The run, its lenses, and which models each of them reads.
+def resolve_experiment(experiment: Experiment, execution: Execution, progress: Progress) -> Session:
+    """A run whose names and options are checked, before anything is read.
 
     Raises:
         SondeError: Something that is named does not exist, or does not go together.
     """
     experiment = with_full_names(experiment)
-    session = Session.create(experiment, execution, progress)
     lenses = resolve_lenses(experiment)
     check_names(experiment, execution, lenses)
     able = check_compatibility(lenses, experiment, execution)
-    lenses = resolve_options(lenses, able.by_lens)
+    session = Session(
+        experiment=experiment,
+        execution=execution,
+        progress=progress,
+        lenses=resolve_options(lenses, able.by_lens),
+        models={lens: tuple(models) for lens, models in able.by_lens.items()},
+    )
     session.outcome.refused += able.left_out
     for refused in able.left_out:
-        session.progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
-    return session, lenses, able
-
-
-def resolve_inputs(
-    session: Session, lenses: Sequence[LensChoice], able: Compatibility
-) -> tuple[list[LensInput], list[ItemSet], tuple[ResolvedModel, ...]]:
-    """What each lens is shown, written into the folder of the run, with the models that read it.
-
-    Raises:
-        SondeError: A corpus cannot be read, or gives no items.
-    """
-    readings, sets = read_inputs(session, lenses)
-    readings = [
-        dataclasses.replace(reading, models=tuple(able.by_lens[reading.lens.name])) for reading in readings
-    ]
-    models = resolve_models(session.experiment, session.execution, readings, able.models)
-    return readings, sets, models
+        progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
+    return session
 
 
 def plan_stage(session: Session, models: Sequence[ResolvedModel], readings: Sequence[LensInput]) -> Plan:

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -66,14 +65,6 @@ def read_job_items(job: ObserveJob) -> list[Item]:
 def prepare_job(job: ObserveJob) -> list[Prepared]:
     """Prepare a job's items; nothing of the model but its tokenizer is read."""
     return prepare_items(load_tokenizer(job.model), read_job_items(job))
-
-
-def get_prepared_items(loaded: LoadedModel, pool: JobBatch) -> list[list[Prepared]]:
-    """What a pool's jobs read, prepared ahead if it was."""
-    ahead = _ahead.get()
-    if ahead is not None and pool in ahead:
-        return ahead.take(pool)
-    return [prepare_items(loaded.tokenizer, read_job_items(job)) for job in pool.jobs]
 
 
 class Prefetcher:
@@ -130,27 +121,22 @@ class Prefetcher:
         return self._keys[job.model], job.corpus, job.language, job.item_ids
 
 
-_ahead: ContextVar[Prefetcher | None] = ContextVar("ahead", default=None)
-
-
 @contextmanager
-def prefetch(pools: Sequence[JobBatch], workers: int) -> Generator[None]:
-    """Within it, pools of several jobs are prepared by other processes.
+def prefetch(pools: Sequence[JobBatch], workers: int) -> Generator[Prefetcher | None]:
+    """Have pools of several jobs prepared by other processes.
 
     Args:
         pools: What will be read, in its order.
-        workers: How many processes; fewer than one changes nothing.
+        workers: How many processes; fewer than one gives None.
     """
     pools = [pool for pool in pools if len(pool.jobs) > 1]
     if workers < 1 or not pools:
-        yield
+        yield None
         return
     ahead = Prefetcher(pools, workers)
-    token = _ahead.set(ahead)
     try:
-        yield
+        yield ahead
     finally:
-        _ahead.reset(token)
         ahead.close()
 
 
@@ -205,20 +191,15 @@ def _load_model(spec: ModelSpec) -> LoadedModel:
     """A model, loaded where it is not held; the one before it is let go first, since both may not fit."""
     if spec not in _loaded:
         if _loaded:
+            import torch
+
             _loaded.clear()
             _list_surfaces.cache_clear()
-            _free_memory()
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
         _loaded[spec] = load_model(assign_device(spec))
     return _loaded[spec]
-
-
-def _free_memory() -> None:
-    """Give back what a model that was let go has taken on its device."""
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 @functools.lru_cache(maxsize=1)
@@ -228,21 +209,14 @@ def _list_surfaces(spec: ModelSpec) -> tuple[str, ...]:
     return get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
 
 
-def observe_job(job: ObserveJob) -> JobReport:
-    """Observe a job's items and write one table a lens.
-
-    Raises:
-        SondeError: The model cannot be loaded or gave something that must not be scored.
-        StoreError: A table could not be written.
-    """
-    (report,) = observe_batch(JobBatch(root=job.root, model=job.model, jobs=(job,)))
-    return report
-
-
-def observe_batch(pool: JobBatch) -> list[JobReport]:
+def observe_batch(pool: JobBatch, ahead: Prefetcher | None = None) -> list[JobReport]:
     """Observe the items of some jobs and write one table a lens and job.
 
     Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
+
+    Args:
+        pool: The jobs.
+        ahead: Prepares their items in other processes.
 
     Returns:
         A report a job, in their order.
@@ -270,11 +244,14 @@ def observe_batch(pool: JobBatch) -> list[JobReport]:
         if not takes_texts(pool.model):
             _load_model(pool.model)
         begin = time.monotonic()
-        observed = _observe_externally if takes_texts(pool.model) else _observe_tables
+        if takes_texts(pool.model):
+            observed = _observe_externally(pool, missing)
+        else:
+            observed = _observe_tables(pool, missing, ahead)
         # Written beside what comes next, since neither needs the other.
         with ThreadPoolExecutor(1) as writer:
             written: list[Future[None]] = []
-            for at, tables in observed(pool, missing):
+            for at, tables in observed:
                 written.append(writer.submit(_write_parts, store, cache, missing[at], tables))
                 told[at] = len(pool.jobs[at].item_ids)
             for one in written:
@@ -304,18 +281,80 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 
 
 def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+    """The tables of each job that lacks some, where a server or an encoder from outside reads the texts."""
+    read_texts = _score_by_server if uses_server(pool.model) else _encode_texts
     for at, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
-        if parts:
-            yield at, (_observe_by_server if uses_server(pool.model) else _observe_by_encoder)(job, parts)
+        if not parts:
+            continue
+        frames: dict[str, list[pl.DataFrame]] = {}
+        notes: dict[str, Any] = {}
+        items = read_job_items(job)
+        labels, passes = build_requests(job, parts, [])
+        for part in parts:
+            name, settings = part.lens.name, get_lens_settings(part.lens)
+            captured, surfaces, notes = read_texts(job, part.lens, items, passes[name])
+            frames[name] = [
+                load_reading_lens(part.lens.source).observe(few, labels[name], settings, surfaces)
+                for few in list(_batch_rows(iter(captured), ITEMS_A_TABLE)) or [[]]
+            ]
+        yield at, (frames, notes)
 
 
-def _observe_tables(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
+_TextReading = tuple[list[CapturedItem], Sequence[str], dict[str, Any]]
+"""What was read of some texts, the surfaces of the ids in it, and the notes on it."""
+
+
+def _score_by_server(
+    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+) -> _TextReading:
+    """Have a server score texts.
+
+    Raises:
+        UsageError: A lens asks for more than scores of the text alone.
+    """
+    from sonde.capture.server import score_by_server
+
+    server = get_server(job.model.name, ServerOptions.among(dict(lens.options)).server)
+    told = score_by_server(server, items, _count_alternatives(lens.name, passes))
+    captured = [CapturedItem(prepared, (capture,)) for prepared, capture in told.captured]
+    forwards = {"texts sent to a server": len(items)}
+    if told.declined:
+        forwards["texts that it declined"] = len(told.declined)
+    notes = {
+        "coverage": _sum_coverage([one.prepared for one in captured]),
+        "forwards": forwards,
+        "reading": {"scores": told.way, "declined": sorted(set(told.declined.values()))[:3]},
+    }
+    return captured, told.surfaces, notes
+
+
+def _encode_texts(
+    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+) -> _TextReading:
+    """Have an encoder from outside read texts.
+
+    Raises:
+        SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
+    """
+    from sonde.capture.server import encode_items
+
+    read = encode_items(job.model, items, passes, lens.name)
+    captured = [CapturedItem(prepared, (capture,)) for prepared, capture in read]
+    return captured, (), {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
+
+
+def _observe_tables(
+    pool: JobBatch, missing: Sequence[Sequence[Part]], ahead: Prefetcher | None
+) -> Iterator[tuple[int, _Tables]]:
     """The tables of each job that lacks some."""
     # Imported here, so that what is refused before anything is read does not wait for torch.
     from sonde.capture.attention_backend import describe_backend
 
     loaded = _load_model(pool.model)
-    prepared = get_prepared_items(loaded, pool)
+    if ahead is not None and pool in ahead:
+        prepared = ahead.take(pool)
+    else:
+        prepared = [prepare_items(loaded.tokenizer, read_job_items(job)) for job in pool.jobs]
     left = [at for at, parts in enumerate(missing) if parts]
     lenses = {part.lens for parts in missing for part in parts}
     together = dataclasses.replace(
@@ -336,59 +375,6 @@ def _observe_tables(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterat
         )
 
 
-def _observe_by_server(
-    job: ObserveJob, parts: Sequence[Part]
-) -> tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]:
-    """The tables of each lens and the notes on them, where a server reads the texts.
-
-    Raises:
-        UsageError: A lens asks for more than scores of the text alone.
-    """
-    from sonde.capture.server import score_by_server
-
-    frames: dict[str, list[pl.DataFrame]] = {}
-    notes: dict[str, Any] = {}
-    items = read_job_items(job)
-    labels, passes = build_requests(job, parts, [])
-    for part in parts:
-        lens, settings = load_reading_lens(part.lens.source), get_lens_settings(part.lens)
-        server = get_server(job.model.name, ServerOptions.among(dict(part.lens.options)).server)
-        told = score_by_server(server, items, _count_alternatives(part.lens.name, passes[part.lens.name]))
-        captured = [CapturedItem(prepared, (capture,)) for prepared, capture in told.captured]
-        frames[part.lens.name] = [
-            lens.observe(few, labels[part.lens.name], settings, told.surfaces)
-            for few in list(_batch_rows(iter(captured), ITEMS_A_TABLE)) or [[]]
-        ]
-        forwards = {"texts sent to a server": len(items)}
-        if told.declined:
-            forwards["texts that it declined"] = len(told.declined)
-        notes = {
-            "coverage": _sum_coverage([one.prepared for one in captured]),
-            "forwards": forwards,
-            "reading": {"scores": told.way, "declined": sorted(set(told.declined.values()))[:3]},
-        }
-    return frames, notes
-
-
-def _observe_by_encoder(job: ObserveJob, parts: Sequence[Part]) -> _Tables:
-    """The tables of each lens and the notes on them, where an encoder from outside reads the texts.
-
-    Raises:
-        SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
-    """
-    from sonde.capture.server import encode_items
-
-    frames: dict[str, list[pl.DataFrame]] = {}
-    items = read_job_items(job)
-    labels, passes = build_requests(job, parts, [])
-    for part in parts:
-        lens, name = load_reading_lens(part.lens.source), part.lens.name
-        read = encode_items(job.model, items, passes[name], name)
-        captured = [CapturedItem(prepared, (capture,)) for prepared, capture in read]
-        frames[name] = [lens.observe(captured, labels[name], get_lens_settings(part.lens), ())]
-    return frames, {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
-
-
 def time_job(job: ObserveJob) -> TrialTime:
     """Observe some of a job's inputs and keep nothing, to know how long the others will take.
 
@@ -399,7 +385,7 @@ def time_job(job: ObserveJob) -> TrialTime:
         job: The job; its inputs are those that may be tried, by length.
 
     Raises:
-        SondeError: As for `observe_job`.
+        SondeError: As for `observe_batch`.
     """
     loaded, items = _load_model(job.model), read_job_items(job)
     first = _time_items(loaded, job, items[len(items) // 2 :][:1])
@@ -410,13 +396,10 @@ def time_job(job: ObserveJob) -> TrialTime:
 
 def _time_items(loaded: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
     begin = time.monotonic()
-    for _ in _build_tables(loaded, job, prepare(loaded, items), [_restrict_job(job, items)], frozenset()):
+    some = dataclasses.replace(job, item_ids=tuple(item.item_id for item in items))
+    for _ in _build_tables(loaded, job, prepare(loaded, items), [some], frozenset()):
         pass
     return time.monotonic() - begin
-
-
-def _restrict_job(job: ObserveJob, items: Sequence[Item]) -> ObserveJob:
-    return dataclasses.replace(job, item_ids=tuple(item.item_id for item in items))
 
 
 def _build_tables(
@@ -581,7 +564,7 @@ def observe_jobs(session: Session, jobs: Sequence[ObserveJob], timed: str = "obs
     coming = list(dict.fromkeys(together[job] for job in jobs if job in left))
     with (
         outcome.measure_stage(timed),
-        prefetch(coming, execution.light_workers - 1 if alone else 0),
+        prefetch(coming, execution.light_workers - 1 if alone else 0) as ahead,
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
@@ -589,7 +572,7 @@ def observe_jobs(session: Session, jobs: Sequence[ObserveJob], timed: str = "obs
             # What is sent to a server costs tokens, and its first job tells as much.
             if alone and not takes_texts(some[0].model):
                 _note_lines([_time_kinds(some, frozenset(left), forecast)], progress)
-            for job, observed in _run_batches(session, list(dict.fromkeys(together[job] for job in some))):
+            for job, observed in _run_batches(session, dict.fromkeys(together[job] for job in some), ahead):
                 if observed.computed:
                     outcome.observed += len(job.item_ids)
                     _note_lines([forecast.done(observation_work(job), observed.seconds)], progress)
@@ -611,12 +594,18 @@ def half_precision_note(model: ModelSpec) -> str:
     )
 
 
-def _run_batches(session: Session, some: Sequence[JobBatch]) -> Iterator[tuple[ObserveJob, JobReport]]:
+def _run_batches(
+    session: Session, some: Iterable[JobBatch], ahead: Prefetcher | None
+) -> Iterator[tuple[ObserveJob, JobReport]]:
     """Each job with its report; a server gets its requests from this process, which counts what they cost."""
-    served = [pool for pool in some if takes_texts(pool.model)]
-    here = [pool for pool in some if pool not in served]
+    served: list[JobBatch] = []
+    here: list[JobBatch] = []
+    for pool in some:
+        (served if takes_texts(pool.model) else here).append(pool)
+    # What prepares ahead belongs to this process, and no other gets it.
+    observe = observe_batch if ahead is None else functools.partial(observe_batch, ahead=ahead)
     for pool, reports in itertools.chain(
-        run_jobs(session, observe_batch, here), LocalExecutor().map(observe_batch, served, workers=1)
+        run_jobs(session, observe, here), LocalExecutor().map(observe, served, workers=1)
     ):
         yield from zip(pool.jobs, reports, strict=True)
 

@@ -224,13 +224,7 @@ def build_plan(
         mine = [one for one in reads if not one.methods]
         own = _observe_jobs(run, model, mine, components)
         controls = [
-            (
-                one,
-                reading,
-                _observe_jobs(
-                    run, _with_random_weights(model, one), [_control_input(reading, one)], components
-                ),
-            )
+            (one, reading, _control_jobs(run, model, reading, one, components))
             for reading in mine
             for one in reading.controls
             # Of a model that is handed texts no weights are here to be drawn anew.
@@ -314,23 +308,27 @@ def _group_by_inputs(
     return [(tuple(readings[index] for index in readers), items) for readers, items in together.items()]
 
 
-def _with_random_weights(model: ResolvedModel, control: Control) -> ResolvedModel:
-    return dataclasses.replace(
-        model,
-        name=f"{model.name}+reinitialised-{control.seed}",
-        spec=dataclasses.replace(model.spec, reinitialise=control.seed),
-        revision=f"{model.revision}+reinitialised-{control.seed}",
-    )
-
-
-def _control_input(reading: LensInput, control: Control) -> LensInput:
+def _control_jobs(
+    run: RunDirectory,
+    model: ResolvedModel,
+    reading: LensInput,
+    control: Control,
+    components: Mapping[str, str],
+) -> list[ObserveJob]:
+    """The jobs of a model with random weights, which is shown a share of the inputs, or those named."""
     named = None if control.items is None else frozenset(control.items)
     share = tuple(
         item
         for item in reading.inputs
         if (unit_hash("twin", item.item_id) < control.share if named is None else item.item_id in named)
     )
-    return dataclasses.replace(reading, inputs=share)
+    random = dataclasses.replace(
+        model,
+        name=f"{model.name}+reinitialised-{control.seed}",
+        spec=dataclasses.replace(model.spec, reinitialise=control.seed),
+        revision=f"{model.revision}+reinitialised-{control.seed}",
+    )
+    return _observe_jobs(run, random, [dataclasses.replace(reading, inputs=share)], components)
 
 
 def _select_parts(

@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.progress import Progress
-from sonde.experiments.experiment import Execution, Experiment
+from sonde.experiments.experiment import Execution, Experiment, LensChoice
 from sonde.experiments.plan import LensInput, ObserveJob, TrainJob
 from sonde.languages import LANGUAGES, get_language_version
 from sonde.lenses import LENSES
@@ -108,6 +108,8 @@ class Session:
         experiment: What is measured.
         execution: How and where.
         progress: Is told how far the run is.
+        lenses: The lenses, resolved.
+        models: Names of the models that each lens reads, by lens.
         outcome: What the run did so far; each stage adds to it.
         store: Keeps the tables of the run.
     """
@@ -115,16 +117,14 @@ class Session:
     experiment: Experiment
     execution: Execution
     progress: Progress
-    outcome: Outcome
-    store: PartStore
+    lenses: tuple[LensChoice, ...] = ()
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    outcome: Outcome = field(init=False)
+    store: PartStore = field(init=False)
 
-    @classmethod
-    def create(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Session:
-        """A run that has done nothing yet."""
-        outcome, store = Outcome(RunDirectory(execution.output)), PartStore(execution.output)
-        return cls(
-            experiment=experiment, execution=execution, progress=progress, outcome=outcome, store=store
-        )
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcome", Outcome(RunDirectory(self.execution.output)))
+        object.__setattr__(self, "store", PartStore(self.execution.output))
 
     @property
     def spread(self) -> ParallelMap:

@@ -7,10 +7,9 @@ Whatever can be refused is refused before anything costs time: before a corpus i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
@@ -25,7 +24,7 @@ from sonde.executors import connect_executor
 from sonde.experiments.catalogue import describe_replication
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
 from sonde.experiments.plan import LensInput, ResolvedModel
-from sonde.experiments.progress import SkippedTask, list_computing_versions
+from sonde.experiments.progress import Session, SkippedTask, list_computing_versions
 from sonde.experiments.shards import parse_shard, read_shard_record
 from sonde.languages import LANGUAGES
 from sonde.lenses import (
@@ -71,8 +70,10 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
         lens.name: _resolve_tasks(experiment.tasks or (brought if lens in labelling else ()), lens)
         for lens in lenses
     }
-    quirks = {lens.name: _resolve_quirks(lens, tasks[lens.name]) for lens in lenses}
-    ablations = {lens.name: _list_ablations(tasks[lens.name]) for lens in lenses}
+    loaded = {name: [TASKS.load(task) for task in asked] for name, asked in tasks.items()}
+    quirks = {lens.name: frozenset(lens.quirks).union(*map(get_quirks, loaded[lens.name])) for lens in lenses}
+    # What a user may switch on beside the quirks, and no mode does.
+    ablations = {name: frozenset[str]().union(*map(get_ablations, asked)) for name, asked in loaded.items()}
     known = frozenset[str]().union(*quirks.values(), *ablations.values())
     for quirk in experiment.quirks:
         if quirk not in known:
@@ -152,10 +153,13 @@ def resolve_options(
     settled: list[LensChoice] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
+        # Lenses read their options for the errors alone, before a corpus is read for them in vain.
         if isinstance(lens, ReadingLens):
             options = lens.resolve_options(models[choice.name], dict(choice.options))
             choice = dataclasses.replace(choice, options=tuple(sorted(options.items())))
-        _read_options(lens, choice)
+            lens.controls(get_lens_settings(choice))
+        elif isinstance(lens, TrainingLens):
+            lens.methods(choice.tasks, get_lens_settings(choice))
         settled.append(choice)
     return tuple(settled)
 
@@ -171,14 +175,6 @@ def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
         typed.read(given)
 
 
-def _read_options(lens: Lens, choice: LensChoice) -> None:
-    """Have a lens read its options for its errors alone, before a corpus is read for them in vain."""
-    if isinstance(lens, ReadingLens):
-        lens.controls(get_lens_settings(choice))
-    elif isinstance(lens, TrainingLens):
-        lens.methods(choice.tasks, get_lens_settings(choice))
-
-
 def _resolve_tasks(asked: Sequence[str], lens: Lens) -> tuple[str, ...]:
     """The tasks of a lens: those that the user or a corpus names and it takes, else its own."""
     if not (asked and lens.targets):
@@ -190,16 +186,6 @@ def _resolve_tasks(asked: Sequence[str], lens: Lens) -> tuple[str, ...]:
         if one.target in lens.targets
     ]
     return tuple(dict.fromkeys(mine))
-
-
-def _resolve_quirks(lens: Lens, tasks: Sequence[str]) -> frozenset[str]:
-    """The quirks of a lens and of the tasks that it asks."""
-    return frozenset(lens.quirks).union(*(get_quirks(TASKS.load(task)) for task in tasks))
-
-
-def _list_ablations(tasks: Sequence[str]) -> frozenset[str]:
-    """What a user may switch on beside the quirks, and no mode does."""
-    return frozenset[str]().union(*(get_ablations(TASKS.load(task)) for task in tasks))
 
 
 def _check_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
@@ -254,16 +240,16 @@ def resolve_model_specs(experiment: Experiment, execution: Execution) -> tuple[M
     )
 
 
-def resolve_models(
-    experiment: Experiment, execution: Execution, readings: Sequence[LensInput], read: Set[str]
-) -> tuple[ResolvedModel, ...]:
+def resolve_models(session: Session, readings: Sequence[LensInput]) -> tuple[ResolvedModel, ...]:
     """The models that are read, with what they resolved to and what they have seen of the inputs."""
+    experiment = session.experiment
+    read = frozenset[str]().union(*session.models.values())
     known = {item.item_id: item.original for reading in readings for item in reading.inputs}
     # Who has read a function knows it in other words too.
     ids = sorted({*known, *filter(None, known.values())})
     attention = any(LENSES.load(name).reads_attention for name in experiment.lenses)
     choices: list[ResolvedModel] = []
-    for name, spec in zip(experiment.models, resolve_model_specs(experiment, execution), strict=True):
+    for name, spec in zip(experiment.models, resolve_model_specs(experiment, session.execution), strict=True):
         if name not in read:
             continue
         seen = frozenset[str]()
@@ -278,24 +264,6 @@ def resolve_models(
 def components_key(language: str) -> str:
     """Fingerprint of the versions of everything below the lenses that can change an observation."""
     return fingerprint("components", CAPTURE_VERSION, ALIGNMENT_VERSION, list_computing_versions(language))
-
-
-def check_shard(text: str, folder: Path) -> None:
-    """Refuse what is no share, and a folder that holds another one.
-
-    Raises:
-        UsageError: It is one of both.
-    """
-    wanted = parse_shard(text)
-    try:
-        held = read_shard_record(folder).shard
-    except (InputError, StoreError):
-        # There is none, or it is written anew by the run that begins now.
-        return
-    if held != str(wanted):
-        raise UsageError(
-            f"folder {str(folder)!r} holds shard {held}; give shard {wanted} another one with -o"
-        )
 
 
 _ANYWHERE = ("auto", "cpu")
@@ -313,7 +281,15 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
         UsageError: A combination that cannot be.
     """
     if execution.shard:
-        check_shard(execution.shard, execution.output)
+        wanted, held = str(parse_shard(execution.shard)), ""
+        # Where there is none, or a damaged one, it is written anew by the run that begins now.
+        with suppress(InputError, StoreError):
+            held = read_shard_record(execution.output).shard
+        if held and held != wanted:
+            raise UsageError(
+                f"folder {str(execution.output)!r} holds shard {held}; give shard {wanted} another one with "
+                "-o"
+            )
     describe_replication(experiment)
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
@@ -366,11 +342,6 @@ class Compatibility:
     by_lens: Mapping[str, Mapping[str, Capabilities]]
     left_out: tuple[SkippedTask, ...]
 
-    @property
-    def models(self) -> frozenset[str]:
-        """Models that some lens reads."""
-        return frozenset[str]().union(*self.by_lens.values())
-
 
 def check_compatibility(
     lenses: Sequence[LensChoice], experiment: Experiment, execution: Execution
@@ -400,21 +371,19 @@ def check_compatibility(
     return Compatibility(by_lens, tuple(left_out))
 
 
+_LIMITED_KINDS = {
+    "endpoint": "a server gives words alone, and lens {lens!r} reads states",
+    "vectors": "an encoder gives a vector a text, and lens {lens!r} reads more",
+}
+"""Kinds of models that give less than others, and why a lens that does not name them cannot read them."""
+
+
 def _unsupported_reason(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | None:
-    if capabilities.kind == "endpoint":
-        able = [one.name for one in LENSES.headers() if "endpoint" in one.needs]
+    if capabilities.kind in _LIMITED_KINDS:
+        able = [header.name for header in LENSES.headers() if capabilities.kind in header.needs]
         if lens.name not in able:
-            return (
-                f"a server gives words alone, and lens {lens.name!r} reads states; "
-                f"use the lens {' or '.join(able)}"
-            )
-    if capabilities.kind == "vectors":
-        able = [one.name for one in LENSES.headers() if "vectors" in one.needs]
-        if lens.name not in able:
-            return (
-                f"an encoder gives a vector a text, and lens {lens.name!r} reads more; "
-                f"use the lens {' or '.join(able)}"
-            )
+            reason = _LIMITED_KINDS[capabilities.kind].format(lens=lens.name)
+            return f"{reason}; use the lens {' or '.join(able)}"
     if isinstance(lens, TrainingLens) and not is_trainable(spec):
         return (
             f"lens {lens.name!r} trains all weights of a model; neither weights of fewer bits nor those "

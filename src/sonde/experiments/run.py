@@ -23,12 +23,17 @@ from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.compare import compare, default_output, load_compared_key, write_comparison
 from sonde.corpora import ItemSet
 from sonde.experiments.catalogue import describe_replication
-from sonde.experiments.experiment import Execution, Experiment, LensChoice, parse_experiment, to_plain_data
-from sonde.experiments.inputs import next_stage_inputs, plan_stage, resolve_experiment, resolve_inputs
+from sonde.experiments.experiment import Execution, Experiment, parse_experiment, to_plain_data
+from sonde.experiments.inputs import (
+    RunInputs,
+    next_stage_inputs,
+    plan_stage,
+    read_inputs,
+    resolve_experiment,
+)
 from sonde.experiments.observe import observe_jobs
 from sonde.experiments.plan import LensInput, ObserveJob, ResolvedModel, TrainJob
 from sonde.experiments.progress import AGAIN, Outcome, Session, describe_hardware, list_versions
-from sonde.experiments.resolve import Compatibility
 from sonde.experiments.score import score_all, write_scores
 from sonde.experiments.shards import (
     FILE,
@@ -50,17 +55,11 @@ from sonde.store.parts import CACHED_NOTE, PartStore
 from sonde.store.run_folder import RunDirectory, slug
 
 
-def build_run_json(
-    session: Session,
-    sets: Sequence[ItemSet],
-    models: Sequence[ResolvedModel],
-    lenses: Sequence[LensChoice],
-    readings: Sequence[LensInput],
-) -> dict[str, Any]:
+def build_run_json(session: Session, inputs: RunInputs) -> dict[str, Any]:
     """The content of ``run.json`` apart from timings."""
     experiment, execution, outcome = session.experiment, session.execution, session.outcome
-    coverage, forwards = _sum_notes(models, outcome.jobs, outcome.trainings, session.store)
-    reading = _precision_by_model(models, outcome.jobs, session.store)
+    models, sets = inputs.models, inputs.sets
+    coverage, reading, forwards = _gather_notes(models, outcome, session.store)
     return {
         "name": execution.output.name,
         "fingerprint": fingerprint(experiment),
@@ -76,16 +75,20 @@ def build_run_json(
         **({"budget": dict(execution.chosen)} if execution.chosen else {}),
         **({"published": published} if (published := describe_replication(experiment)) else {}),
         "models": [{**_model_entry(model, sets), "reading": reading[model.name]} for model in models],
-        "lenses": [dataclasses.asdict(lens) for lens in lenses],
+        "lenses": [dataclasses.asdict(lens) for lens in session.lenses],
         "corpus": [
-            _corpus_entry(chosen, language, readings)
+            _corpus_entry(chosen, language, inputs.readings)
             for chosen in sets
             for language in sorted(
-                {reading.group.language for reading in readings if reading.group.corpus == chosen.corpus}
+                {
+                    reading.group.language
+                    for reading in inputs.readings
+                    if reading.group.corpus == chosen.corpus
+                }
             )
         ],
         "mode": experiment.mode,
-        "quirks": sorted({quirk for lens in lenses for quirk in lens.quirks}),
+        "quirks": sorted({quirk for lens in session.lenses for quirk in lens.quirks}),
         "seed": experiment.seed,
         "versions": list_versions(),
         "hardware": describe_hardware(),
@@ -135,46 +138,39 @@ def _model_entry(model: ResolvedModel, sets: Sequence[ItemSet]) -> dict[str, Any
     }
 
 
-def _sum_notes(
-    models: Sequence[ResolvedModel],
-    jobs: Sequence[ObserveJob],
-    trainings: Sequence[TrainJob],
-    store: PartStore,
-) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Alignment coverage by model and forward passes, added up from the notes of the parts."""
-    coverage = {slug(model.name): Counter[str]() for model in models}
-    names = {model.spec: slug(model.name) for model in models}
+def _gather_notes(
+    models: Sequence[ResolvedModel], outcome: Outcome, store: PartStore
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Any]], dict[str, int]]:
+    """What the parts note, added up.
+
+    Returns:
+        Alignment coverage of each model; in which precision each was read, and how near its attention is to
+        eager attention; and forward passes.
+    """
+    coverage = {model.spec: Counter[str]() for model in models}
+    reading = {model.spec: dict[str, Any]() for model in models}
     forwards: Counter[str] = Counter()
-    for job in jobs:
-        notes = store.notes(job.parts[0].relative, job.parts[0].key) or {}
-        # Random-weights controls and later stages read the same inputs again.
-        if job.model in names and not job.parts[0].lens.stage:
-            coverage[names[job.model]].update(notes.get("coverage", {}))
-        read = (
-            {"inputs from the cache": len(job.item_ids)}
-            if notes.get(CACHED_NOTE)
-            else notes.get("forwards", {})
+    for job in outcome.jobs:
+        notes = [store.notes(part.relative, part.key) or {} for part in job.parts]
+        cached = notes[0].get(CACHED_NOTE)
+        forwards.update(
+            {"inputs from the cache": len(job.item_ids)} if cached else notes[0].get("forwards", {})
         )
-        forwards.update(read)
-    for training in trainings:
-        forwards.update((store.notes(training.part.relative, training.part.key) or {}).get("forwards", {}))
-    return {name: dict(counts) for name, counts in coverage.items()}, dict(forwards)
-
-
-def _precision_by_model(
-    models: Sequence[ResolvedModel], jobs: Sequence[ObserveJob], store: PartStore
-) -> dict[str, dict[str, Any]]:
-    """In which precision each model was read, and how near its attention is to eager attention."""
-    found: dict[str, dict[str, Any]] = {model.name: {} for model in models}
-    names = {model.spec: model.name for model in models}
-    for job in jobs:
-        for part in job.parts if job.model in names else ():
-            notes = store.notes(part.relative, part.key) or {}
-            into, mine = found[names[job.model]], notes.get("reading", {})
+        # Random-weights controls and later stages read the same inputs again.
+        if job.model in coverage and not job.parts[0].lens.stage:
+            coverage[job.model].update(notes[0].get("coverage", {}))
+        for noted in (note.get("reading", {}) for note in notes) if job.model in reading else ():
+            known = reading[job.model]
             # Each job loads the model by itself: the largest difference counts.
-            most = max(into.get("difference", 0.0), mine.get("difference", 0.0))
-            into |= mine | ({"difference": most} if "difference" in {**into, **mine} else {})
-    return found
+            most = max(known.get("difference", 0.0), noted.get("difference", 0.0))
+            known |= noted | ({"difference": most} if "difference" in {**known, **noted} else {})
+    for training in outcome.trainings:
+        forwards.update((store.notes(training.part.relative, training.part.key) or {}).get("forwards", {}))
+    return (
+        {slug(model.name): dict(coverage[model.spec]) for model in models},
+        {model.name: reading[model.spec] for model in models},
+        dict(forwards),
+    )
 
 
 @safe_path_environment()
@@ -187,43 +183,41 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     Raises:
         SondeError: One line for a person; whatever was finished is kept.
     """
-    session, lenses, able = resolve_experiment(experiment, execution, progress or NullProgress())
+    session = resolve_experiment(experiment, execution, progress or NullProgress())
     with lock_folder(session.outcome.directory.root):
-        return _run_stages(session, lenses, able)
+        return _run_stages(session)
 
 
-def _run_stages(session: Session, lenses: Sequence[LensChoice], able: Compatibility) -> Outcome:
+def _run_stages(session: Session) -> Outcome:
     """What `run` does once it is known that it can be done."""
-    experiment, store, outcome = session.experiment, session.store, session.outcome
+    store, outcome = session.store, session.outcome
     directory = outcome.directory
     before = _read_previous_summary(outcome)
-    if before and before.get("fingerprint") != fingerprint(experiment):
+    if before and before.get("fingerprint") != fingerprint(session.experiment):
         session.progress.note(
             f"{directory.root} holds another experiment: what fits is used again, its scores and page are "
             "replaced"
         )
-    readings, sets, models = resolve_inputs(session, lenses, able)
-    outcome.readings = tuple(readings)
-    for model in models:
+    inputs = read_inputs(session)
+    outcome.readings = inputs.readings
+    for model in inputs.models:
         if model.seen:
             session.progress.note(
                 f"{model.name}: {len(model.seen):,} inputs were in its training data and are left out "
                 "(--include-seen takes them in)"
             )
     if session.execution.shard:
-        observe_shard(session, plan_stage(session, models, readings))
+        observe_shard(session, plan_stage(session, inputs.models, inputs.readings))
         return outcome
-    scores = _observe_and_score(session, models, readings)
-    outcome.scores_key = write_scores(store, scores)
+    outcome.scores_key = write_scores(store, _observe_and_score(session, inputs))
     _drop_stale(store, [*outcome.jobs, *outcome.trainings])
     outcome.damaged += store.damaged
     for relative in outcome.damaged:
         session.progress.note(f"{relative} was damaged and has been computed again")
-    summary = build_run_json(session, sets, models, lenses, readings)
-    directory.write_summary(summary | _build_timing(outcome, before))
-    for choice in lenses:
-        outcome.files += LENSES.load(choice.source).write_files(directory)
-    if len(models) > 1:
+    directory.write_summary(build_run_json(session, inputs) | _build_timing(outcome, before))
+    for lens in session.lenses:
+        outcome.files += LENSES.load(lens.source).write_files(directory)
+    if len(inputs.models) > 1:
         _compare_models(session)
     return outcome
 
@@ -241,14 +235,13 @@ def _compare_models(session: Session) -> None:
         session.progress.note(f"the models were not compared: {error}")
 
 
-def _observe_and_score(
-    session: Session, models: Sequence[ResolvedModel], readings: Sequence[LensInput]
-) -> dict[str, list[Score]]:
+def _observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Score]]:
     """Observe, train and score what is read, and then whatever the lenses want to look at more closely."""
     outcome = session.outcome
     scores: dict[str, list[Score]] = {}
+    readings: Sequence[LensInput] = inputs.readings
     while readings:
-        stage = plan_stage(session, models, readings)
+        stage = plan_stage(session, inputs.models, readings)
         if not scores:
             check_merged_plan(session.execution.merges, stage)
         outcome.jobs += stage.jobs

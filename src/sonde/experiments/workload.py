@@ -21,8 +21,8 @@ from sonde.base.progress import Progress
 from sonde.corpora import Item
 from sonde.experiments.datasets import DEFAULT_SIZE, read_labels
 from sonde.experiments.experiment import Execution, Experiment, get_lens_settings
-from sonde.experiments.inputs import plan_stage, resolve_experiment, resolve_inputs
-from sonde.experiments.plan import LensInput, Plan, ResolvedModel
+from sonde.experiments.inputs import RunInputs, plan_stage, read_inputs, resolve_experiment
+from sonde.experiments.plan import LensInput, Plan
 from sonde.experiments.progress import Session
 from sonde.experiments.resolve import uses_datasets
 from sonde.lenses import LENSES, load_reading_lens
@@ -72,14 +72,12 @@ class Workload:
 
     Attributes:
         session: The run, in a folder that may be thrown away.
-        readings: What the lenses are shown.
-        models: What reads it.
+        inputs: What it reads.
         plan: The jobs of the first stage.
     """
 
     session: Session
-    readings: Sequence[LensInput]
-    models: Sequence[ResolvedModel]
+    inputs: RunInputs
     plan: Plan
 
     @classmethod
@@ -89,9 +87,14 @@ class Workload:
         Raises:
             SondeError: As for a run; what cannot be run cannot be planned.
         """
-        session, lenses, able = resolve_experiment(experiment, execution, progress)
-        readings, _, models = resolve_inputs(session, lenses, able)
-        return cls(session, readings, models, plan_stage(session, models, readings))
+        session = resolve_experiment(experiment, execution, progress)
+        inputs = read_inputs(session)
+        return cls(session, inputs, plan_stage(session, inputs.models, inputs.readings))
+
+    @property
+    def readings(self) -> Sequence[LensInput]:
+        """What the lenses are shown."""
+        return self.inputs.readings
 
     @cached_property
     def effective_limit(self) -> int:
@@ -143,7 +146,7 @@ class Workload:
     @property
     def servers(self) -> list[str]:
         """Models that a server runs, by name."""
-        return [model.name for model in self.models if uses_server(model.spec)]
+        return [model.name for model in self.inputs.models if uses_server(model.spec)]
 
     def finished_jobs(self, folder: Path) -> int:
         """How many jobs a folder holds the tables of already."""
@@ -152,7 +155,7 @@ class Workload:
 
     def subwords(self) -> int | None:
         """Subwords of the texts that jobs read, each as often as it is; None where a server cuts them."""
-        if any(takes_texts(model.spec) for model in self.models):
+        if any(takes_texts(model.spec) for model in self.inputs.models):
             return None
         texts = {item.item_id: item.text for reading in self.readings for item in reading.inputs}
         characters: Counter[ModelSpec] = Counter()

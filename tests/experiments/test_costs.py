@@ -11,11 +11,11 @@ import pytest
 
 from sonde.api import cost
 from sonde.api.cost import (
-    FEWEST,
-    FEWEST_DRAWN,
     FILE,
-    OTHER,
+    FIRST_DATASET_LIMIT,
+    FIRST_LIMIT,
     PAGE,
+    REMAINDER,
     START,
     BudgetedSample,
     RunCost,
@@ -53,7 +53,7 @@ def machine(item: float = 0.05, stretch: float = 1.0, load: float = 3.0) -> Call
             "observe": load + item * limit,
             "score": 0.5 + 0.01 * limit,
             PAGE: 3.0,
-            OTHER: 1.0,
+            REMAINDER: 1.0,
         }
         return RunCost(
             amount=amount(limit),
@@ -153,11 +153,11 @@ def sampled(wanted: int) -> Workload:
 
 def test_a_second_warm_up_reads_as_much_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     # 4.5 s of the first may grow: 3 + 16 * 0.05 of observing, and 0.66 of scoring.
-    assert tried(machine(), 10_000, monkeypatch) == [FEWEST, 72]
-    assert tried(machine(), 10_000, monkeypatch, budget="1h") == [FEWEST, 256]
-    assert tried(machine(), 60, monkeypatch) == [FEWEST, 60]
+    assert tried(machine(), 10_000, monkeypatch) == [FIRST_LIMIT, 72]
+    assert tried(machine(), 10_000, monkeypatch, budget="1h") == [FIRST_LIMIT, 256]
+    assert tried(machine(), 60, monkeypatch) == [FIRST_LIMIT, 60]
     assert tried(machine(), 10, monkeypatch) == [10]
-    assert tried(machine(), 10_000, monkeypatch, drawn=True) == [FEWEST_DRAWN, 256]
+    assert tried(machine(), 10_000, monkeypatch, drawn=True) == [FIRST_DATASET_LIMIT, 256]
 
 
 def test_a_slow_model_is_tried_on_few_items(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_a_cost_as_data_has_no_digits_that_nobody_believes() -> None:
         "observe": 3.8,
         "score": 0.7,
         PAGE: 3.0,
-        OTHER: 1.0,
+        REMAINDER: 1.0,
     }
 
 

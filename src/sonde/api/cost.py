@@ -42,7 +42,7 @@ from sonde.experiments.progress import AGAIN, processor_time
 from sonde.experiments.resolve import uses_datasets
 from sonde.experiments.run import run
 from sonde.experiments.workload import (
-    ASSUMED,
+    ASSUMPTIONS,
     DetectableEffect,
     InputAmount,
     Question,
@@ -59,11 +59,11 @@ from sonde.store.checksums import check_intact, write_with_receipt
 from sonde.store.parts import SIZE_ENV, PartStore
 from sonde.store.remote import fetch_folder
 
-START, PAGE, OTHER = "start", "report", "other"
+START, PAGE, REMAINDER = "start", "report", "other"
 """Stages beside those of a run: Python and imports until it begins; the page; whatever else there is."""
 
 
-_CONSTANT = frozenset({START, "select", PAGE, OTHER})
+_CONSTANT = frozenset({START, "select", PAGE, REMAINDER})
 """Stages that take as long for few items as for many: a corpus is read as a whole, a page shows a part."""
 
 
@@ -71,7 +71,7 @@ _GROWS_WITH = {"label": "characters", "observe": "characters", AGAIN: "again"}
 """What of `InputAmount` a stage grows with; all others grow with the inputs."""
 
 
-FEWEST, FEWEST_DRAWN = 16, 128
+FIRST_LIMIT, FIRST_DATASET_LIMIT = 16, 128
 """Items of the first warm-up; of data sets, whose classes each need some examples."""
 
 
@@ -130,33 +130,33 @@ def _round_seconds(by_stage: Mapping[str, float]) -> dict[str, float]:
     return {stage: round(seconds, 1) for stage, seconds in by_stage.items() if seconds >= _LEAST_SHOWN}
 
 
-def extrapolate_cost(measured: Sequence[RunCost], amount: InputAmount) -> RunCost:
+def extrapolate_cost(trial_costs: Sequence[RunCost], amount: InputAmount) -> RunCost:
     """What a run of some size is expected to take.
 
     Args:
-        measured: Warm-ups, the smallest first.
+        trial_costs: Warm-ups, the smallest first.
         amount: The size of the run.
     """
 
     def extrapolate(size: str, values: Sequence[float]) -> float:
         """The value of the line through the first and the last; more never takes less."""
-        small, large = (getattr(cost.amount, size) for cost in (measured[0], measured[-1]))
+        small, large = (getattr(cost.amount, size) for cost in (trial_costs[0], trial_costs[-1]))
         slope = max(0.0, (values[-1] - values[0]) / (large - small)) if large > small else 0.0
         return max(0.0, values[-1] + slope * (getattr(amount, size) - large))
 
     def extrapolate_stages(times: Sequence[Mapping[str, float]]) -> dict[str, float]:
-        found: dict[str, float] = {}
+        by_stage: dict[str, float] = {}
         for stage in dict.fromkeys(stage for by_stage in times for stage in by_stage):
             values = [by_stage.get(stage, 0.0) for by_stage in times]
             size = _GROWS_WITH.get(stage, "inputs")
-            found[stage] = statistics.fmean(values) if stage in _CONSTANT else extrapolate(size, values)
-        return found
+            by_stage[stage] = statistics.fmean(values) if stage in _CONSTANT else extrapolate(size, values)
+        return by_stage
 
     return RunCost(
         amount=amount,
-        seconds=extrapolate_stages([cost.seconds for cost in measured]),
-        processor=extrapolate_stages([cost.processor for cost in measured]),
-        forwards=round(extrapolate("reads", [cost.forwards for cost in measured])),
+        seconds=extrapolate_stages([cost.seconds for cost in trial_costs]),
+        processor=extrapolate_stages([cost.processor for cost in trial_costs]),
+        forwards=round(extrapolate("reads", [cost.forwards for cost in trial_costs])),
     )
 
 
@@ -176,23 +176,23 @@ class TrialRun:
     clusterings: Mapping[Question, ClusterDesign]
 
 
-def run_trial(experiment: Experiment, execution: Execution, wanted: OutputOptions) -> TrialRun:
+def run_trial(experiment: Experiment, execution: Execution, outputs: OutputOptions) -> TrialRun:
     """Carry an experiment out in a process of its own, and keep nothing of it but what it took.
 
     Args:
         experiment: With the limit that is tried.
         execution: How; the folder is another.
-        wanted: What is written when the scores are there.
+        outputs: What is written when the scores are there.
 
     Raises:
         SondeError: The run failed, or its process died.
     """
     with tempfile.TemporaryDirectory(prefix="sonde-warm-up-") as folder, safe_path_environment():
-        inside = dataclasses.replace(
+        trial_execution = dataclasses.replace(
             execution, output=Path(folder) / "run", budget="", chosen=None, shard="", merges=""
         )
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            trial = process.submit(_run_in_process, experiment, inside, wanted, time.monotonic())
+            trial = process.submit(_run_in_process, experiment, trial_execution, outputs, time.monotonic())
             try:
                 return trial.result()
             except BrokenProcessPool:
@@ -203,23 +203,23 @@ def run_trial(experiment: Experiment, execution: Execution, wanted: OutputOption
 
 
 def _run_in_process(
-    experiment: Experiment, execution: Execution, wanted: OutputOptions, begun: float
+    experiment: Experiment, execution: Execution, outputs: OutputOptions, start_time: float
 ) -> TrialRun:
     """The process: a run from its start to its page."""
-    start, used = time.monotonic() - begun, processor_time()
+    start, used = time.monotonic() - start_time, processor_time()
     # What another run has read is not read again, and would cost nothing here.
     os.environ[SIZE_ENV] = "0"
     sys.stdout = sys.stderr
     try:
         outcome = run(experiment, execution, NullProgress())
-        scored, used_by_scores = time.monotonic(), processor_time()
+        score_time, used_by_scores = time.monotonic(), processor_time()
         folder = outcome.directory
-        write_outputs(wanted, outcome, folder.root, NullProgress())
-        ended, used_by_all = time.monotonic(), processor_time()
-        seconds = {START: start, **outcome.seconds, PAGE: ended - scored}
+        write_outputs(outputs, outcome, folder.root, NullProgress())
+        end_time, used_by_all = time.monotonic(), processor_time()
+        seconds = {START: start, **outcome.seconds, PAGE: end_time - score_time}
         processor = {START: used, **outcome.processor, PAGE: used_by_all - used_by_scores}
-        seconds[OTHER] = max(0.0, ended - begun - sum(seconds.values()))
-        processor[OTHER] = max(0.0, used_by_all - sum(processor.values()))
+        seconds[REMAINDER] = max(0.0, end_time - start_time - sum(seconds.values()))
+        processor[REMAINDER] = max(0.0, used_by_all - sum(processor.values()))
         return TrialRun(
             cost=RunCost(
                 amount=measure_amount(experiment.selection.limit or 0, outcome.readings),
@@ -246,7 +246,7 @@ def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any
     from sonde.training.finetune.memory import estimate_memory
     from sonde.training.precision import uses_bfloat16
 
-    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    estimates: dict[tuple[Any, ...], Mapping[str, Any]] = {}
     for job in jobs:
         if job.part.lens.name != LENS or uses_server(job.model):
             continue
@@ -259,19 +259,19 @@ def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any
         spec = resolve_auto(job.model)
         import torch
 
-        half = uses_bfloat16(recipe.precision, torch.device(spec.device))
-        one = estimate_memory(spec, recipe, half=half)
-        how = f"LoRA of rank {recipe.lora_rank}" if recipe.lora_rank else "all weights"
-        how = "the head alone" if recipe.frozen else how
-        key = (spec.name, how, one, recipe.length)
-        found[key] = {
+        half_precision = uses_bfloat16(recipe.precision, torch.device(spec.device))
+        memory = estimate_memory(spec, recipe, half=half_precision)
+        method = f"LoRA of rank {recipe.lora_rank}" if recipe.lora_rank else "all weights"
+        method = "the head alone" if recipe.frozen else method
+        key = (spec.name, method, memory, recipe.length)
+        estimates[key] = {
             "model": spec.name,
-            "how": how,
+            "how": method,
             "length": recipe.length,
-            **dataclasses.asdict(one),
-            "total": one.total,
+            **dataclasses.asdict(memory),
+            "total": memory.total,
         }
-    return tuple(found.values())
+    return tuple(estimates.values())
 
 
 FILE = "budget.json"
@@ -307,9 +307,9 @@ class BudgetedSample:
         >>> BudgetedSample(**chosen, expected_seconds=6_900, warm_up_seconds=60).sentence
         '--budget 2h: 812 of 5,000 functions, expected to take 1.9 h after a warm-up of 60 s'
         """
-        taken = f"all {self.of:,}" if self.limit >= self.of else f"{self.limit:,} of {self.of:,}"
+        quantity = f"all {self.of:,}" if self.limit >= self.of else f"{self.limit:,} of {self.of:,}"
         return (
-            f"--budget {self.budget}: {taken} {self.unit}, expected to take "
+            f"--budget {self.budget}: {quantity} {self.unit}, expected to take "
             f"{duration(self.expected_seconds)} after a warm-up of {duration(self.warm_up_seconds)}"
         )
 
@@ -340,49 +340,49 @@ def check_sampling_possible(experiment: Experiment, execution: Execution) -> Non
 
 
 def choose_sample(
-    measured: Sequence[RunCost],
+    trial_costs: Sequence[RunCost],
     workload: Workload,
     experiment: Experiment,
     execution: Execution,
-    passed: float,
+    elapsed: float,
 ) -> BudgetedSample:
     """The largest sample whose expected time fits into what is left of a budget.
 
     Args:
-        measured: Warm-ups, the smallest first.
+        trial_costs: Warm-ups, the smallest first.
         workload: The run whose sample it is.
         experiment: With any limit or none.
         execution: With the budget.
-        passed: Seconds of it that have passed.
+        elapsed: Seconds of it that have passed.
 
     Raises:
         UsageError: No sample fits; says what the smallest would take.
     """
-    left = parse_duration(execution.budget, "--budget") - passed
+    left = parse_duration(execution.budget, "--budget") - elapsed
 
     def expect_seconds(limit: int) -> float:
         # Warm-ups began with a process of their own; this one has begun.
-        cost = extrapolate_cost(measured, workload.amount(limit))
+        cost = extrapolate_cost(trial_costs, workload.amount(limit))
         return cost.total - cost.seconds.get(START, 0.0)
 
-    least = measured[0].amount.limit
-    limits = range(least, max(least, workload.effective_limit) + 1)
-    fitting = bisect_right(limits, left, key=expect_seconds)
-    if not fitting:
-        needed = measured[0].total + passed
+    minimum = trial_costs[0].amount.limit
+    limits = range(minimum, max(minimum, workload.effective_limit) + 1)
+    fitting_count = bisect_right(limits, left, key=expect_seconds)
+    if not fitting_count:
+        required_seconds = trial_costs[0].total + elapsed
         raise UsageError(
-            f"--budget {execution.budget}: no sample fits; the smallest, {least:,} {workload.unit}, takes "
-            f"{duration(measured[0].total)} here and finding that out took {duration(passed)}; give "
-            f"{_format_budget(needed)} or more, or --limit {least}"
+            f"--budget {execution.budget}: no sample fits; the smallest, {minimum:,} {workload.unit}, takes "
+            f"{duration(trial_costs[0].total)} here and finding that out took {duration(elapsed)}; give "
+            f"{_format_budget(required_seconds)} or more, or --limit {minimum}"
         )
-    limit = limits[fitting - 1]
+    limit = limits[fitting_count - 1]
     return BudgetedSample(
         budget=execution.budget,
         limit=limit,
         of=limits[-1],
         unit=workload.unit,
         expected_seconds=round(expect_seconds(limit), 1),
-        warm_up_seconds=round(passed, 1),
+        warm_up_seconds=round(elapsed, 1),
         experiment=experiment_key(experiment),
     )
 
@@ -415,18 +415,18 @@ def load_sample(folder: Path, experiment: Experiment, execution: Execution) -> B
         return None
     check_intact(folder, FILE)
     try:
-        held = BudgetedSample(**json.loads(path.read_text(encoding="utf-8")))
+        sample = BudgetedSample(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise StoreError(
             f"{path}: cannot be read ({error}); remove it to have a sample chosen anew"
         ) from error
-    same = parse_duration(held.budget, FILE) == parse_duration(execution.budget, "--budget")
-    return held if same and held.experiment == experiment_key(experiment) else None
+    same_budget = parse_duration(sample.budget, FILE) == parse_duration(execution.budget, "--budget")
+    return sample if same_budget and sample.experiment == experiment_key(experiment) else None
 
 
-def save_sample(folder: Path, chosen: BudgetedSample) -> None:
+def save_sample(folder: Path, sample: BudgetedSample) -> None:
     """Write a choice into the folder of its run, before the run begins."""
-    write_with_receipt(folder, FILE, json.dumps(dataclasses.asdict(chosen), indent=2) + "\n")
+    write_with_receipt(folder, FILE, json.dumps(dataclasses.asdict(sample), indent=2) + "\n")
 
 
 def with_limit(experiment: Experiment, limit: int) -> Experiment:
@@ -498,7 +498,7 @@ class CostEstimate:
             "why_no_cost": self.why_no_cost,
             "warm_ups": [cost.data for cost in self.warm_ups],
             "shows": [dataclasses.asdict(effect) for effect in self.shows],
-            "assumed": ASSUMED,
+            "assumed": ASSUMPTIONS,
             "budget": self.chosen.data if self.chosen else None,
             "training": [dict(memory) for memory in self.training],
         }
@@ -524,28 +524,28 @@ def estimate_cost(
     Raises:
         SondeError: As for the run: what cannot be run cannot be planned.
     """
-    begun, progress, wanted = time.monotonic(), progress or NullProgress(), wanted or OutputOptions()
-    chosen = None
+    start, progress, wanted = time.monotonic(), progress or NullProgress(), wanted or OutputOptions()
+    sample = None
     if execution.budget:
         check_sampling_possible(experiment, execution)
         if not trial:
             raise UsageError(
                 f"--budget {execution.budget} needs to know how fast the run is; leave out --no-trial"
             )
-        chosen = load_sample(_existing_folder(execution.output), experiment, execution)
+        sample = load_sample(_existing_folder(execution.output), experiment, execution)
     with tempfile.TemporaryDirectory(prefix="sonde-plan-") as folder:
-        asked = with_limit(experiment, chosen.limit) if chosen else experiment
-        workload = _read_workload(asked, execution, Path(folder), progress)
-        why = _no_trial_reason(workload) if trial else "no warm-up was wanted (--no-trial)"
-        trials = [] if why else _run_trials(workload, experiment, execution, wanted, progress)
-        measured = tuple(trial_run.cost for trial_run in trials)
-        if execution.budget and chosen is None:
-            chosen = choose_sample(measured, workload, experiment, execution, _elapsed_seconds(begun))
-            asked = with_limit(experiment, chosen.limit)
-            workload = _read_workload(asked, execution, Path(folder) / "chosen", progress)
+        limited = with_limit(experiment, sample.limit) if sample else experiment
+        workload = _read_workload(limited, execution, Path(folder), progress)
+        reason = _no_trial_reason(workload) if trial else "no warm-up was wanted (--no-trial)"
+        trials = [] if reason else _run_trials(workload, experiment, execution, wanted, progress)
+        trial_costs = tuple(trial_run.cost for trial_run in trials)
+        if execution.budget and sample is None:
+            sample = choose_sample(trial_costs, workload, experiment, execution, _elapsed_seconds(start))
+            limited = with_limit(experiment, sample.limit)
+            workload = _read_workload(limited, execution, Path(folder) / "chosen", progress)
         amount = workload.amount(workload.effective_limit)
-        planned = find_cluster_designs(workload.readings, workload.session.store)
-        answers, tried = (trials[-1].answers, trials[-1].clusterings) if trials else ((), {})
+        designs = find_cluster_designs(workload.readings, workload.session.store)
+        answers, trial_designs = (trials[-1].answers, trials[-1].clusterings) if trials else ((), {})
         return CostEstimate(
             folder=execution.output,
             limit=workload.effective_limit,
@@ -556,11 +556,11 @@ def estimate_cost(
             inputs=amount.inputs,
             characters=amount.characters,
             tokens=workload.subwords(),
-            cost=extrapolate_cost(measured, amount) if measured else None,
-            warm_ups=measured,
-            shows=tuple(compute_detectable_effects(answers, tried, planned)),
-            why_no_cost=why,
-            chosen=chosen,
+            cost=extrapolate_cost(trial_costs, amount) if trial_costs else None,
+            warm_ups=trial_costs,
+            shows=tuple(compute_detectable_effects(answers, trial_designs, designs)),
+            why_no_cost=reason,
+            chosen=sample,
             training=estimate_training_memory(workload.plan.trainings),
         )
 
@@ -593,25 +593,25 @@ def fit_to_budget(
     begun = time.monotonic() if begun is None else begun
     progress, wanted = progress or NullProgress(), wanted or OutputOptions()
     check_sampling_possible(experiment, execution)
-    chosen = load_sample(execution.output, experiment, execution)
-    if chosen is None:
+    sample = load_sample(execution.output, experiment, execution)
+    if sample is None:
         with tempfile.TemporaryDirectory(prefix="sonde-budget-") as folder:
             workload = _read_workload(experiment, execution, Path(folder), progress)
-            if why := _no_trial_reason(workload):
-                raise UsageError(f"--budget {execution.budget}: {why}; give --limit instead")
+            if reason := _no_trial_reason(workload):
+                raise UsageError(f"--budget {execution.budget}: {reason}; give --limit instead")
             trials = _run_trials(workload, experiment, execution, wanted, progress)
-            measured = [trial_run.cost for trial_run in trials]
-            chosen = choose_sample(measured, workload, experiment, execution, _elapsed_seconds(begun))
-        save_sample(execution.output, chosen)
-        progress.note(chosen.sentence)
+            trial_costs = [trial_run.cost for trial_run in trials]
+            sample = choose_sample(trial_costs, workload, experiment, execution, _elapsed_seconds(begun))
+        save_sample(execution.output, sample)
+        progress.note(sample.sentence)
     else:
-        progress.note(f"--budget {chosen.budget}: {chosen.limit:,} of {chosen.of:,} {chosen.unit}, as before")
-    return with_limit(experiment, chosen.limit), dataclasses.replace(execution, chosen=chosen.data)
+        progress.note(f"--budget {sample.budget}: {sample.limit:,} of {sample.of:,} {sample.unit}, as before")
+    return with_limit(experiment, sample.limit), dataclasses.replace(execution, chosen=sample.data)
 
 
-def _elapsed_seconds(begun: float) -> float:
+def _elapsed_seconds(start: float) -> float:
     """Seconds since a moment by `time.monotonic`."""
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def _existing_folder(output: Path) -> Path:
@@ -626,8 +626,8 @@ def _existing_folder(output: Path) -> Path:
 def _read_workload(
     experiment: Experiment, execution: Execution, folder: Path, progress: Progress
 ) -> Workload:
-    inside = dataclasses.replace(execution, output=folder, budget="", chosen=None, merges="")
-    return Workload.build(experiment, inside, progress)
+    trial_execution = dataclasses.replace(execution, output=folder, budget="", chosen=None, merges="")
+    return Workload.build(experiment, trial_execution, progress)
 
 
 def _no_trial_reason(workload: Workload) -> str:
@@ -641,7 +641,7 @@ def _run_trials(
     workload: Workload,
     experiment: Experiment,
     execution: Execution,
-    wanted: OutputOptions,
+    outputs: OutputOptions,
     progress: Progress,
 ) -> list[TrialRun]:
     """Carry a run out on a few items, and once more on as many as there is time for.
@@ -651,34 +651,34 @@ def _run_trials(
     """
 
     def measure(limit: int) -> TrialRun:
-        trial = run_trial(with_limit(experiment, limit), execution, wanted)
+        trial = run_trial(with_limit(experiment, limit), execution, outputs)
         progress.note(
             f"warm-up with {limit:,} {workload.unit}: {duration(trial.cost.total)} "
             f"({duration(trial.cost.processor_seconds)} of processor time)"
         )
         return trial
 
-    most = workload.effective_limit
-    drawn = any(uses_datasets(reading.lens) for reading in workload.readings)
-    limit = min(FEWEST_DRAWN if drawn else FEWEST, most)
+    maximum = workload.effective_limit
+    from_datasets = any(uses_datasets(lens_input.lens) for lens_input in workload.readings)
+    limit = min(FIRST_DATASET_LIMIT if from_datasets else FIRST_LIMIT, maximum)
     while True:
         try:
             first = measure(limit)
             break
         except (InputError, UsageError):
-            if limit == most:
+            if limit == maximum:
                 raise
-            limit = min(_LARGER * limit, most)
-    limit = _second_limit(first.cost, most, execution.budget)
+            limit = min(_LARGER * limit, maximum)
+    limit = _second_limit(first.cost, maximum, execution.budget)
     return [first, measure(limit)] if limit else [first]
 
 
-def _second_limit(first: RunCost, most: int, budget: str) -> int:
+def _second_limit(first: RunCost, maximum: int, budget: str) -> int:
     """The limit of a second warm-up; 0 where the first is the run itself, or took all of a budget."""
     room = parse_duration(budget, "--budget") if budget else math.inf
-    if first.amount.limit == most or first.total >= room:
+    if first.amount.limit == maximum or first.total >= room:
         return 0
-    growing = sum(seconds for stage, seconds in first.seconds.items() if stage not in _CONSTANT)
-    least, largest = _STEPS
-    step = (_BUDGET_SHARE * room if budget else _PLAN_SECONDS) / max(growing, 1e-9)
-    return min(most, round(first.amount.limit * min(max(least, step), largest)))
+    growing_seconds = sum(seconds for stage, seconds in first.seconds.items() if stage not in _CONSTANT)
+    minimum_step, maximum_step = _STEPS
+    step = (_BUDGET_SHARE * room if budget else _PLAN_SECONDS) / max(growing_seconds, 1e-9)
+    return min(maximum, round(first.amount.limit * min(max(minimum_step, step), maximum_step)))

@@ -13,7 +13,7 @@ from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.cost import duration
-from sonde.experiments.workload import ASSUMED, FACTORS, DetectableEffect, RequiredSample
+from sonde.experiments.workload import ASSUMPTIONS, FACTORS, DetectableEffect, RequiredSample
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import Format, format_name
 
@@ -30,7 +30,7 @@ _NUMBER = Format(missing="-", right=True)
 
 
 def build_plan_output(
-    experiment: Experiment, execution: Execution, wanted: OutputOptions, *, trial: bool, progress: Progress
+    experiment: Experiment, execution: Execution, outputs: OutputOptions, *, trial: bool, progress: Progress
 ) -> CommandOutput:
     """What ``sonde run --plan`` found.
 
@@ -40,22 +40,24 @@ def build_plan_output(
     """
     if execution.shard:
         raise UsageError(f"--plan is that of the whole run; leave out --shard {execution.shard}")
-    found = estimate_cost(experiment, execution, wanted=wanted, trial=trial, progress=progress)
-    return CommandOutput(found.data, lambda: print_lines(*_format_plan(found)))
+    estimate = estimate_cost(experiment, execution, wanted=outputs, trial=trial, progress=progress)
+    return CommandOutput(estimate.data, lambda: print_lines(*_format_plan(estimate)))
 
 
-def _format_plan(found: CostEstimate) -> Iterator[str]:
-    if found.chosen:
-        yield found.chosen.sentence
-    there = f", {found.finished_jobs:,} of them in {found.folder} already" if found.finished_jobs else ""
-    trainings = f", {found.trainings:,} of them trainings" if found.trainings else ""
-    yield f"sample    {found.limit:,} {found.unit}"
-    yield f"jobs      {found.jobs:,}{trainings}{there}"
-    yield f"inputs    {found.inputs:,} texts of {found.characters:,} characters"
-    if found.tokens is not None:
-        yield f"tokens    {found.tokens:,} in all texts that jobs read, each read once"
-    if found.cost:
-        cost = found.cost
+def _format_plan(estimate: CostEstimate) -> Iterator[str]:
+    if estimate.chosen:
+        yield estimate.chosen.sentence
+    finished_clause = (
+        f", {estimate.finished_jobs:,} of them in {estimate.folder} already" if estimate.finished_jobs else ""
+    )
+    trainings = f", {estimate.trainings:,} of them trainings" if estimate.trainings else ""
+    yield f"sample    {estimate.limit:,} {estimate.unit}"
+    yield f"jobs      {estimate.jobs:,}{trainings}{finished_clause}"
+    yield f"inputs    {estimate.inputs:,} texts of {estimate.characters:,} characters"
+    if estimate.tokens is not None:
+        yield f"tokens    {estimate.tokens:,} in all texts that jobs read, each read once"
+    if estimate.cost:
+        cost = estimate.cost
         stages = sorted(cost.seconds.items(), key=lambda stage: -stage[1])
         parts = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in stages if seconds >= 1)
         yield f"forwards  {cost.forwards:,}"
@@ -63,36 +65,36 @@ def _format_plan(found: CostEstimate) -> Iterator[str]:
             f"time      {duration(cost.total)}, {duration(cost.processor_seconds)} of processor time"
             f"{f' ({parts})' if parts else ''}"
         )
-        of = " and ".join(f"{one.amount.limit:,}" for one in found.warm_ups)
-        took = duration(sum(one.total for one in found.warm_ups))
-        yield f"This is from runs with {of} {found.unit}, which loaded the models and took {took}."
+        limits = " and ".join(f"{trial_cost.amount.limit:,}" for trial_cost in estimate.warm_ups)
+        took = duration(sum(trial_cost.total for trial_cost in estimate.warm_ups))
+        yield f"This is from runs with {limits} {estimate.unit}, which loaded the models and took {took}."
     else:
-        yield f"Forwards and time are not known: {found.why_no_cost}."
-    yield from map(_format_training, found.training)
+        yield f"Forwards and time are not known: {estimate.why_no_cost}."
+    yield from map(_format_training, estimate.training)
     yield ""
     yield "What the sample can show: the smallest difference that would be found"
-    yield from _build_table([_build_row(effect) for effect in found.shows]).lines(indent=2)
-    yield f"Assumed: {ASSUMED}."
-    if any(one.deviation is None for one in found.shows):
+    yield from _build_table([_build_row(effect) for effect in estimate.shows]).lines(indent=2)
+    yield f"Assumed: {ASSUMPTIONS}."
+    if any(effect.deviation is None for effect in estimate.shows):
         yield "Differences in SD are in standard deviations of single items, whose spread is not known yet."
 
 
-def _format_training(one: Mapping[str, Any]) -> str:
+def _format_training(memory: Mapping[str, Any]) -> str:
     """What a training takes of memory, counted and not measured."""
     parts = ", ".join(
-        f"{words} {format_bytes(one[name])}"
+        f"{words} {format_bytes(memory[name])}"
         for name, words in (("weights", "weights"), ("moving", "what moves"), ("states", "states"))
     )
     return (
-        f"training  {one['model']}, {one['how']} ({one['trained']:,} of {one['parameters']:,} weights): "
-        f"about {format_bytes(one['total'])} on each device ({parts}), with {one['examples']:,} examples "
-        f"of at most {one['length']:,} subwords at once"
+        f"training  {memory['model']}, {memory['how']} ({memory['trained']:,} of {memory['parameters']:,} "
+        f"weights): about {format_bytes(memory['total'])} on each device ({parts}), with "
+        f"{memory['examples']:,} examples of at most {memory['length']:,} subwords at once"
     )
 
 
 def _build_table(rows: list[dict[str, str | None]]) -> Table:
-    several = len({row["model"] for row in rows}) > 1
-    titles = [title for title in rows[0] if several or title != "model"] if rows else []
+    shows_models = len({row["model"] for row in rows}) > 1
+    titles = [title for title in rows[0] if shows_models or title != "model"] if rows else []
     columns = [
         Column(title=title, value=title, format=Format() if title in _NAMES else _NUMBER) for title in titles
     ]
@@ -100,7 +102,7 @@ def _build_table(rows: list[dict[str, str | None]]) -> Table:
 
 
 def _build_row(effect: DetectableEffect) -> dict[str, str | None]:
-    needed = dict.fromkeys(f"needed for {factor:g}x" for factor in FACTORS)
+    required_samples = dict.fromkeys(f"needed for {factor:g}x" for factor in FACTORS)
     return {
         "lens": format_name(effect.lens),
         "model": effect.model,
@@ -112,33 +114,33 @@ def _build_row(effect: DetectableEffect) -> dict[str, str | None]:
         "design effect": f"{effect.design_effect:.2f}",
         "between models": format_difference(effect.detectable, effect),
         "from best control": format_difference(effect.from_control, effect),
-        **needed,
-        **dict(zip(needed, map(_format_required_sample, effect.needed), strict=False)),
+        **required_samples,
+        **dict(zip(required_samples, map(_format_required_sample, effect.needed), strict=False)),
     }
 
 
-def format_difference(value: float | None, of: DetectableEffect) -> str | None:
+def format_difference(value: float | None, effect: DetectableEffect) -> str | None:
     """A difference in the unit of its number; None where there is none."""
     if value is None:
         return None
-    if of.deviation is None:
+    if effect.deviation is None:
         return f"{value:.2f} SD"
-    return f"{100 * value:.1f} points" if of.share else f"{value:.3g}"
+    return f"{100 * value:.1f} points" if effect.share else f"{value:.3g}"
 
 
-def _format_required_sample(held: RequiredSample) -> str:
-    if held.items is not None:
-        return f"{held.items:,}"
-    return f"{held.clusters:,} clusters" if held.clusters else "no sample"
+def _format_required_sample(sample: RequiredSample) -> str:
+    if sample.items is not None:
+        return f"{sample.items:,}"
+    return f"{sample.clusters:,} clusters" if sample.clusters else "no sample"
 
 
-def format_bytes(held: float) -> str:
+def format_bytes(size: float) -> str:
     """A number of bytes.
 
     >>> format_bytes(512), format_bytes(1_234_567_890)
     ('512 bytes', '1.2 GB')
     """
     unit = 0
-    while held >= _THOUSAND and unit < len(_UNITS) - 1:
-        held, unit = held / _THOUSAND, unit + 1
-    return f"{held:,.0f} {_UNITS[unit]}" if unit == 0 or held >= 10 else f"{held:.1f} {_UNITS[unit]}"
+    while size >= _THOUSAND and unit < len(_UNITS) - 1:
+        size, unit = size / _THOUSAND, unit + 1
+    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 or size >= 10 else f"{size:.1f} {_UNITS[unit]}"

@@ -76,7 +76,7 @@ def count_corpus(
     languages: tuple[str, ...] = (),
     tasks: Sequence[str] = (),
     seed: int = 0,
-    spread: ParallelMap = ONE,
+    parallel: ParallelMap = ONE,
     address: str = "",
 ) -> CorpusStats:
     """Count files, functions, code tokens and licences of a corpus, and the labels of tasks.
@@ -86,27 +86,27 @@ def count_corpus(
         languages: Public names; empty means all that the corpus holds.
         tasks: Tasks whose labels are counted; `BUG_TASKS` for those of Table 1.
         seed: Of the bugs that are put in.
-        spread: Processes that read; the counts are the same.
+        parallel: Processes that read; the counts are the same.
         address: Where a cluster answers; empty for what the environment names, or for this machine.
 
     Raises:
         UsageError: A task that labels no items.
         InputError: The corpus cannot be read, or holds no file.
     """
-    wanted = {name: _load_task(name) for name in tasks}
+    loaded_tasks = {name: _load_task(name) for name in tasks}
     check_corpus(corpus)
-    connect_executor(spread.executor, address, spread.workers)
-    with keep_processes(spread.executor, spread.workers):
-        return _count_files(corpus, languages, wanted, seed, spread)
+    connect_executor(parallel.executor, address, parallel.workers)
+    with keep_processes(parallel.executor, parallel.workers):
+        return _count_files(corpus, languages, loaded_tasks, seed, parallel)
 
 
 def _count_files(
-    corpus: str, languages: tuple[str, ...], wanted: Mapping[str, Task], seed: int, spread: ParallelMap
+    corpus: str, languages: tuple[str, ...], tasks: Mapping[str, Task], seed: int, parallel: ParallelMap
 ) -> CorpusStats:
     intake = SkipCounter()
     rows: list[tuple[str | int, ...]] = []
     items: list[Item] = []
-    for file, (functions, tokens) in spread.of_files.map(
+    for file, (functions, tokens) in parallel.of_files.map(
         _measure, None, read_files(corpus, languages, intake)
     ):
         items += functions
@@ -117,15 +117,15 @@ def _count_files(
     files = pl.DataFrame(rows, schema=_FILE, orient="row")
     # Train before valid before test.
     splits: list[str] = sorted(files["split"].unique(), key=(*SPLITS, UNSPLIT).index)
-    refused: list[str] = []
+    refusals: list[str] = []
     labels: list[pl.DataFrame] = []
-    for name, task in wanted.items():
+    for name, task in tasks.items():
         try:
-            found = _count_labels(name, corpus, items, seed, spread)
+            label_counts = _count_labels(name, corpus, items, seed, parallel)
         except UsageError as error:
-            refused.append(str(error))
+            refusals.append(str(error))
         else:
-            counts = [(split, label, count) for (split, label), count in found.items()]
+            counts = [(split, label, count) for (split, label), count in label_counts.items()]
             table = pl.DataFrame(
                 counts, schema={"split": pl.String, "label": pl.String, "count": pl.Int64}, orient="row"
             )
@@ -138,24 +138,24 @@ def _count_files(
             pl.col("licence").replace("", "unknown")
         ),
         labels=pl.concat(labels) if labels else pl.DataFrame(),
-        refused=tuple(refused),
+        refused=tuple(refusals),
         intake=intake,
     )
 
 
 def _measure_sizes(files: pl.DataFrame, splits: Sequence[str]) -> pl.DataFrame:
     """A row a language and split, those without files among them."""
-    by = ["language", "split"]
-    sizes = files.group_by(by).agg(
+    keys = ["language", "split"]
+    sizes = files.group_by(keys).agg(
         pl.len().alias("files"),
         pl.col("functions").sum(),
         pl.col("cluster").n_unique().alias("clusters"),
         pl.col("characters", "tokens").sum(),
     )
     languages = sorted(files["language"].unique())
-    cells = pl.DataFrame(list(product(languages, splits)), schema=by, orient="row")
-    counted = cells.join(sizes, on=by, how="left", maintain_order="left")
-    return counted.with_columns(pl.exclude(by).fill_null(0).cast(pl.Int64))
+    cells = pl.DataFrame(list(product(languages, splits)), schema=keys, orient="row")
+    table = cells.join(sizes, on=keys, how="left", maintain_order="left")
+    return table.with_columns(pl.exclude(keys).fill_null(0).cast(pl.Int64))
 
 
 def _count_by_split(table: pl.DataFrame, name: str, splits: Sequence[str]) -> pl.DataFrame:
@@ -186,7 +186,7 @@ def _measure(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Item], int]]:
 
 
 def _count_labels(
-    name: str, corpus: str, functions: Sequence[Item], seed: int, spread: ParallelMap
+    name: str, corpus: str, functions: Sequence[Item], seed: int, parallel: ParallelMap
 ) -> Counter[tuple[str, str]]:
     """Examples by split and label.
 
@@ -197,36 +197,36 @@ def _count_labels(
     counts: Counter[tuple[str, str]] = Counter()
     for language in sorted({item.language for item in functions}):
         items = [item for item in functions if item.language == language]
-        asked = DatasetRequest(task, 0, seed, language, "corrected", frozenset(), {})
+        request = DatasetRequest(task, 0, seed, language, "corrected", frozenset(), {})
         if isinstance(task, BugTask):
-            found = _bug_examples(asked, items, spread)
+            examples = _bug_examples(request, items, parallel)
         else:
-            found = _provided_labels(name, corpus, items, spread)
-        counts.update((item.split or UNSPLIT, label) for item, label in found)
+            examples = _provided_labels(name, corpus, items, parallel)
+        counts.update((item.split or UNSPLIT, label) for item, label in examples)
     return counts
 
 
 def _bug_examples(
-    asked: DatasetRequest, items: Sequence[Item], spread: ParallelMap
+    request: DatasetRequest, items: Sequence[Item], parallel: ParallelMap
 ) -> Iterator[tuple[Item, str]]:
     """Both examples of each eligible function."""
-    task, edits = asked.task, get_edits(asked.language)
+    task, edits = request.task, get_edits(request.language)
     assert isinstance(task, BugTask)
-    if not has_facet(asked.language, task.facet):
-        raise UsageError(f"task {task.name!r}: no bugs are put into {asked.language} code")
-    parsed = tuple(item for item in items if edits is None or edits.parses(item.text))
-    sides = {item.cluster: item.split or UNSPLIT for item in parsed}
-    for item, variants in task.draw_examples(Pool(parsed, {}, {}), sides, asked, spread):
+    if not has_facet(request.language, task.facet):
+        raise UsageError(f"task {task.name!r}: no bugs are put into {request.language} code")
+    valid_items = tuple(item for item in items if edits is None or edits.parses(item.text))
+    sides = {item.cluster: item.split or UNSPLIT for item in valid_items}
+    for item, variants in task.draw_examples(Pool(valid_items, {}, {}), sides, request, parallel):
         for variant in variants:
             yield item, variant.label
 
 
 def _provided_labels(
-    name: str, corpus: str, items: Sequence[Item], spread: ParallelMap
+    name: str, corpus: str, items: Sequence[Item], parallel: ParallelMap
 ) -> Iterator[tuple[Item, str]]:
     """The labels that the code has, of whole functions or of spans in them."""
-    around = read_repositories(TASKS.load(name), corpus, (items[0].language,), spread)
-    asked = LabelRequest(name, 0, "corrected", frozenset(), around)
-    for item, table in label_items(asked, items, spread):
+    repositories = read_repositories(TASKS.load(name), corpus, (items[0].language,), parallel)
+    request = LabelRequest(name, 0, "corrected", frozenset(), repositories)
+    for item, table in label_items(request, items, parallel):
         for label in table["label"].drop_nulls():
             yield item, label

@@ -13,7 +13,7 @@ _JOBS, _SECONDS = 2, 10.0
 """A kind of work is measured by so many jobs, or by fewer that took so long."""
 
 
-_WORTH_SAYING = 10.0
+_MINIMUM_SECONDS = 10.0
 """Seconds: what is over sooner needs no estimate."""
 
 
@@ -64,7 +64,7 @@ class Forecast:
         self._open: defaultdict[str, list[JobProfile]] = defaultdict(list)
         for work in works:
             self._open[work.subject].append(work)
-        self._planned = {subject: list(mine) for subject, mine in self._open.items()}
+        self._planned = {subject: list(subject_works) for subject, subject_works in self._open.items()}
         self._jobs: Counter[_Kind] = Counter()
         self._size: Counter[_Kind] = Counter()
         self._seconds: defaultdict[_Kind, float] = defaultdict(float)
@@ -94,15 +94,15 @@ class Forecast:
         kinds = {_work_kind(work) for work in left if not work.control}
         if not left:
             return ""
-        what = f"{self._verb} {_count_inputs(left):,} {self._unit}s with {subject}{_parts(left)}"
+        summary = f"{self._verb} {_count_inputs(left):,} {self._unit}s with {subject}{_parts(left)}"
         if not kinds or kinds - self._tried.keys():
-            return f"{what}; how long it takes is said when the first are done"
+            return f"{summary}; how long it takes is said when the first are done"
         self._said.add(subject)
         seconds = self._remaining_seconds(subject)
         pace = _count_inputs(left) / seconds
         number = sum(self._tried[kind][0] for kind in kinds)
         return (
-            f"{what}: about {duration(seconds)} at {self._speed(pace)} (estimated from {number:,} of them)"
+            f"{summary}: about {duration(seconds)} at {self._speed(pace)} (estimated from {number:,} of them)"
             f"{self._later_subjects(pace)}"
         )
 
@@ -136,13 +136,13 @@ class Forecast:
 
     def _line(self, subject: str) -> str:
         seconds = self._remaining_seconds(subject)
-        if seconds < _WORTH_SAYING:
+        if seconds < _MINIMUM_SECONDS:
             return ""
         pace = _count_inputs(self._open[subject]) / seconds
-        planned = _count_inputs(self._planned[subject])
+        total = _count_inputs(self._planned[subject])
         first = sum(size for kind, size in self._size.items() if kind[0] == subject)
         return (
-            f"{self._verb} {planned:,} {self._unit}s with {subject}{_parts(self._planned[subject])}: about "
+            f"{self._verb} {total:,} {self._unit}s with {subject}{_parts(self._planned[subject])}: about "
             f"{duration(seconds)} left at {self._speed(pace)} (estimated from the first {first:,})"
             f"{self._later_subjects(pace)}"
         )
@@ -158,11 +158,13 @@ class Forecast:
 
     def _later_subjects(self, pace: float) -> str:
         """What comes after it with other subjects."""
-        later = [work for other, mine in self._open.items() if other not in self._said for work in mine]
-        if not later:
+        waiting_works = [
+            work for subject, works in self._open.items() if subject not in self._said for work in works
+        ]
+        if not waiting_works:
             return ""
-        names = ", ".join(dict.fromkeys(work.subject for work in later))
-        size = _count_inputs(later)
+        names = ", ".join(dict.fromkeys(work.subject for work in waiting_works))
+        size = _count_inputs(waiting_works)
         return f"; then {size:,} with {names}, another {duration(size / pace)} if as fast"
 
     def _pace(self, work: JobProfile) -> float:
@@ -171,11 +173,11 @@ class Forecast:
         What jobs took counts before what a few inputs did.
         """
         done = {kind: (size, self._seconds[kind]) for kind, size in self._size.items() if size}
-        measured = self._tried | done
-        mine = [kind for kind in measured if kind[0] == work.subject]
-        kinds = [kind for kind in mine if kind == _work_kind(work)]
-        kinds = kinds or [kind for kind in mine if kind[1] >= work.does] or mine
-        return sum(measured[kind][1] for kind in kinds) / sum(measured[kind][0] for kind in kinds)
+        measurements = self._tried | done
+        subject_kinds = [kind for kind in measurements if kind[0] == work.subject]
+        kinds = [kind for kind in subject_kinds if kind == _work_kind(work)]
+        kinds = kinds or [kind for kind in subject_kinds if kind[1] >= work.does] or subject_kinds
+        return sum(measurements[kind][1] for kind in kinds) / sum(measurements[kind][0] for kind in kinds)
 
 
 def _count_inputs(works: Sequence[JobProfile]) -> int:
@@ -187,7 +189,9 @@ def _parts(works: Sequence[JobProfile]) -> str:
     sizes: Counter[str] = Counter()
     for work in works:
         sizes["controls" if work.control else " and ".join(sorted(work.does))] += work.size
-    parts = ", ".join(f"{what} {size:,}" for what, size in sorted(sizes.items(), key=lambda one: -one[1]))
+    parts = ", ".join(
+        f"{label} {size:,}" for label, size in sorted(sizes.items(), key=lambda entry: -entry[1])
+    )
     return f" ({parts})" if len(sizes) > 1 else ""
 
 
@@ -205,15 +209,15 @@ def duration(seconds: float) -> str:
 def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[Job]:
     """The jobs of each subject in their order, but for two of each kind that go before the others."""
     order: dict[tuple[str, bool], list[tuple[bool, Job]]] = {}
-    begun: Counter[_Kind] = Counter()
+    counts: Counter[_Kind] = Counter()
     for job in jobs:
         work = work_of(job)
         kind = _work_kind(work)
         # Controls are as fast as their subject and need other weights: they are not asked first.
-        later = work.control or begun[kind] >= _JOBS
-        begun[kind] += not later
-        order.setdefault((work.subject, work.control), []).append((later, job))
-    return [job for mine in order.values() for _, job in sorted(mine, key=lambda entry: entry[0])]
+        is_deferred = work.control or counts[kind] >= _JOBS
+        counts[kind] += not is_deferred
+        order.setdefault((work.subject, work.control), []).append((is_deferred, job))
+    return [job for entries in order.values() for _, job in sorted(entries, key=lambda entry: entry[0])]
 
 
 def group_trial_jobs(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[list[Job]]:
@@ -226,9 +230,9 @@ def group_trial_jobs(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) 
         # Controls are as fast as their subject.
         if not work_of(job).control:
             kinds[_work_kind(work_of(job))].append(job)
-    each = list(kinds.values())
-    large = all(_count_inputs([work_of(job) for job in mine]) >= _WORTH_A_TRIAL for mine in each)
-    return each if large else []
+    groups = list(kinds.values())
+    large = all(_count_inputs([work_of(job) for job in group]) >= _WORTH_A_TRIAL for group in groups)
+    return groups if large else []
 
 
 def _work_kind(work: JobProfile) -> _Kind:

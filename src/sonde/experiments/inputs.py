@@ -69,17 +69,17 @@ from sonde.store.parts import PartStore
 from sonde.tasks import DrawingTask, check_cluster_count, effective_clusters, suggest_more_clusters
 from sonde.tasks.engine.task import TASKS
 
-_NAMED = 3
+_EXAMPLES = 3
 
 
-def find_parse_errors(items: Iterable[Item], spread: ParallelMap) -> list[Item]:
+def find_parse_errors(items: Iterable[Item], parallel: ParallelMap) -> list[Item]:
     """Return the items with a parse error, in their order.
 
     Args:
         items: The items.
-        spread: Processes that parse; any number gives the same.
+        parallel: Processes that parse; any number gives the same.
     """
-    return [item for item, parsed in spread.map(_check_parse, None, items) if not parsed]
+    return [item for item, is_valid in parallel.map(_check_parse, None, items) if not is_valid]
 
 
 def _check_parse(part: ItemChunk[None, Item]) -> list[bool]:
@@ -87,20 +87,20 @@ def _check_parse(part: ItemChunk[None, Item]) -> list[bool]:
     return [parses(item.language, item.text) for item in part.items]
 
 
-def describe_parse_errors(corpus: str, unparsed: Sequence[Item], total: int, unit: str) -> str:
+def describe_parse_errors(corpus: str, items: Sequence[Item], total: int, unit: str) -> str:
     """Return a line on the items with a parse error; empty where there is none.
 
     >>> describe_parse_errors("local:a", [Item("id", "f(", "python", "function", "a.py", "f")], 9, "function")
     'local:a: 1 of 9 functions does not parse (a.py f): its labels are of what could be read'
     """
-    if not unparsed:
+    if not items:
         return ""
-    named = ", ".join(f"{item.path} {item.name}".strip() for item in unparsed[:_NAMED])
-    more = f" and {len(unparsed) - _NAMED:,} more" if len(unparsed) > _NAMED else ""
-    verb, whose = ("does", "its") if len(unparsed) == 1 else ("do", "their")
+    examples = ", ".join(f"{item.path} {item.name}".strip() for item in items[:_EXAMPLES])
+    remainder = f" and {len(items) - _EXAMPLES:,} more" if len(items) > _EXAMPLES else ""
+    verb, possessive = ("does", "its") if len(items) == 1 else ("do", "their")
     return (
-        f"{corpus}: {len(unparsed):,} of {total:,} {unit}s {verb} not parse ({named}{more}): "
-        f"{whose} labels are of what could be read"
+        f"{corpus}: {len(items):,} of {total:,} {unit}s {verb} not parse ({examples}{remainder}): "
+        f"{possessive} labels are of what could be read"
     )
 
 
@@ -124,20 +124,22 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
     with session.outcome.measure_stage("select"):
         for corpus in corpora:
             with progress.stage(f"reading {corpus}") as advance:
-                lock, spread = session.execution.lock, session.spread
-                sets.append(select(corpus, selection, lock, spread=spread, first=first, advance=advance))
-    for chosen in sets:
-        progress.note(describe_selection(chosen))
-        if line := describe_unused_files(chosen.corpus, chosen.intake, chosen.left_out):
+                lock, parallel = session.execution.lock, session.spread
+                sets.append(select(corpus, selection, lock, spread=parallel, first=first, advance=advance))
+    for item_set in sets:
+        progress.note(describe_selection(item_set))
+        if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
             progress.note(line)
     return sets
 
 
 def _note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:
     """Say which of the chosen items do not parse."""
-    for chosen in sets:
-        unparsed = find_parse_errors(chosen.items, session.spread)
-        if line := describe_parse_errors(chosen.corpus, unparsed, len(chosen.items), chosen.selection.unit):
+    for item_set in sets:
+        parse_errors = find_parse_errors(item_set.items, session.spread)
+        if line := describe_parse_errors(
+            item_set.corpus, parse_errors, len(item_set.items), item_set.selection.unit
+        ):
             session.progress.note(line)
 
 
@@ -157,7 +159,7 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
     >>> describe_unused_files("local:a", skips)
     'local:a: not used: 1 no label (row 7); not read: 1 .ts'
     """
-    skipped: list[str] = []
+    unused: list[str] = []
     unread: list[str] = []
     partial: list[str] = []
     for reason, count in intake.counts.most_common():
@@ -165,35 +167,35 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
             unread.append(f"{count:,} {reason.partition(' ')[0]}")
         elif count and reason not in left_out:
             example = next(iter(intake.examples.get(reason, ())), "")
-            told = f"{count:,} {reason}{f' ({example})' if example else ''}"
-            (partial if reason == LOST else skipped).append(told)
-    parts = (("not used", skipped), ("not read", unread), ("files", partial))
-    line = "; ".join(f"{title}: {', '.join(listed)}" for title, listed in parts if listed)
+            entry = f"{count:,} {reason}{f' ({example})' if example else ''}"
+            (partial if reason == LOST else unused).append(entry)
+    parts = (("not used", unused), ("not read", unread), ("files", partial))
+    line = "; ".join(f"{title}: {', '.join(entries)}" for title, entries in parts if entries)
     return f"{corpus}: {line}" if line else ""
 
 
-def with_file_context(chosen: ItemSet) -> ItemSet:
+def with_file_context(item_set: ItemSet) -> ItemSet:
     """The items with the text of their files before them, as `Item.context`; at most its end.
 
     Files are read once more, so that only the text around the items that were chosen is held.
     """
-    wanted: dict[str, list[int]] = defaultdict(list)
-    for place, item in enumerate(chosen.items):
-        wanted[item.path].append(place)
-    items = list(chosen.items)
+    indices: dict[str, list[int]] = defaultdict(list)
+    for index, item in enumerate(item_set.items):
+        indices[item.path].append(index)
+    items = list(item_set.items)
     for file in read_files(
-        chosen.corpus, tuple({item.language for item in items}), SkipCounter(keep_all=True)
+        item_set.corpus, tuple({item.language for item in items}), SkipCounter(keep_all=True)
     ):
-        for place in wanted.get(file.path, ()):
-            item = items[place]
+        for index in indices.get(file.path, ()):
+            item = items[index]
             begin = max(0, item.offset - CHARACTERS_BEFORE)
             # A path may name several files of a corpus: the text itself says which.
             if file.text.startswith(item.text, item.offset):
-                items[place] = dataclasses.replace(item, context=file.text[begin : item.offset])
-    return dataclasses.replace(chosen, items=tuple(items))
+                items[index] = dataclasses.replace(item, context=file.text[begin : item.offset])
+    return dataclasses.replace(item_set, items=tuple(items))
 
 
-def describe_selection(chosen: ItemSet) -> str:
+def describe_selection(item_set: ItemSet) -> str:
     """How many items of a corpus were taken, and where the others went.
 
     >>> left_out = {BEYOND_CAP: 8, "near duplicate": 1}
@@ -201,26 +203,26 @@ def describe_selection(chosen: ItemSet) -> str:
     'stdlib: 0 of 9 functions: 8 beyond --per-cluster 200, 1 near duplicate'
     """
     options = {
-        BEYOND_LIMIT: f"beyond --limit {chosen.selection.limit}",
-        BEYOND_CAP: f"beyond --per-cluster {chosen.selection.per_cluster}",
+        BEYOND_LIMIT: f"beyond --limit {item_set.selection.limit}",
+        BEYOND_CAP: f"beyond --per-cluster {item_set.selection.per_cluster}",
     }
-    reasons = sorted(chosen.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
+    reasons = sorted(item_set.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
     left = ", ".join(f"{count:,} {options.get(reason, reason)}" for reason, count in reasons)
-    taken = f"{chosen.corpus}: {len(chosen.items):,} of {chosen.found:,} {chosen.selection.unit}s"
-    return f"{taken}: {left}" if left else taken
+    line = f"{item_set.corpus}: {len(item_set.items):,} of {item_set.found:,} {item_set.selection.unit}s"
+    return f"{line}: {left}" if left else line
 
 
 def build_groups(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
     """One group a corpus and language."""
     return tuple(
         Group(
-            corpus=chosen.corpus,
-            corpus_hash=chosen.corpus_hash,
+            corpus=item_set.corpus,
+            corpus_hash=item_set.corpus_hash,
             language=language,
-            items=tuple(item for item in chosen.items if item.language == language),
+            items=tuple(item for item in item_set.items if item.language == language),
         )
-        for chosen in sets
-        for language in sorted({item.language for item in chosen.items})
+        for item_set in sets
+        for language in sorted({item.language for item in item_set.items})
     )
 
 
@@ -243,8 +245,8 @@ def build_file_groups(session: Session) -> tuple[list[ItemSet], tuple[Group, ...
                 languages.add(file.language)
                 hashes[file.path] = content_hash(file)
             if not hashes:
-                wanted = " or ".join(selection.languages) or "a known language"
-                raise InputError(f"corpus {corpus!r}: no file in {wanted}")
+                language_names = " or ".join(selection.languages) or "a known language"
+                raise InputError(f"corpus {corpus!r}: no file in {language_names}")
             corpus_hash = fingerprint(sorted(hashes.items()))
             sets.append(ItemSet(corpus, (), corpus_hash, intake, selection))
             groups += [
@@ -286,34 +288,38 @@ def read_inputs(session: Session) -> RunInputs:
     Raises:
         SondeError: A corpus cannot be read, or gives no items.
     """
-    execution, chosen = session.execution, session.experiment.selection
-    shown = [lens for lens in session.lenses if not uses_datasets(lens)]
-    drawing = [lens for lens in session.lenses if lens not in shown]
+    execution, selection = session.execution, session.experiment.selection
+    item_lenses = [lens for lens in session.lenses if not uses_datasets(lens)]
+    dataset_lenses = [lens for lens in session.lenses if lens not in item_lenses]
     from_files = [
-        lens for lens in drawing if all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
+        lens
+        for lens in dataset_lenses
+        if all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
     ]
-    from_functions = [lens for lens in drawing if lens not in from_files]
+    from_functions = [lens for lens in dataset_lenses if lens not in from_files]
     with_context = [
-        lens for lens in shown if load_reading_lens(lens.source).needs_file_context(get_lens_settings(lens))
+        lens
+        for lens in item_lenses
+        if load_reading_lens(lens.source).needs_file_context(get_lens_settings(lens))
     ]
-    if chosen.transform != "none" and (whole := [*from_files, *with_context]):
+    if selection.transform != "none" and (file_lenses := [*from_files, *with_context]):
         raise UsageError(
-            f"lens {whole[0].name!r} reads whole files, and transform changes the chosen items alone; leave "
-            "out one of them"
+            f"lens {file_lenses[0].name!r} reads whole files, and transform changes the chosen items alone; "
+            "leave out one of them"
         )
     readings: list[LensInput] = []
     sets: list[ItemSet] = []
     with keep_processes(execution.executor, execution.light_workers):
-        if shown:
-            items = select_items(session, chosen)
+        if item_lenses:
+            items = select_items(session, selection)
             _note_parse_errors(session, items)
             if with_context:
                 with session.outcome.measure_stage("select"):
                     items = [with_file_context(item_set) for item_set in items]
-            readings += _label_inputs(session, shown, build_groups(items))
+            readings += _label_inputs(session, item_lenses, build_groups(items))
             sets += items
         if from_functions:
-            pools = select_items(session, select_pool(chosen), find_pool_limit(session, from_functions))
+            pools = select_items(session, select_pool(selection), find_pool_limit(session, from_functions))
             readings += _dataset_inputs(session, from_functions, build_groups(pools))
             sets += pools
         if from_files:
@@ -323,7 +329,8 @@ def read_inputs(session: Session) -> RunInputs:
         sets = _write_inputs(session.store, sets, readings)
     clear_repositories()
     readings = [
-        dataclasses.replace(reading, models=session.models[reading.lens.name]) for reading in readings
+        dataclasses.replace(lens_input, models=session.models[lens_input.lens.name])
+        for lens_input in readings
     ]
     return RunInputs(tuple(readings), tuple(sets), resolve_models(session, readings))
 
@@ -334,17 +341,19 @@ def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[
     Returns:
         The sets with the items that are read.
     """
-    inputs = {(reading.group.corpus, item.item_id): item for reading in readings for item in reading.inputs}
+    inputs = {
+        (lens_input.group.corpus, item.item_id): item for lens_input in readings for item in lens_input.inputs
+    }
     used: dict[str, ItemSet] = {}
-    for chosen in sets:
-        items = [item for item in chosen.items if inputs.pop((chosen.corpus, item.item_id), None)]
-        before = used[chosen.corpus].items if chosen.corpus in used else ()
-        used[chosen.corpus] = dataclasses.replace(chosen, items=(*before, *items))
-    derived: dict[str, list[Item]] = {chosen.corpus: [] for chosen in sets}
+    for item_set in sets:
+        items = [item for item in item_set.items if inputs.pop((item_set.corpus, item.item_id), None)]
+        earlier_items = used[item_set.corpus].items if item_set.corpus in used else ()
+        used[item_set.corpus] = dataclasses.replace(item_set, items=(*earlier_items, *items))
+    derived_items: dict[str, list[Item]] = {item_set.corpus: [] for item_set in sets}
     for (corpus, _), item in inputs.items():
-        derived[corpus].append(item)
-    _write_table(store, "items.parquet", [(name, chosen.items) for name, chosen in used.items()])
-    _write_table(store, "inputs.parquet", list(derived.items()))
+        derived_items[corpus].append(item)
+    _write_table(store, "items.parquet", [(name, item_set.items) for name, item_set in used.items()])
+    _write_table(store, "inputs.parquet", list(derived_items.items()))
     return list(used.values())
 
 
@@ -362,16 +371,16 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
 def _label_inputs(session: Session, lenses: Sequence[LensChoice], groups: Sequence[Group]) -> list[LensInput]:
     """Label the groups for lenses that read the items, and say what each reads of each group."""
     progress, selection = session.progress, session.experiment.selection
-    asked = sorted({(task, lens.labels, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
+    requests = sorted({(task, lens.labels, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
     readings: list[LensInput] = []
     with (
         session.outcome.measure_stage("label"),
-        progress.stage("labelling", len(asked) * len(groups)) as advance,
+        progress.stage("labelling", len(requests) * len(groups)) as advance,
     ):
         for group in groups:
             rules: dict[tuple[str, str], str] = {}
-            for task, of, mode, quirks in asked:
-                rules[task, of] = write_labels(session, task, group, mode, quirks, of)
+            for task, suffix, mode, quirks in requests:
+                rules[task, suffix] = write_labels(session, task, group, mode, quirks, suffix)
                 advance()
             for lens in lenses:
                 key = fingerprint("labels", [rules[task, lens.labels] for task in lens.tasks])
@@ -385,8 +394,8 @@ def _label_inputs(session: Session, lenses: Sequence[LensChoice], groups: Sequen
             limited=selection.limit is not None and len(group.items) >= selection.limit,
             files=paths if selection.unit == "function" else None,
         )
-        counted = f"{len(group.items):,} {selection.unit}s"
-        if lack := check_cluster_count({counted: effective_clusters(paths)}, remedies):
+        sample = f"{len(group.items):,} {selection.unit}s"
+        if lack := check_cluster_count({sample: effective_clusters(paths)}, remedies):
             progress.note(f"{group.corpus} in {group.language}: {lack}")
     return readings
 
@@ -406,8 +415,8 @@ def _build_input(
     reader, settings = load_reading_lens(lens.source), get_lens_settings(lens)
     labels = LabelTables(session.store, lens.tasks, group, lens.labels)
     inputs = tuple(reader.inputs(items, labels, settings))
-    if about := reader.describe_inputs(inputs, labels, settings):
-        session.progress.note(f"{lens.name}: {about}")
+    if description := reader.describe_inputs(inputs, labels, settings):
+        session.progress.note(f"{lens.name}: {description}")
     controls = reader.assign_controls(inputs, labels, settings)
     return LensInput(lens=lens, group=group, inputs=inputs, labels=key, controls=controls)
 
@@ -429,37 +438,43 @@ def _dataset_inputs(
                     "training data of a bundled model and in no data set (--include-seen takes them in)"
                 )
             for lens in lenses:
-                drawn = build_datasets(session, lens, pool, items)
-                able = dataclasses.replace(lens, tasks=drawn.tasks)
+                datasets = build_datasets(session, lens, pool, items)
+                dataset_lens = dataclasses.replace(lens, tasks=datasets.tasks)
                 reader = LENSES.load(lens.source)
                 if isinstance(reader, TrainingLens):
-                    methods = _training_keys(reader, drawn, get_lens_settings(lens), pool.language)
+                    methods = _training_keys(reader, datasets, get_lens_settings(lens), pool.language)
                     readings.append(
                         LensInput(
-                            lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, methods=methods
+                            lens=dataset_lens,
+                            group=pool,
+                            inputs=datasets.inputs,
+                            labels=datasets.key,
+                            methods=methods,
                         )
                     )
                 else:
-                    readings.append(_build_input(session, able, pool, drawn.inputs, drawn.key))
-                outcome.refused.extend(drawn.refused)
-                outcome.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
+                    readings.append(_build_input(session, dataset_lens, pool, datasets.inputs, datasets.key))
+                outcome.refused.extend(datasets.refused)
+                outcome.data_sets[f"{lens.name}/{pool.prefix}"] = datasets.reports
     return readings
 
 
 def _training_keys(
-    lens: TrainingLens, drawn: LensDatasets, settings: LensSettings, language: str
+    lens: TrainingLens, datasets: LensDatasets, settings: LensSettings, language: str
 ) -> dict[Method, str]:
     """Every method with the fingerprint of what it is trained on."""
-    methods = lens.methods(drawn.tasks, settings)
-    named = {
+    methods = lens.methods(datasets.tasks, settings)
+    corpora = {
         method: [str(value) for option, value in method.options if option in lens.corpus_options and value]
         for method in methods
     }
-    held = {corpus: _corpus_key(corpus, language) for corpus in sorted(set(chain(*named.values())))}
+    corpus_keys = {corpus: _corpus_key(corpus, language) for corpus in sorted(set(chain(*corpora.values())))}
     return {
-        method: fingerprint("beside", drawn.keys[method.task], [held[corpus] for corpus in named[method]])
-        if named[method]
-        else drawn.keys[method.task]
+        method: fingerprint(
+            "beside", datasets.keys[method.task], [corpus_keys[corpus] for corpus in corpora[method]]
+        )
+        if corpora[method]
+        else datasets.keys[method.task]
         for method in methods
     }
 
@@ -476,19 +491,21 @@ def next_stage_inputs(
     store: PartStore, answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Score]]
 ) -> list[LensInput]:
     """What the lenses want to look at more closely, model by model, now that the scores are there."""
-    more: list[LensInput] = []
+    inputs: list[LensInput] = []
     for answer in answers:
-        reading, lens = answer.reading, answer.reading.lens
-        if reading.methods:
+        lens_input, lens = answer.reading, answer.reading.lens
+        if lens_input.methods:
             continue
-        found = load_reading_lens(lens.source).next_stage(scores[answer.key], get_lens_settings(lens))
-        if found is not None:
-            found = {**found, **stage_output(store, answer)}
-            next_stage = dataclasses.replace(lens, stage=lens.stage + 1, found=tuple(sorted(found.items())))
-            more.append(
-                dataclasses.replace(reading, lens=next_stage, controls=(), models=(answer.model.name,))
+        stage_options = load_reading_lens(lens.source).next_stage(scores[answer.key], get_lens_settings(lens))
+        if stage_options is not None:
+            stage_options = {**stage_options, **stage_output(store, answer)}
+            next_stage = dataclasses.replace(
+                lens, stage=lens.stage + 1, found=tuple(sorted(stage_options.items()))
             )
-    return more
+            inputs.append(
+                dataclasses.replace(lens_input, lens=next_stage, controls=(), models=(answer.model.name,))
+            )
+    return inputs
 
 
 def resolve_experiment(experiment: Experiment, execution: Execution, progress: Progress) -> Session:
@@ -500,22 +517,24 @@ def resolve_experiment(experiment: Experiment, execution: Execution, progress: P
     experiment = with_full_names(experiment)
     lenses = resolve_lenses(experiment)
     check_names(experiment, execution, lenses)
-    able = check_compatibility(lenses, experiment, execution)
+    compatibility = check_compatibility(lenses, experiment, execution)
     session = Session(
         experiment=experiment,
         execution=execution,
         progress=progress,
-        lenses=resolve_options(lenses, able.by_lens),
-        models={lens: tuple(models) for lens, models in able.by_lens.items()},
+        lenses=resolve_options(lenses, compatibility.by_lens),
+        models={lens: tuple(models) for lens, models in compatibility.by_lens.items()},
     )
-    session.outcome.refused += able.left_out
-    for refused in able.left_out:
-        progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
+    session.outcome.refused += compatibility.left_out
+    for skipped_task in compatibility.left_out:
+        progress.note(
+            f"{skipped_task.model} is left out of the lens {skipped_task.lens}: {skipped_task.reason}"
+        )
     return session
 
 
 def plan_stage(session: Session, models: Sequence[ResolvedModel], readings: Sequence[LensInput]) -> Plan:
     """The jobs of a stage of a run."""
-    languages = {reading.group.language for reading in readings}
+    languages = {lens_input.group.language for lens_input in readings}
     versions = {language: components_key(language) for language in sorted(languages)}
     return build_plan(session.outcome.directory, models, readings, versions)

@@ -26,7 +26,7 @@ from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import connect_executor, keep_processes
 from sonde.experiments.datasets import (
     DEFAULT_SIZE,
-    DROPPED,
+    PARSE_ERROR_REASON,
     describe_dropped_items,
     read_repositories,
     select_pool,
@@ -133,7 +133,7 @@ class Labels:
         write_atomic(output, lines)
 
 
-def label_corpora(wanted: LabelOptions) -> Labels:
+def label_corpora(options: LabelOptions) -> Labels:
     """Label corpora.
 
     Raises:
@@ -141,42 +141,42 @@ def label_corpora(wanted: LabelOptions) -> Labels:
         UsageError: The format does not hold labels of this task, or no cluster answers.
         InputError: A class has too few examples for a data set, or there is nothing to label.
     """
-    (labels,) = label_tasks(wanted, (wanted.task,))
+    (labels,) = label_tasks(options, (options.task,))
     return labels
 
 
-def label_tasks(wanted: LabelOptions, names: Sequence[str]) -> Iterator[Labels]:
+def label_tasks(options: LabelOptions, names: Sequence[str]) -> Iterator[Labels]:
     """Label corpora for several tasks, which are read once; raises as `label_corpora`.
 
     Args:
-        wanted: What to write of each; its task is not looked at.
+        options: What to write of each; its task is not looked at.
         names: Public names of the tasks, or paths to ``.py`` files.
     """
-    form, tasks = FORMATS.load(wanted.form), [TASKS.load(name) for name in names]
+    form, tasks = FORMATS.load(options.form), [TASKS.load(name) for name in names]
     for task in tasks:
         if not isinstance(task, CorpusTask):
-            _check_options(task, form, wanted)
-    check_corpora(wanted.corpora)
-    connect_executor(wanted.executor, wanted.address, wanted.workers)
-    labeller = _Labeller(wanted, names)
-    with keep_processes(wanted.executor, wanted.workers):
+            _check_options(task, form, options)
+    check_corpora(options.corpora)
+    connect_executor(options.executor, options.address, options.workers)
+    labeller = _Labeller(options, names)
+    with keep_processes(options.executor, options.workers):
         for name in names:
             labels = labeller.label(name)
             if not len(labels):
-                corpora, languages = ", ".join(map(repr, wanted.corpora)), wanted.selection.languages
-                within = f" in {' or '.join(languages)}" if languages else ""
+                corpora, languages = ", ".join(map(repr, options.corpora)), options.selection.languages
+                language_clause = f" in {' or '.join(languages)}" if languages else ""
                 raise InputError(
-                    f"nothing to label: corpus {corpora} holds no {wanted.selection.unit}{within} for task "
-                    f"{labels.task.name!r}"
+                    f"nothing to label: corpus {corpora} holds no {options.selection.unit}{language_clause} "
+                    f"for task {labels.task.name!r}"
                 )
             yield labels
 
 
-def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
+def write_label_files(options: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
     """Label corpora and write a file a task; raises as `label_corpora`.
 
     Args:
-        wanted: As for `label_tasks`; so are the names.
+        options: As for `label_tasks`; so are the names.
         names: The tasks.
         output: The file; of several tasks its name holds `TASK_HERE`, for which each name stands.
 
@@ -190,23 +190,23 @@ def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -
             f"{len(names)} tasks need as many files: write {TASK_HERE} into the name, as in -o "
             f"labels/{TASK_HERE}.jsonl, and name each task once"
         )
-    found: list[dict[str, Any]] = []
-    for file, labels in zip(files, label_tasks(wanted, names), strict=True):
+    results: list[dict[str, Any]] = []
+    for file, labels in zip(files, label_tasks(options, names), strict=True):
         labels.write(file)
-        found.append({"rows": len(labels), "file": file})
-    return found
+        results.append({"rows": len(labels), "file": file})
+    return results
 
 
-def _check_options(task: Task, form: FileFormat, wanted: LabelOptions) -> None:
+def _check_options(task: Task, form: FileFormat, options: LabelOptions) -> None:
     if form.tasks and task.name not in form.tasks:
         raise UsageError(
-            f"format {wanted.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
+            f"format {options.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
             "leave --format out for JSON lines"
         )
-    known = get_quirks(task) | get_ablations(task)
-    for quirk in wanted.quirks:
-        if quirk not in known:
-            raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known)
+    known_quirks = get_quirks(task) | get_ablations(task)
+    for quirk in options.quirks:
+        if quirk not in known_quirks:
+            raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known_quirks)
 
 
 class _Labeller:
@@ -217,57 +217,59 @@ class _Labeller:
         names: The tasks; where there is one, nothing of a corpus is kept.
     """
 
-    def __init__(self, wanted: LabelOptions, names: Sequence[str]) -> None:
-        self._wanted, self._names = wanted, names
+    def __init__(self, options: LabelOptions, names: Sequence[str]) -> None:
+        self._wanted, self._names = options, names
         self._pools: dict[str, Sequence[Item]] = {}
         self._items: dict[str, Sequence[Item]] = {}
         self._told: set[str] = set()
 
     def label(self, name: str) -> Labels:
         """Label all corpora for a task."""
-        wanted, task, form = self._wanted, TASKS.load(name), FORMATS.load(self._wanted.form)
+        options, task, form = self._wanted, TASKS.load(name), FORMATS.load(self._wanted.form)
         if isinstance(task, CorpusTask):
-            collected = (self._collect_rows(name, task, corpus) for corpus in wanted.corpora)
-            return Labels(task, form, collected=tuple(chain.from_iterable(collected)))
-        whole = wanted.raw or form.whole or task.target == "relation"
-        label = self._label_items if whole else self._draw_examples
-        entries = (label(name, task, corpus) for corpus in wanted.corpora)
+            row_groups = (self._collect_rows(name, task, corpus) for corpus in options.corpora)
+            return Labels(task, form, collected=tuple(chain.from_iterable(row_groups)))
+        labels_all_items = options.raw or form.whole or task.target == "relation"
+        label = self._label_items if labels_all_items else self._draw_examples
+        entries = (label(name, task, corpus) for corpus in options.corpora)
         return Labels(task, form, entries=tuple(chain.from_iterable(entries)))
 
     def _read_pool(self, corpus: str) -> Sequence[Item]:
         """The functions that data sets are drawn from."""
         if corpus not in self._pools:
-            chosen = self._wanted.selection
-            first = plan_first_items(self._names, size=chosen.limit or DEFAULT_SIZE, seed=chosen.seed)
-            self._pools[corpus] = self._select(corpus, select_pool(chosen), first)
+            selection = self._wanted.selection
+            first = plan_first_items(self._names, size=selection.limit or DEFAULT_SIZE, seed=selection.seed)
+            self._pools[corpus] = self._select(corpus, select_pool(selection), first)
         return self._pools[corpus]
 
     def _read_items(self, corpus: str) -> Iterable[Item]:
         """The items chosen; raw, every item in the corpus's order, or the first of each language."""
         if corpus in self._items:
             return self._items[corpus]
-        wanted = self._wanted
-        items = self._read_raw(corpus) if wanted.raw else self._select(corpus, wanted.selection)
+        options = self._wanted
+        items = self._read_raw(corpus) if options.raw else self._select(corpus, options.selection)
         if len(self._names) > 1:
             items = self._items[corpus] = tuple(items)
         return items
 
     def _read_raw(self, corpus: str) -> Iterator[Item]:
-        selection, intake, spread = self._wanted.selection, SkipCounter(), self._wanted.spread
-        taken: Counter[str] = Counter()
+        selection, intake, parallel = self._wanted.selection, SkipCounter(), self._wanted.spread
+        counts: Counter[str] = Counter()
         for item in read_items(
-            corpus, intake, unit=selection.unit, languages=selection.languages, spread=spread
+            corpus, intake, unit=selection.unit, languages=selection.languages, spread=parallel
         ):
-            taken[item.language] += 1
-            if selection.limit is None or taken[item.language] <= selection.limit:
+            counts[item.language] += 1
+            if selection.limit is None or counts[item.language] <= selection.limit:
                 yield item
         self._note(describe_unused_files(corpus, intake))
 
     def _select(self, corpus: str, selection: Selection, first: FirstItems | None = None) -> Sequence[Item]:
         with self._wanted.progress.stage(f"reading {corpus}") as advance:
-            chosen = select(corpus, selection, spread=self._wanted.spread, first=first, advance=advance)
-        self._note(describe_selection(chosen), describe_unused_files(corpus, chosen.intake, chosen.left_out))
-        return chosen.items
+            item_set = select(corpus, selection, spread=self._wanted.spread, first=first, advance=advance)
+        self._note(
+            describe_selection(item_set), describe_unused_files(corpus, item_set.intake, item_set.left_out)
+        )
+        return item_set.items
 
     def _note(self, *lines: str) -> None:
         """Say what is left out, each line once."""
@@ -277,54 +279,56 @@ class _Labeller:
                 self._wanted.progress.note(line)
 
     def _collect_rows(self, name: str, task: CorpusTask, corpus: str) -> Iterable[Mapping[str, Any]]:
-        wanted = self._wanted
+        options = self._wanted
         if isinstance(task, RowTask):
-            answers = wanted.spread.map(_label_chunk, (name, wanted.mode), self._read_items(corpus))
+            answers = options.spread.map(_label_chunk, (name, options.mode), self._read_items(corpus))
             return (row for _, row in answers)
         intake = SkipCounter()
-        files = read_files(corpus, wanted.selection.languages, intake)
+        files = read_files(corpus, options.selection.languages, intake)
         if isinstance(task, AccountingTask):
-            rows, told = task.collect_with_notes(files, mode=wanted.mode)
+            rows, lines = task.collect_with_notes(files, mode=options.mode)
         else:
-            rows, told = [*task.collect(files, mode=wanted.mode)], ()
-        self._note(describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in told))
+            rows, lines = [*task.collect(files, mode=options.mode)], ()
+        self._note(describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in lines))
         return rows
 
     def _label_items(self, name: str, task: Task, corpus: str) -> Iterator[LabelledItem]:
-        wanted, able, known = self._wanted, get_languages(task), list[Item]()
+        options, supported_languages, items = self._wanted, get_languages(task), list[Item]()
         for item in self._read_items(corpus):
-            if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
+            if item.language not in supported_languages and not any(
+                provided_label.task.lower() == task.name for provided_label in item.given
+            ):
                 reason = get_unsupported_tasks(item.language).get(task.name)
                 raise UsageError(
                     f"task {task.name!r} cannot label {item.language!r} ({item.path})"
-                    f"{f': {reason}' if reason else ''}; it knows {', '.join(able)}"
+                    f"{f': {reason}' if reason else ''}; it knows {', '.join(supported_languages)}"
                 )
-            known.append(item)
-        unparsed = find_parse_errors(known, wanted.spread)
-        self._note(describe_parse_errors(corpus, unparsed, len(known), wanted.selection.unit))
-        around = read_repositories(task, corpus, wanted.selection.languages, wanted.spread)
-        asked = LabelRequest(name, 0, wanted.mode, wanted.quirks, around)
-        for item, table in label_items(asked, known, wanted.spread):
+            items.append(item)
+        parse_errors = find_parse_errors(items, options.spread)
+        self._note(describe_parse_errors(corpus, parse_errors, len(items), options.selection.unit))
+        repositories = read_repositories(task, corpus, options.selection.languages, options.spread)
+        request = LabelRequest(name, 0, options.mode, options.quirks, repositories)
+        for item, table in label_items(request, items, options.spread):
             yield LabelledItem(item, tuple(table.iter_rows(named=True)))
 
     def _draw_examples(self, name: str, task: Task, corpus: str) -> Iterator[LabelledItem]:
         """The examples of one data set a language, in its order."""
-        wanted, pool = self._wanted, self._read_pool(corpus)
+        options, pool = self._wanted, self._read_pool(corpus)
         for language in sorted({item.language for item in pool}):
-            made = build(
+            dataset = build(
                 name,
                 pool,
-                size=wanted.selection.limit or DEFAULT_SIZE,
-                seed=wanted.selection.seed,
+                size=options.selection.limit or DEFAULT_SIZE,
+                seed=options.selection.seed,
                 language=language,
-                mode=wanted.mode,
-                quirks=wanted.quirks,
-                repositories=read_repositories(task, corpus, (language,), wanted.spread),
-                spread=wanted.spread,
+                mode=options.mode,
+                quirks=options.quirks,
+                repositories=read_repositories(task, corpus, (language,), options.spread),
+                spread=options.spread,
             )
-            self._note(*_describe_omissions(corpus, language, TASKS.public(name), made.report))
-            items = {item.item_id: item for item in (*pool, *made.inputs)}
-            for row in made.examples.iter_rows(named=True):
+            self._note(*_describe_omissions(corpus, language, TASKS.public(name), dataset.report))
+            items = {item.item_id: item for item in (*pool, *dataset.inputs)}
+            for row in dataset.examples.iter_rows(named=True):
                 yield LabelledItem(items[row["item_id"]], (row,), row["split"])
 
 
@@ -338,11 +342,11 @@ def _label_chunk(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]
 
 def _describe_omissions(corpus: str, language: str, task: str, report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a data set left out of the functions that it was drawn from."""
-    dropped = {reason: count for reason, count in report.get("dropped", {}).items() if count}
-    if unparsed := dropped.pop(DROPPED, 0):
-        yield describe_dropped_items(corpus, language, unparsed)
-    if dropped:
-        listed = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        yield f"{task} in {language}: drawn from {report['pool']:,} functions; left out: {listed}"
+    omitted_counts = {reason: count for reason, count in report.get("dropped", {}).items() if count}
+    if parse_errors := omitted_counts.pop(PARSE_ERROR_REASON, 0):
+        yield describe_dropped_items(corpus, language, parse_errors)
+    if omitted_counts:
+        listing = ", ".join(f"{count:,} {reason}" for reason, count in omitted_counts.items())
+        yield f"{task} in {language}: drawn from {report['pool']:,} functions; left out: {listing}"
     if classes := report.get("classes left out"):
         yield f"{task} in {language}: too few examples of {', '.join(classes)}, which are left out"

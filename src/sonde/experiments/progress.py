@@ -138,18 +138,18 @@ def headline_lines(scores: Path) -> Iterator[str]:
     for name in table["lens"].unique(maintain_order=True):
         rows = table.filter(pl.col("lens") == name)
         # A lens that a user handed in from a file is not in the folder; its numbers are in the table.
-        own = list(LENSES.load(name).headline(rows)) if name in LENSES.names() else []
-        yield from own or _finding_lines(name, rows)
+        lines = list(LENSES.load(name).headline(rows)) if name in LENSES.names() else []
+        yield from lines or _finding_lines(name, rows)
 
 
 def _finding_lines(lens: str, rows: pl.DataFrame) -> Iterator[str]:
     """What every lens can say; nothing where it has no number."""
-    found = find_headlines(rows)
-    if found:
+    headlines = find_headlines(rows)
+    if headlines:
         yield ""
         yield f"{format_name(lens)}:"
-    for finding in found:
-        yield f"  {describe_headline(finding)}"
+    for headline in headlines:
+        yield f"  {describe_headline(headline)}"
 
 
 _COMPUTING = ("torch", "transformers", "tokenizers", "tree-sitter")
@@ -160,9 +160,9 @@ _SCORING = ("polars", "numpy", "scipy")
 
 def list_versions() -> dict[str, str]:
     """Versions of sonde, of the libraries that compute, and of each language's grammar and rules."""
-    found = {"sonde": __version__, "python": platform.python_version()}
-    found |= {name: _find_version(name) for name in (*_COMPUTING, *_SCORING)}
-    return found | {f"language {name}": get_language_version(name) for name in LANGUAGES.names()}
+    versions = {"sonde": __version__, "python": platform.python_version()}
+    versions |= {name: _find_version(name) for name in (*_COMPUTING, *_SCORING)}
+    return versions | {f"language {name}": get_language_version(name) for name in LANGUAGES.names()}
 
 
 def list_computing_versions(language: str) -> dict[str, str]:

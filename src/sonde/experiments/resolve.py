@@ -64,20 +64,26 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     lenses = [LENSES.load(name) for name in experiment.lenses]
     _check_tasks(experiment.tasks, lenses)
     labelling = [lens for lens in lenses if "item" in lens.targets]
-    brought = tasks_from_corpora(experiment.corpora) if labelling and not experiment.tasks else ()
-    _check_accepted_tasks(brought, labelling)
+    corpus_tasks = tasks_from_corpora(experiment.corpora) if labelling and not experiment.tasks else ()
+    _check_accepted_tasks(corpus_tasks, labelling)
     tasks = {
-        lens.name: _resolve_tasks(experiment.tasks or (brought if lens in labelling else ()), lens)
+        lens.name: _resolve_tasks(experiment.tasks or (corpus_tasks if lens in labelling else ()), lens)
         for lens in lenses
     }
-    loaded = {name: [TASKS.load(task) for task in asked] for name, asked in tasks.items()}
-    quirks = {lens.name: frozenset(lens.quirks).union(*map(get_quirks, loaded[lens.name])) for lens in lenses}
+    loaded_tasks = {name: [TASKS.load(task) for task in names] for name, names in tasks.items()}
+    quirks = {
+        lens.name: frozenset(lens.quirks).union(*map(get_quirks, loaded_tasks[lens.name])) for lens in lenses
+    }
     # What a user may switch on beside the quirks, and no mode does.
-    ablations = {name: frozenset[str]().union(*map(get_ablations, asked)) for name, asked in loaded.items()}
-    known = frozenset[str]().union(*quirks.values(), *ablations.values())
+    ablations = {
+        name: frozenset[str]().union(*map(get_ablations, names)) for name, names in loaded_tasks.items()
+    }
+    known_quirks = frozenset[str]().union(*quirks.values(), *ablations.values())
     for quirk in experiment.quirks:
-        if quirk not in known:
-            raise UnknownNameError("quirk", quirk, known, "quirks belong to a lens; see `sonde list lenses`")
+        if quirk not in known_quirks:
+            raise UnknownNameError(
+                "quirk", quirk, known_quirks, "quirks belong to a lens; see `sonde list lenses`"
+            )
     names = [lens.name for lens in lenses]
     for name in experiment.options:
         if name not in names:
@@ -90,17 +96,20 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     choices: list[LensChoice] = []
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
-        named = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
+        requested_quirks = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
         pairs = get_paired_tasks(lens, experiment.options.get(lens.name, {}))
-        on = quirks[lens.name] | named if experiment.mode == "paper" else named
+        active_quirks = (
+            quirks[lens.name] | requested_quirks if experiment.mode == "paper" else requested_quirks
+        )
         choices.append(
             LensChoice(
                 name=lens.name,
                 source=source if source.endswith(".py") else lens.name,
                 version=lens.version + LENSES.source_hash(source),
-                tasks=pairs or tuple(dict.fromkeys((*tasks[lens.name], *get_quirk_tasks(lens.name, on)))),
+                tasks=pairs
+                or tuple(dict.fromkeys((*tasks[lens.name], *get_quirk_tasks(lens.name, active_quirks)))),
                 mode=experiment.mode,
-                quirks=tuple(sorted(on)),
+                quirks=tuple(sorted(active_quirks)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
                 scoring=tuple(sorted(lens.scoring_options)),
                 seed=experiment.seed,
@@ -117,24 +126,24 @@ def _separate_label_tables(choices: Sequence[LensChoice]) -> tuple[LensChoice, .
     Labels of all tokens of the items, a balanced data set of the same task, and its minimal pairs are three
     tables; so are data sets drawn with other options.
     """
-    held: dict[str, tuple[Any, ...]] = {}
-    found: list[LensChoice] = []
+    settings_by_task: dict[str, tuple[Any, ...]] = {}
+    separated: list[LensChoice] = []
     for choice in choices:
-        drawn = uses_datasets(choice)
-        asked = (
-            drawn,
+        from_datasets = uses_datasets(choice)
+        settings = (
+            from_datasets,
             choice.paired,
             choice.mode,
             choice.quirks,
-            choice.observation_lens.options if drawn else (),
+            choice.observation_lens.options if from_datasets else (),
         )
         tasks = [TASKS.public(task) for task in choice.tasks]
-        if any(held.get(task, asked) != asked for task in tasks):
+        if any(settings_by_task.get(task, settings) != settings for task in tasks):
             choice = dataclasses.replace(choice, labels=slug(choice.name).replace(".", "_"))
         else:
-            held |= dict.fromkeys(tasks, asked)
-        found.append(choice)
-    return tuple(found)
+            settings_by_task |= dict.fromkeys(tasks, settings)
+        separated.append(choice)
+    return tuple(separated)
 
 
 def uses_datasets(lens: LensChoice) -> bool:
@@ -150,7 +159,7 @@ def resolve_options(
     Raises:
         UsageError: A lens cannot ask these models so, or does not take an option's value.
     """
-    settled: list[LensChoice] = []
+    resolved: list[LensChoice] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
         # Lenses read their options for the errors alone, before a corpus is read for them in vain.
@@ -160,43 +169,43 @@ def resolve_options(
             lens.controls(get_lens_settings(choice))
         elif isinstance(lens, TrainingLens):
             lens.methods(choice.tasks, get_lens_settings(choice))
-        settled.append(choice)
-    return tuple(settled)
+        resolved.append(choice)
+    return tuple(resolved)
 
 
-def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
+def _check_options(lens: Lens, options: Mapping[str, Option]) -> None:
     """Refuse options that a lens does not have, and values that its typed options do not."""
-    for option in given:
+    for option in options:
         if option not in lens.options:
             raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
-    typed = get_option_type(lens)
-    if typed.names() >= given.keys():
-        typed.read(given)
+    option_type = get_option_type(lens)
+    if option_type.names() >= options.keys():
+        option_type.read(options)
 
 
-def _resolve_tasks(asked: Sequence[str], lens: Lens) -> tuple[str, ...]:
+def _resolve_tasks(task_names: Sequence[str], lens: Lens) -> tuple[str, ...]:
     """The tasks of a lens: those that the user or a corpus names and it takes, else its own."""
-    if not (asked and lens.targets):
+    if not (task_names and lens.targets):
         return tuple(lens.tasks)
-    named = {task: TASKS.load(task) for task in asked}
-    mine = [
-        task if task.endswith(".py") else one.name
-        for task, one in named.items()
-        if one.target in lens.targets
+    tasks = {task: TASKS.load(task) for task in task_names}
+    accepted = [
+        name if name.endswith(".py") else task.name
+        for name, task in tasks.items()
+        if task.target in lens.targets
     ]
-    return tuple(dict.fromkeys(mine))
+    return tuple(dict.fromkeys(accepted))
 
 
-def _check_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
-    for name in asked:
+def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
+    for name in task_names:
         task = TASKS.load(name)
         if not any(task.target in lens.targets or task.name in lens.tasks for lens in lenses):
             takes = "; ".join(_accepted_task(lens, name) for lens in lenses)
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
             )
-    _check_accepted_tasks(asked, lenses)
+    _check_accepted_tasks(task_names, lenses)
 
 
 def _accepted_task(lens: Lens, name: str) -> str:
@@ -212,22 +221,22 @@ def _accepted_task(lens: Lens, name: str) -> str:
     return f"{lens.name!r} takes tasks about {', '.join(sorted(lens.targets)) or 'nothing but its own'}"
 
 
-def _check_accepted_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
+def _check_accepted_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
     """Refuse a lens that takes tasks, and none of those that the user or a corpus names."""
     for lens in lenses:
-        if asked and lens.targets and not _resolve_tasks(asked, lens):
-            named = ", ".join(asked)
+        if task_names and lens.targets and not _resolve_tasks(task_names, lens):
+            listing = ", ".join(task_names)
             raise UsageError(
                 f"lens {lens.name!r} takes tasks about {', '.join(sorted(lens.targets))}, and none of those "
-                f"named ({named}) is; name one, or leave out the lens"
+                f"named ({listing}) is; name one, or leave out the lens"
             )
 
 
 def resolve_model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
     """What is loaded for each model name; the same name twice is an error."""
     if len(set(experiment.models)) < len(experiment.models):
-        twice = next(name for name in experiment.models if experiment.models.count(name) > 1)
-        raise UsageError(f"model {twice!r} is named twice; name each model once")
+        duplicate = next(name for name in experiment.models if experiment.models.count(name) > 1)
+        raise UsageError(f"model {duplicate!r} is named twice; name each model once")
     return tuple(
         parse_spec(
             name,
@@ -244,20 +253,22 @@ def resolve_models(session: Session, readings: Sequence[LensInput]) -> tuple[Res
     """The models that are read, with what they resolved to and what they have seen of the inputs."""
     experiment = session.experiment
     read = frozenset[str]().union(*session.models.values())
-    known = {item.item_id: item.original for reading in readings for item in reading.inputs}
+    originals = {item.item_id: item.original for lens_input in readings for item in lens_input.inputs}
     # Who has read a function knows it in other words too.
-    ids = sorted({*known, *filter(None, known.values())})
+    ids = sorted({*originals, *filter(None, originals.values())})
     attention = any(LENSES.load(name).reads_attention for name in experiment.lenses)
     choices: list[ResolvedModel] = []
     for name, spec in zip(experiment.models, resolve_model_specs(experiment, session.execution), strict=True):
         if name not in read:
             continue
-        seen = frozenset[str]()
-        for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
-            found = seen_items(trained, ids)
-            seen |= {item for item, original in known.items() if found & {item, original}}
-        revision, settled = resolve_revision(spec), resolve_auto(spec, attention=attention)
-        choices.append(ResolvedModel(name=name, spec=pin_revision(settled), revision=revision, seen=seen))
+        seen_ids = frozenset[str]()
+        for source in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
+            training_ids = seen_items(source, ids)
+            seen_ids |= {item for item, original in originals.items() if training_ids & {item, original}}
+        revision, resolved = resolve_revision(spec), resolve_auto(spec, attention=attention)
+        choices.append(
+            ResolvedModel(name=name, spec=pin_revision(resolved), revision=revision, seen=seen_ids)
+        )
     return tuple(choices)
 
 
@@ -281,14 +292,14 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
         UsageError: A combination that cannot be.
     """
     if execution.shard:
-        wanted, held = str(parse_shard(execution.shard)), ""
+        shard, existing_shard = str(parse_shard(execution.shard)), ""
         # Where there is none, or a damaged one, it is written anew by the run that begins now.
         with suppress(InputError, StoreError):
-            held = read_shard_record(execution.output).shard
-        if held and held != wanted:
+            existing_shard = read_shard_record(execution.output).shard
+        if existing_shard and existing_shard != shard:
             raise UsageError(
-                f"folder {str(execution.output)!r} holds shard {held}; give shard {wanted} another one with "
-                "-o"
+                f"folder {str(execution.output)!r} holds shard {existing_shard}; give shard {shard} another "
+                "one with -o"
             )
     describe_replication(experiment)
     for language in experiment.selection.languages:
@@ -321,11 +332,11 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
 
 def _check_option_corpora(lens: LensChoice) -> None:
     """Refuse corpora and files that options name and that there are not."""
-    typed, options = get_option_type(LENSES.load(lens.source)), dict(lens.options)
-    for name in typed.names("corpus_name") & options.keys():
+    option_type, options = get_option_type(LENSES.load(lens.source)), dict(lens.options)
+    for name in option_type.names("corpus_name") & options.keys():
         if options[name]:
             check_corpus(str(options[name]))
-    for name in typed.names("file_name") & options.keys():
+    for name in option_type.names("file_name") & options.keys():
         if options[name] and not expand_home(str(options[name])).is_file():
             raise InputError(f"lens {lens.name!r}: option {name} = {options[name]!r}: no such file")
 
@@ -357,16 +368,19 @@ def check_compatibility(
     left_out: list[SkippedTask] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
-        found = {name: _unsupported_reason(lens, one, specs[name]) for name, one in models.items()}
-        reasons = {name: reason for name, reason in found.items() if reason}
-        able = {name: one for name, one in models.items() if name not in reasons}
+        all_reasons = {
+            name: _unsupported_reason(lens, capabilities, specs[name])
+            for name, capabilities in models.items()
+        }
+        reasons = {name: reason for name, reason in all_reasons.items() if reason}
+        compatible = {name: capabilities for name, capabilities in models.items() if name not in reasons}
         if isinstance(lens, ReadingLens):
-            reasons |= lens.excluded_models(able, dict(choice.options))
-        able = {name: one for name, one in models.items() if name not in reasons}
-        if not able:
+            reasons |= lens.excluded_models(compatible, dict(choice.options))
+        compatible = {name: capabilities for name, capabilities in models.items() if name not in reasons}
+        if not compatible:
             name, reason = next(iter(reasons.items()))
             raise UsageError(f"model {name!r}: {reason}")
-        by_lens[choice.name] = able
+        by_lens[choice.name] = compatible
         left_out += [SkippedTask(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
     return Compatibility(by_lens, tuple(left_out))
 
@@ -380,10 +394,10 @@ _LIMITED_KINDS = {
 
 def _unsupported_reason(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | None:
     if capabilities.kind in _LIMITED_KINDS:
-        able = [header.name for header in LENSES.headers() if capabilities.kind in header.needs]
-        if lens.name not in able:
+        lens_names = [header.name for header in LENSES.headers() if capabilities.kind in header.needs]
+        if lens.name not in lens_names:
             reason = _LIMITED_KINDS[capabilities.kind].format(lens=lens.name)
-            return f"{reason}; use the lens {' or '.join(able)}"
+            return f"{reason}; use the lens {' or '.join(lens_names)}"
     if isinstance(lens, TrainingLens) and not is_trainable(spec):
         return (
             f"lens {lens.name!r} trains all weights of a model; neither weights of fewer bits nor those "

@@ -10,7 +10,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.experiments.formats import LabelledItem
 from sonde.tasks import Task
 
-_PLACES = ("start", "end", "label", "value")
+_COLUMNS = ("start", "end", "label", "value")
 
 
 class SondeForm:
@@ -50,7 +50,7 @@ def _build_row(task: Task, entry: LabelledItem, row: Mapping[str, Any]) -> dict[
     if task.target in ("item", "mutation"):
         return line
     span = fingerprint("span", item.item_id, task.name, task.version, row["start"], row["end"])
-    extra = {name: row[name] for name in row if name not in _PLACES}
+    extra = {name: row[name] for name in row if name not in _COLUMNS}
     return {**line, "span": span, "start": row["start"], "end": row["end"], **extra}
 
 

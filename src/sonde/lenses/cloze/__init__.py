@@ -21,7 +21,7 @@ from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Plain, Pre
 from sonde.corpora import Item
 from sonde.lenses.cloze.libraries import write_libraries
 from sonde.lenses.cloze.observe import (
-    ONE,
+    ONE_PIECE,
     TOP_K,
     ClozeQuery,
     QueryRequest,
@@ -36,7 +36,7 @@ from sonde.lenses.cloze.observe import (
 from sonde.lenses.cloze.paired import MARGIN_TASKS, score_margins
 from sonde.lenses.cloze.ranks import shared_surfaces
 from sonde.lenses.cloze.score import (
-    UNIFIED,
+    SHARED_VOCABULARY,
     ClozeOptions,
     headline,
     score_queries,
@@ -54,7 +54,7 @@ NEEDS = ("encoder", "decoder", "encoder-decoder")
 
 TASK = "api_cloze"
 CONTROL_SHARE = 0.25
-_FEW = 10
+_SUGGESTED_CANDIDATES = 10
 """Candidates for each level that a run is advised to take where it would be long."""
 
 
@@ -100,13 +100,13 @@ class ClozeLens(LensDefaults):
                 f"run; give {CANDIDATES} or {ANSWERS}, by which every model can be asked"
             )
         # What models share is ranked beside each one's own vocabulary as soon as there are several.
-        compared = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
-        options = {**compared, **options}
-        settled = ClozeOptions.read(options)
-        if settled.ranking == UNIFIED and not settled.unified:
+        default_models = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
+        options = {**default_models, **options}
+        resolved = ClozeOptions.read(options)
+        if resolved.ranking == SHARED_VOCABULARY and not resolved.unified:
             raise UsageError(
-                f"lens 'cloze': option ranking = {UNIFIED!r} needs several models, or their names in the "
-                "option unified"
+                f"lens 'cloze': option ranking = {SHARED_VOCABULARY!r} needs several models, or their names "
+                "in the option unified"
             )
         return options
 
@@ -123,23 +123,23 @@ class ClozeLens(LensDefaults):
             UsageError: A task of another lens is among them.
             InputError: The models compared share no subtoken.
         """
-        if compared := ClozeOptions.read(settings.options).unified:
-            shared_surfaces(compared)
-        known = (TASK, *MARGIN_TASKS)
+        if models := ClozeOptions.read(settings.options).unified:
+            shared_surfaces(models)
+        known_tasks = (TASK, *MARGIN_TASKS)
         for task in labels:
-            if task not in known:
-                raise UsageError(f"lens 'cloze' asks the tasks {', '.join(known)}, and not {task!r}")
-        found: dict[str, Item] = {}
-        for task in (task for task in known if task in labels):
+            if task not in known_tasks:
+                raise UsageError(f"lens 'cloze' asks the tasks {', '.join(known_tasks)}, and not {task!r}")
+        statements: dict[str, Item] = {}
+        for task in (task for task in known_tasks if task in labels):
             queries = labels[task]
             if task == TASK and _objective(settings) == MASKED:
-                asked = set(queries["item_id"])
-                found |= {item.item_id: item for item in items if item.item_id in asked}
+                query_ids = set(queries["item_id"])
+                statements |= {item.item_id: item for item in items if item.item_id in query_ids}
                 continue
             # Words that a published file brings are compared as whole texts.
             answers = task == TASK and _objective(settings) == ANSWERS and GIVEN not in queries["template"]
-            found |= {item.item_id: item for item in collect_statements(queries, answers=answers)}
-        return list(found.values())
+            statements |= {item.item_id: item for item in collect_statements(queries, answers=answers)}
+        return list(statements.values())
 
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -148,9 +148,13 @@ class ClozeLens(LensDefaults):
         options = ClozeOptions.read(settings.options)
         if TASK not in labels or options.objective == MASKED:
             return ""
-        made = f"{len(inputs):,} statements of {labels[TASK]['name'].n_unique():,} names"
-        fewer = f"; fewer with --option cloze.candidates={_FEW}" if options.candidates > _FEW else ""
-        return f"{made}, with up to {options.candidates} candidates at each level{fewer}"
+        line = f"{len(inputs):,} statements of {labels[TASK]['name'].n_unique():,} names"
+        suggestion = (
+            f"; fewer with --option cloze.candidates={_SUGGESTED_CANDIDATES}"
+            if options.candidates > _SUGGESTED_CANDIDATES
+            else ""
+        )
+        return f"{line}, with up to {options.candidates} candidates at each level{suggestion}"
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
@@ -158,20 +162,21 @@ class ClozeLens(LensDefaults):
         """What is left out of every statement, or the statements as they are, as each kind can be asked."""
         queries = _queries(labels, settings)
         asks = {
-            one.item.item_id: build_query_requests(one, queries[one.item.item_id])
-            for one in prepared
-            if one.item.item_id in queries
+            item_input.item.item_id: build_query_requests(item_input, queries[item_input.item.item_id])
+            for item_input in prepared
+            if item_input.item.item_id in queries
         }
-        texts = [one for one in prepared if one.item.item_id not in asks]
-        whole = frozenset(one.item.item_id for one in texts)
-        plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",), whole)
+        texts = [item_input for item_input in prepared if item_input.item.item_id not in asks]
+        text_ids = frozenset(item_input.item.item_id for item_input in texts)
+        plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",), text_ids)
         if not asks:
             return (plain, *_filled_in(texts))
         # Words that a published file brings compete by their probability, whatever models share.
-        alone = (
-            ClozeOptions.read(settings.options).ranking == UNIFIED and GIVEN not in labels[TASK]["template"]
+        ranks_shared_only = (
+            ClozeOptions.read(settings.options).ranking == SHARED_VOCABULARY
+            and GIVEN not in labels[TASK]["template"]
         )
-        return (*_pieces(asks, settings, alone=alone), plain, *_filled_in(texts))
+        return (*_pieces(asks, settings, shared_only=ranks_shared_only), plain, *_filled_in(texts))
 
     def observe(
         self,
@@ -186,20 +191,20 @@ class ClozeLens(LensDefaults):
             CaptureError: A capture holds no scores.
         """
         queries = _queries(labels, settings)
-        pieces = [one for one in observed if one.prepared.item.item_id in queries]
-        whole = [one for one in observed if one.prepared.item.item_id not in queries]
+        pieces = [observation for observation in observed if observation.prepared.item.item_id in queries]
+        texts = [observation for observation in observed if observation.prepared.item.item_id not in queries]
         tables = [observe_queries(pieces, labels[TASK], surfaces)] if pieces else []
-        return pl.concat([*tables, observe_texts(whole)])
+        return pl.concat([*tables, observe_texts(texts)])
 
     def score(self, scoring: ScoringContext) -> list[Score]:
         """P@k, MRR and log-probabilities with their controls, each number with its interval."""
-        found: list[Score] = []
+        scores: list[Score] = []
         if TASK in scoring.labels:
-            found += score_queries(scoring, scoring.labels[TASK])
+            scores += score_queries(scoring, scoring.labels[TASK])
         for task in MARGIN_TASKS:
             if task in scoring.labels:
-                found += score_margins(scoring, task)
-        return found
+                scores += score_margins(scoring, task)
+        return scores
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model is right among the first and the first ten, beside the best control."""
@@ -210,35 +215,39 @@ class ClozeLens(LensDefaults):
         return [
             *(f"libraries: {path} ({names} names)" for path, names in write_libraries(run)),
             *(
-                f"predictions: {path} ({given} of {asked} entries)"
-                for path, given, asked in write_predictions(run)
+                f"predictions: {path} ({count} of {total} entries)"
+                for path, count, total in write_predictions(run)
             ),
         ]
 
 
 def _pieces(
-    asks: Mapping[str, Sequence[QueryRequest]], settings: LensSettings, *, alone: bool
+    asks: Mapping[str, Sequence[QueryRequest]], settings: LensSettings, *, shared_only: bool
 ) -> Iterator[Pass]:
     """Inputs that ask for pieces; answers of one piece need no score where only the shared ones rank."""
-    compared = ClozeOptions.read(settings.options).unified
+    models = ClozeOptions.read(settings.options).unified
     right = {
         item: {
             ask.variants[0][0]: Answer(ask.query.answer, ask.query.word_start, ask.initial)
-            for ask in mine
-            if ask.status == ONE
+            for ask in requests
+            if ask.status == ONE_PIECE
         }
-        for item, mine in asks.items()
+        for item, requests in asks.items()
     }
-    ranks = AnswerRanks(right, shared_surfaces(compared) if compared else None, alone=alone)
+    ranks = AnswerRanks(right, shared_surfaces(models) if models else None, alone=shared_only)
     scores = TokenScores(top_k=TOP_K)
     for kind in ("encoder", "encoder-decoder", "decoder"):
         writes = kind != "encoder"
-        every = {item: distinct_inputs(mine, writes=writes) for item, mine in asks.items()}
-        yield Pass(Masked(every), (ranks,) if alone else (scores, ranks), (kind,))
-        if alone:
+        all_inputs = {item: distinct_inputs(requests, writes=writes) for item, requests in asks.items()}
+        yield Pass(Masked(all_inputs), (ranks,) if shared_only else (scores, ranks), (kind,))
+        if shared_only:
             # In the order of all inputs: some are asked for nothing but ranks, the others for everything.
-            several = {item: [ask for ask in mine if ask.status != ONE] for item, mine in asks.items()}
-            inputs = {item: distinct_inputs(mine, writes=writes) for item, mine in several.items()}
+            long_answers = {
+                item: [ask for ask in requests if ask.status != ONE_PIECE] for item, requests in asks.items()
+            }
+            inputs = {
+                item: distinct_inputs(requests, writes=writes) for item, requests in long_answers.items()
+            }
             yield Pass(Masked(inputs), (scores,), (kind,))
 
 
@@ -246,11 +255,13 @@ def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
     """Whole statements of models that fill in: a mask a subword, or a gap a word; of some a name alone."""
     for kind, inputs in (("encoder", word_masks), ("encoder-decoder", word_gaps)):
         writes = kind == "encoder-decoder"
-        masked = {
-            one.item.item_id: find_name(one).inputs(writes=writes) if one.item.cuts else inputs(one.alignment)
-            for one in texts
+        positions = {
+            item_input.item.item_id: find_name(item_input).inputs(writes=writes)
+            if item_input.item.cuts
+            else inputs(item_input.alignment)
+            for item_input in texts
         }
-        yield Pass(Masked(masked), (TokenScores(top_k=1),), (kind,))
+        yield Pass(Masked(positions), (TokenScores(top_k=1),), (kind,))
 
 
 def _objective(settings: LensSettings) -> str:
@@ -259,8 +270,8 @@ def _objective(settings: LensSettings) -> str:
 
 def _queries(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapping[str, list[ClozeQuery]]:
     """The queries that are asked for a piece, by item; none where whole statements are scored."""
-    asked = TASK in labels and _objective(settings) == MASKED
-    return queries_by_item(labels[TASK]) if asked else {}
+    masks_pieces = TASK in labels and _objective(settings) == MASKED
+    return queries_by_item(labels[TASK]) if masks_pieces else {}
 
 
 lens = ClozeLens()

@@ -18,7 +18,7 @@ import polars as pl
 from sonde.base.files import write_atomic
 from sonde.lenses.cloze.observe import ANSWER, TEXT, read_answers
 from sonde.lenses.cloze.ranks import (
-    COMPETING,
+    CANDIDATE_COUNT,
     NAMES,
     PUBLISHED_MODES,
     each_control,
@@ -34,9 +34,9 @@ from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import GIVEN, TASK
 from sonde.tasks.engine.cloze_statements import MEMBER
 
-_WHOLE = "whole"
+_FULL_NAME_MODE = "whole"
 _KS = (1, 10)
-_FEW = 10
+_MINIMUM_NAMES = 10
 """Fewest names that are divided into deciles."""
 
 
@@ -51,27 +51,27 @@ def scores_by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Sc
         base: What the scores share.
         minimum: Queries that a library needs.
     """
-    asked = _members(names)
+    queries = _members(names)
     enough = pl.len().over("library") >= minimum
-    used = asked.filter(enough & (pl.col("used_by") > 0)).explode("users")
+    used = queries.filter(enough & (pl.col("used_by") > 0)).explode("users")
     if used.is_empty():
         return
     for groups in (["library"], ["library", "decile"]):
         part = used.drop_nulls(groups)
-        wanted = [
+        mean_specs = [
             Mean("known_by_use", is_hit(part, "rank", 1)),
             Mean("asked_by_use", pl.col("rank").is_not_null()),
         ]
-        yield from means(part, wanted, base, by=groups, cluster="users")
+        yield from means(part, mean_specs, base, by=groups, cluster="users")
         yield from _controls(part, base, groups)
-        for key, held in part.group_by(groups, maintain_order=True):
-            where = tuple(zip(groups, (str(one) for one in key), strict=True))
+        for key, rows in part.group_by(groups, maintain_order=True):
+            dimensions = tuple(zip(groups, (str(value) for value in key), strict=True))
             yield dataclasses.replace(
-                base.within(*where),
+                base.within(*dimensions),
                 metric="names",
-                value=float(held["name"].n_unique()),
-                n=held["query_id"].n_unique(),
-                n_clusters=held["users"].n_unique(),
+                value=float(rows["name"].n_unique()),
+                n=rows["query_id"].n_unique(),
+                n_clusters=rows["users"].n_unique(),
             )
 
 
@@ -84,21 +84,21 @@ def scores_by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
     """
     if names["release"].is_null().all():
         return
-    asked = _members(names)
+    queries = _members(names)
     share = Mean("asked_in_release", pl.col("rank").is_not_null())
-    yield from means(asked, [share], base, by="release", cluster="name")
-    yield from _on_both_sides(asked, precision_at_k(asked, "rank", ks=_KS), base)
-    for control, both, rates in each_control(asked, _KS):
-        gains = [gain_over(rate, both) for rate in rates]
-        yield from _on_both_sides(both, [*rates, *gains], dataclasses.replace(base, control=control))
+    yield from means(queries, [share], base, by="release", cluster="name")
+    yield from _on_both_sides(queries, precision_at_k(queries, "rank", ks=_KS), base)
+    for control, answered, rates in each_control(queries, _KS):
+        gains = [gain_over(rate, answered) for rate in rates]
+        yield from _on_both_sides(answered, [*rates, *gains], dataclasses.replace(base, control=control))
 
 
-def _on_both_sides(frame: pl.DataFrame, wanted: list[Mean], named: Score) -> Iterator[Score]:
-    yield from means(frame, wanted, named, by="release", cluster="name")
+def _on_both_sides(frame: pl.DataFrame, mean_specs: list[Mean], template: Score) -> Iterator[Score]:
+    yield from means(frame, mean_specs, template, by="release", cluster="name")
     yield from mean_differences(
         frame,
-        [one for one in wanted if one.metric == "p_at_k"],
-        named,
+        [spec for spec in mean_specs if spec.metric == "p_at_k"],
+        template,
         ("release", "new", "kept"),
         cluster="name",
     )
@@ -126,8 +126,8 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
     plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
     labels = labels.filter(plain)
     for folder, answers in read_answers(run):
-        whole = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
-        frame = _members((rank_statements if whole else rank_answers)(answers, labels))
+        scores_statements = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
+        frame = _members((rank_statements if scores_statements else rank_answers)(answers, labels))
         if frame.is_empty():
             continue
         path = run.root / "libraries" / f"model={folder}" / "names.csv"
@@ -161,13 +161,13 @@ def _csv(frame: pl.DataFrame) -> str:
 
 def _members(names: pl.DataFrame) -> pl.DataFrame:
     """Queries for the last level of a name, with ``used_by`` and ``decile`` of the name in its library."""
-    modes = [*PUBLISHED_MODES, _WHOLE] if COMPETING in names.columns else PUBLISHED_MODES
-    asked = names.filter((pl.col("place") == MEMBER) & pl.col("mode").is_in(modes)).with_columns(
+    modes = [*PUBLISHED_MODES, _FULL_NAME_MODE] if CANDIDATE_COUNT in names.columns else PUBLISHED_MODES
+    queries = names.filter((pl.col("place") == MEMBER) & pl.col("mode").is_in(modes)).with_columns(
         used_by=pl.col("users").list.len().fill_null(0)
     )
     # Names that nobody else uses are in no decile: they weigh nothing.
     order = (
-        asked.filter(pl.col("used_by") > 0)
+        queries.filter(pl.col("used_by") > 0)
         .select("language", "library", "name", "used_by")
         .unique(["language", "library", "name"], keep="first", maintain_order=True)
         .sort("used_by", "name", descending=[True, False])
@@ -180,15 +180,17 @@ def _members(names: pl.DataFrame) -> pl.DataFrame:
         "language",
         "library",
         "name",
-        decile=pl.when(pl.col("size") >= _FEW).then(1 + 10 * pl.col("at") // pl.col("size")),
+        decile=pl.when(pl.col("size") >= _MINIMUM_NAMES).then(1 + 10 * pl.col("at") // pl.col("size")),
     )
-    return asked.join(deciles, on=["language", "library", "name"], how="left", maintain_order="left")
+    return queries.join(deciles, on=["language", "library", "name"], how="left", maintain_order="left")
 
 
-def _controls(used: pl.DataFrame, base: Score, by: list[str]) -> Iterator[Score]:
+def _controls(used: pl.DataFrame, base: Score, keys: list[str]) -> Iterator[Score]:
     """The controls on what they and the model answer, and the model less each, paired."""
-    for control, both, (first,) in each_control(used, (1,)):
-        if not both.is_empty():
-            known = Mean("known_by_use", first.of, first.kind)
-            wanted = [known, Mean("known_by_use_gain", gain_over(first, both).of, "difference")]
-            yield from means(both, wanted, dataclasses.replace(base, control=control), by=by, cluster="users")
+    for control, answered, (first,) in each_control(used, (1,)):
+        if not answered.is_empty():
+            rate = Mean("known_by_use", first.of, first.kind)
+            mean_specs = [rate, Mean("known_by_use_gain", gain_over(first, answered).of, "difference")]
+            yield from means(
+                answered, mean_specs, dataclasses.replace(base, control=control), by=keys, cluster="users"
+            )

@@ -34,10 +34,15 @@ from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_queries import prompt_id
 from sonde.tasks.engine.cloze_statements import make_statement_item
 
-ONE, SEVERAL, CUT, RESPELLED = "one piece", "several pieces", "cut", "spelled otherwise"
+ONE_PIECE, SEVERAL_PIECES, UNSPELLABLE, OTHER_SPELLING = (
+    "one piece",
+    "several pieces",
+    "cut",
+    "spelled otherwise",
+)
 
 
-NOT_ASKED = (CUT, RESPELLED)
+SKIPPED_STATUSES = (UNSPELLABLE, OTHER_SPELLING)
 """Answers that the vocabulary cannot spell, and those whose letters the tokenizer changes (uncased)."""
 
 
@@ -93,16 +98,16 @@ class QueryRequest:
 
 def queries_by_item(labels: pl.DataFrame) -> dict[str, list[ClozeQuery]]:
     """The queries of a job's items, by item, in the order of the table."""
-    found: dict[str, list[ClozeQuery]] = {}
+    queries: dict[str, list[ClozeQuery]] = {}
     for item, query_id, answer, start, end, prefix in labels.select(QUERY_COLUMNS).iter_rows():
         word_start = not prefix or prefix[-1].isspace()
-        found.setdefault(item, []).append(ClozeQuery(query_id, answer, start, end, word_start))
-    return found
+        queries.setdefault(item, []).append(ClozeQuery(query_id, answer, start, end, word_start))
+    return queries
 
 
-def build_query_requests(prepared: Prepared, queries: Sequence[ClozeQuery]) -> list[QueryRequest]:
+def build_query_requests(item_input: Prepared, queries: Sequence[ClozeQuery]) -> list[QueryRequest]:
     """How each query of an item is asked."""
-    subwords = prepared.alignment.subwords
+    subwords = item_input.alignment.subwords
     begins, ends = _inked_starts(subwords), subwords.end.tolist()
     by_start: dict[int, int] = {}
     by_end: dict[int, int] = {}
@@ -121,15 +126,17 @@ def distinct_inputs(asks: Iterable[QueryRequest], *, writes: bool) -> tuple[tupl
 
 def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwords) -> QueryRequest:
     if first is None or last is None or last < first:
-        return QueryRequest(query, CUT, ())
+        return QueryRequest(query, UNSPELLABLE, ())
     if not _spells(subwords, first, last, query.answer):
         unknown = subwords.unknown_id in subwords.ids[first : last + 1].tolist()
-        return QueryRequest(query, CUT if unknown else RESPELLED, ())
+        return QueryRequest(query, UNSPELLABLE if unknown else OTHER_SPELLING, ())
     initial = not subwords.surface[first].startswith(_GOES_ON)
     if first == last:
-        return QueryRequest(query, ONE, ((first,),), initial)
+        return QueryRequest(query, ONE_PIECE, ((first,),), initial)
     positions = tuple(range(first, last + 1))
-    return QueryRequest(query, SEVERAL, tuple(positions[at:] for at in range(len(positions))), initial)
+    return QueryRequest(
+        query, SEVERAL_PIECES, tuple(positions[index:] for index in range(len(positions))), initial
+    )
 
 
 def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
@@ -145,10 +152,10 @@ def _inked_starts(subwords: Subwords) -> list[int]:
     text = subwords.text
     starts: list[int] = []
     for start, end in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):
-        at = start
-        while at < end and text[at].isspace():
-            at += 1
-        starts.append(start if at == end else at)
+        position = start
+        while position < end and text[position].isspace():
+            position += 1
+        starts.append(start if position == end else position)
     return starts
 
 
@@ -178,18 +185,18 @@ def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]
 
 def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
     """The distinct statements of all queries, each of which is scored once; see `candidate_statements`."""
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     for row in labels.iter_rows(named=True):
         for item in candidate_statements(row, answers=answers):
-            found.setdefault(item.item_id, item)
-    return list(found.values())
+            items.setdefault(item.item_id, item)
+    return list(items.values())
 
 
-def find_name(prepared: Prepared) -> QueryRequest:
+def find_name(item_input: Prepared) -> QueryRequest:
     """The name between the cuts of a statement, in the subwords of a model."""
-    (start, end), text = prepared.item.cuts, prepared.item.text
+    (start, end), text = item_input.item.cuts, item_input.item.text
     word_start = not start or text[start - 1].isspace()
-    (ask,) = build_query_requests(prepared, [ClozeQuery("", text[start:end], start, end, word_start)])
+    (ask,) = build_query_requests(item_input, [ClozeQuery("", text[start:end], start, end, word_start)])
     return ask
 
 
@@ -250,7 +257,7 @@ ANSWERS_SCHEMA = to_schema(ANSWERS_COLUMNS)
 
 
 def observe_queries(
-    observed: Sequence[CapturedItem], labels: pl.DataFrame, surfaces: Sequence[str]
+    observations: Sequence[CapturedItem], labels: pl.DataFrame, surfaces: Sequence[str]
 ) -> pl.DataFrame:
     """Rows of the queries of a few items, in `ANSWERS_COLUMNS`.
 
@@ -264,51 +271,51 @@ def observe_queries(
     """
     queries = queries_by_item(labels)
     rows: list[dict[str, Any]] = []
-    for one in observed:
-        item = one.prepared.item.item_id
-        asks = build_query_requests(one.prepared, queries.get(item, []))
-        writes = any(capture.written for capture in one.captures)
-        wanted = distinct_inputs(asks, writes=writes)
-        captured = dict(zip(wanted, one.captures, strict=False))
-        if len(captured) < len(wanted):
+    for observation in observations:
+        item = observation.prepared.item.item_id
+        asks = build_query_requests(observation.prepared, queries.get(item, []))
+        writes = any(capture.written for capture in observation.captures)
+        inputs = distinct_inputs(asks, writes=writes)
+        captures = dict(zip(inputs, observation.captures, strict=False))
+        if len(captures) < len(inputs):
             raise CaptureError(
-                f"item {item}: {len(captured)} captures for {len(wanted)} masked inputs; ask models that "
+                f"item {item}: {len(captures)} captures for {len(inputs)} masked inputs; ask models that "
                 "fill in what is left out"
             )
-        ids = one.prepared.alignment.subwords.ids
-        rows += [_row(item, ask, captured, surfaces, ids, writes=writes) for ask in asks]
+        ids = observation.prepared.alignment.subwords.ids
+        rows += [_row(item, ask, captures, surfaces, ids, writes=writes) for ask in asks]
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
-def observe_texts(observed: Sequence[CapturedItem]) -> pl.DataFrame:
+def observe_texts(observations: Sequence[CapturedItem]) -> pl.DataFrame:
     """One row a statement: the summed score of all its subwords, in `ANSWERS_SCHEMA`.
 
     For a decoder that is the log-probability of the text, for a masked model its pseudo-log-likelihood; for
     one that writes, the same with each word left out and written whole.
     """
     rows: list[dict[str, Any]] = []
-    for one in observed:
-        if one.prepared.item.cuts:
-            rows.append(_name_row(one))
+    for observation in observations:
+        if observation.prepared.item.cuts:
+            rows.append(_name_row(observation))
             continue
-        captures = [capture for capture in one.captures if capture.scores is not None]
-        scored = [nats for capture in captures for nats in _scores_to_sum(capture)]
+        captures = [capture for capture in observation.captures if capture.scores is not None]
+        values = [nats for capture in captures for nats in _scores_to_sum(capture)]
         rows.append(
             {
-                "item_id": one.prepared.item.item_id,
+                "item_id": observation.prepared.item.item_id,
                 "status": TEXT,
                 "measure": CAUSAL if all(capture.variant == 0 for capture in captures) else PLL,
-                "pieces": len(scored),
-                "nats": sum_precisely(scored),
-                "characters": len(one.prepared.item.text),
+                "pieces": len(values),
+                "nats": sum_precisely(values),
+                "characters": len(observation.prepared.item.text),
             }
         )
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
-def _name_row(one: CapturedItem) -> dict[str, Any]:
+def _name_row(observation: CapturedItem) -> dict[str, Any]:
     """The summed score of the subwords of one name in its statement; endless where they cannot spell it."""
-    item, ask = one.prepared.item.item_id, find_name(one.prepared)
+    item, ask = observation.prepared.item.item_id, find_name(observation.prepared)
     row: dict[str, Any] = {
         "item_id": item,
         "status": ANSWER,
@@ -316,17 +323,17 @@ def _name_row(one: CapturedItem) -> dict[str, Any]:
         "nats": math.inf,
         "characters": len(ask.query.answer),
     }
-    if ask.status in NOT_ASKED:
+    if ask.status in SKIPPED_STATUSES:
         return row
     positions = ask.variants[0]
-    captures = one.captures
+    captures = observation.captures
     causal = len(captures) == 1 and captures[0].variant == 0
     writes = any(capture.written for capture in captures)
     row["measure"] = CAUSAL if causal else GAP if writes else PLL
     read = captures[:1] * len(positions) if causal or writes else captures
-    scored = [(_scores(capture, item), at) for capture, at in zip(read, positions, strict=True)]
+    pairs = [(_scores(capture, item), position) for capture, position in zip(read, positions, strict=True)]
     row["nats"] = sum_precisely(
-        float(scores.nats[at]) for scores, at in scored if scores.scored[at] or not causal
+        float(scores.nats[position]) for scores, position in pairs if scores.scored[position] or not causal
     )
     return row
 
@@ -341,7 +348,7 @@ def _scores_to_sum(capture: ItemCapture) -> list[float]:
 def _row(
     item: str,
     ask: QueryRequest,
-    captured: Mapping[tuple[int, ...], ItemCapture],
+    captures: Mapping[tuple[int, ...], ItemCapture],
     surfaces: Sequence[str],
     own_ids: Int[np.ndarray, " subword"],
     *,
@@ -354,43 +361,43 @@ def _row(
         "pieces": len(ask.variants),
         "characters": len(ask.query.answer),
     }
-    if ask.status in NOT_ASKED:
+    if ask.status in SKIPPED_STATUSES:
         return row
     row["measure"] = GAP if writes else MASK
     positions = ask.variants[0]
-    if ask.status == SEVERAL:
+    if ask.status == SEVERAL_PIECES:
         inputs = ask.variants[:1] * len(positions) if writes else ask.variants
-        scored = [
-            (_scores(captured[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
+        pairs = [
+            (_scores(captures[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
         ]
-        row["nats"] = sum_precisely(float(scores.nats[at]) for scores, at in scored)
-        row["greedy"] = all(scores.rank[at] == 1 for scores, at in scored)
+        row["nats"] = sum_precisely(float(scores.nats[at]) for scores, at in pairs)
+        row["greedy"] = all(scores.rank[at] == 1 for scores, at in pairs)
         return row
-    assert ask.status == ONE
-    capture, at = captured[positions], positions[0]
-    row["gold_id"] = int(own_ids[at])
-    row |= _ranks(capture, at, item)
+    assert ask.status == ONE_PIECE
+    capture, position = captures[positions], positions[0]
+    row["gold_id"] = int(own_ids[position])
+    row |= _ranks(capture, position, item)
     if capture.scores is not None:
-        row["nats"] = float(capture.scores.nats[at])
-        row["rank_id"] = int(capture.scores.rank[at])
+        row["nats"] = float(capture.scores.nats[position])
+        row["rank_id"] = int(capture.scores.rank[position])
         row["greedy"] = row["rank_id"] == 1
-        row["top"] = [surfaces[number] for number in capture.scores.top_ids[at].tolist()]
-        row["top_nats"] = capture.scores.top_nats[at].tolist()
+        row["top"] = [surfaces[number] for number in capture.scores.top_ids[position].tolist()]
+        row["top_nats"] = capture.scores.top_nats[position].tolist()
     return row
 
 
-def _ranks(capture: ItemCapture, at: int, item: str) -> dict[str, Any]:
+def _ranks(capture: ItemCapture, position: int, item: str) -> dict[str, Any]:
     """The ranks of an answer as a text; what is not known is left out."""
     answers = capture.answers
     if answers is None:
         raise CaptureError(f"item {item}: the capture ranks no answers; the cloze lens asks for that")
-    found: dict[str, Any] = {}
-    if answers.rank[at]:
-        found["rank"] = int(answers.rank[at])
-    if answers.shared_rank[at]:
-        found["rank_unified"] = int(answers.shared_rank[at])
-        found["nats_unified"] = float(answers.shared_nats[at])
-    return found
+    ranks: dict[str, Any] = {}
+    if answers.rank[position]:
+        ranks["rank"] = int(answers.rank[position])
+    if answers.shared_rank[position]:
+        ranks["rank_unified"] = int(answers.shared_rank[position])
+        ranks["nats_unified"] = float(answers.shared_nats[position])
+    return ranks
 
 
 def _scores(capture: ItemCapture, item: str) -> ScoredSubwords:

@@ -21,7 +21,7 @@ from sonde.alignment import get_surfaces
 from sonde.alignment.vocabulary import get_vocabulary
 from sonde.base.errors import InputError
 from sonde.base.files import FileStamp
-from sonde.lenses.cloze.observe import ANSWER, ONE, candidate_ids
+from sonde.lenses.cloze.observe import ANSWER, ONE_PIECE, candidate_ids
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.models import load_tokenizer, manifest, parse_spec, tokenizer_stamps
 from sonde.results import Mean, Score, means
@@ -41,7 +41,7 @@ by_library = partial(means, cluster="library")
 """Means of queries, of which whole libraries are independent."""
 
 
-COMPETING = "competing"
+CANDIDATE_COUNT = "competing"
 """Column of how many an answer is ranked among; frames whose answers compete with a vocabulary lack it."""
 
 
@@ -58,24 +58,24 @@ CONTROLS: Mapping[str, str] = {
 the column of its ranks."""
 
 
-def is_hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.Expr:
+def is_hit(frame: pl.DataFrame, column: str, k: int, count_column: str = CANDIDATE_COUNT) -> pl.Expr:
     """Whether a rank is at most k; nothing is said where no more than k compete, since all are hits then.
 
     Args:
         frame: What the expression is for.
         column: The ranks.
         k: The bound.
-        among: Column that counts what competes.
+        count_column: Column that counts what competes.
     """
-    within = pl.col(column) <= k
-    return pl.when(pl.col(among) > k).then(within) if among in frame.columns else within
+    hit = pl.col(column) <= k
+    return pl.when(pl.col(count_column) > k).then(hit) if count_column in frame.columns else hit
 
 
 def precision_at_k(
-    frame: pl.DataFrame, column: str, among: str = COMPETING, ks: Sequence[int] = KS
+    frame: pl.DataFrame, column: str, count_column: str = CANDIDATE_COUNT, ks: Sequence[int] = KS
 ) -> list[Mean]:
-    """P@k at every k that says something, of a column of ranks among ``among``."""
-    return [Mean("p_at_k", is_hit(frame, column, k, among), fields={"k": k}) for k in ks]
+    """P@k at every k that says something, of a column of ranks among ``count_column``."""
+    return [Mean("p_at_k", is_hit(frame, column, k, count_column), fields={"k": k}) for k in ks]
 
 
 def mean_reciprocal_rank(column: str) -> Mean:
@@ -85,15 +85,15 @@ def mean_reciprocal_rank(column: str) -> Mean:
 
 def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:
     """P@k of ranking at random among those that compete."""
-    competing = pl.col(COMPETING)
-    return [Mean("p_at_k", pl.when(competing > k).then(k / competing), "unit", fields={"k": k}) for k in ks]
+    count = pl.col(CANDIDATE_COUNT)
+    return [Mean("p_at_k", pl.when(count > k).then(k / count), "unit", fields={"k": k}) for k in ks]
 
 
 def chance_reciprocal_rank(frame: pl.DataFrame) -> Mean:
     """Mean reciprocal rank of ranking at random among those that compete."""
-    counts: list[int] = frame[COMPETING].drop_nulls().unique().to_list()
+    counts: list[int] = frame[CANDIDATE_COUNT].drop_nulls().unique().to_list()
     by_count = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in counts}
-    value = pl.col(COMPETING).replace_strict(by_count, default=None, return_dtype=pl.Float64)
+    value = pl.col(CANDIDATE_COUNT).replace_strict(by_count, default=None, return_dtype=pl.Float64)
     return Mean("mrr", value, "unit")
 
 
@@ -101,13 +101,13 @@ def each_control(
     frame: pl.DataFrame, ks: Sequence[int] = KS
 ) -> Iterator[tuple[str, pl.DataFrame, list[Mean]]]:
     """P@k of each control, with the queries that it and the model answer; of chance where a few compete."""
-    ranked = frame.filter(pl.col("rank").is_not_null())
+    model_answers = frame.filter(pl.col("rank").is_not_null())
     for control, column in CONTROLS.items():
         if column in frame.columns:
-            both = ranked.filter(pl.col(column).is_not_null())
-            yield control, both, precision_at_k(both, column, ks=ks)
-    if COMPETING in frame.columns:
-        yield CHANCE, ranked, chance_at_k(ks)
+            answered = model_answers.filter(pl.col(column).is_not_null())
+            yield control, answered, precision_at_k(answered, column, ks=ks)
+    if CANDIDATE_COUNT in frame.columns:
+        yield CHANCE, model_answers, chance_at_k(ks)
 
 
 def gain_over(rate: Mean, frame: pl.DataFrame) -> Mean:
@@ -138,25 +138,25 @@ def shared_surfaces(models: tuple[str, ...]) -> frozenset[str]:
 def _intersect_vocabularies(
     models: tuple[str, ...], stamps: tuple[tuple[FileStamp, ...], ...]
 ) -> frozenset[str]:
-    held: frozenset[str] | None = None
+    common: frozenset[str] | None = None
     for model in models:
         tokenizer = load_tokenizer(parse_spec(model.strip()))
         special = {str(token) for token in tokenizer.all_special_tokens}
-        mine = frozenset(get_vocabulary(get_surfaces(tokenizer)).ids) - special
-        held = mine if held is None else held & mine
-    if not held:
+        surfaces = frozenset(get_vocabulary(get_surfaces(tokenizer)).ids) - special
+        common = surfaces if common is None else common & surfaces
+    if not common:
         raise InputError(
             f"the vocabularies of {', '.join(models) or 'no model'} share no subtoken; compare models whose "
             "tokenizers spell text in the same script"
         )
-    return held
+    return common
 
 
 PUBLISHED_MODES = ("full", "first", "last")
 """The masking modes of the paper; the others are ours and stand beside them."""
 
 
-SHARED = "competing_shared"
+SHARED_COUNT = "competing_shared"
 """Column of how many candidates are one shared piece, where whole statements are scored."""
 
 
@@ -174,7 +174,7 @@ class Ranking:
     column: str
     name: str
     aggregation: str | None = None
-    count_column: str = COMPETING
+    count_column: str = CANDIDATE_COUNT
 
     def template(self, base: Score) -> Score:
         """Scores that are counted so."""
@@ -195,7 +195,7 @@ PIECE_RANKINGS = (
 CANDIDATE_RANKINGS = (
     Ranking("rank", "candidates", "sum"),
     Ranking("rank_per_piece", "candidates", "mean"),
-    Ranking("rank_unified", "unified", "sum", SHARED),
+    Ranking("rank_unified", "unified", "sum", SHARED_COUNT),
     Ranking("rank_common", "common", "sum"),
 )
 """How an answer among some candidates is counted."""
@@ -204,7 +204,7 @@ CANDIDATE_RANKINGS = (
 _BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
 
 
-_MOST = "20+"
+_LAST_BUCKET = "20+"
 
 
 def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -214,11 +214,11 @@ def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
-    joined = labels.join(answers.drop("item_id"), on="query_id", how="inner", suffix="_here")
-    return _with_groups(_with_other_answers(joined))
+    table = labels.join(answers.drop("item_id"), on="query_id", how="inner", suffix="_here")
+    return _with_groups(_with_other_answers(table))
 
 
-def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+def with_common(frame: pl.DataFrame, other_answers: Sequence[pl.LazyFrame]) -> pl.DataFrame:
     """Add ``rank_common`` and ``asked_of_all``: what every model of a run was asked, and how it ranks.
 
     ``rank_common`` is the rank where the answer is one piece for every model, ``asked_of_all`` whether every
@@ -226,28 +226,28 @@ def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataF
 
     Args:
         frame: From `rank_answers`.
-        beside: The answers of every other model of the run.
+        other_answers: The answers of every other model of the run.
     """
-    if not beside:
+    if not other_answers:
         return frame
-    asked, ranked = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
-    for answers in beside:
-        others = answers.select("query_id", "nats", "rank").collect()
+    has_nats, has_rank = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
+    for answers in other_answers:
+        rows = answers.select("query_id", "nats", "rank").collect()
         for_nats, for_rank = (
-            others.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
+            rows.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
         )
-        asked, ranked = (
-            asked & pl.col("query_id").is_in(for_nats),
-            ranked & pl.col("query_id").is_in(for_rank),
+        has_nats, has_rank = (
+            has_nats & pl.col("query_id").is_in(for_nats),
+            has_rank & pl.col("query_id").is_in(for_rank),
         )
-    return frame.with_columns(rank_common=pl.when(ranked).then("rank"), asked_of_all=asked)
+    return frame.with_columns(rank_common=pl.when(has_rank).then("rank"), asked_of_all=has_nats)
 
 
 def rank_statements(
     answers: pl.DataFrame,
     labels: pl.DataFrame,
-    shared: frozenset[str] = frozenset(),
-    beside: Sequence[pl.LazyFrame] = (),
+    shared_pieces: frozenset[str] = frozenset(),
+    other_answers: Sequence[pl.LazyFrame] = (),
 ) -> pl.DataFrame:
     """Queries decided by whole statements: the rank of the right one among its candidates.
 
@@ -260,26 +260,32 @@ def rank_statements(
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
-        shared: Pieces that the vocabularies of the models compared share.
-        beside: The answers of every other model of the run.
+        shared_pieces: Pieces that the vocabularies of the models compared share.
+        other_answers: The answers of every other model of the run.
     """
-    alone = ANSWER in answers["status"]
-    everywhere = [set(one.select("item_id").collect()["item_id"]) for one in beside]
+    names_only = ANSWER in answers["status"]
+    everywhere = [
+        set(answers_of_model.select("item_id").collect()["item_id"]) for answers_of_model in other_answers
+    ]
     nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
     rows: list[tuple[str, int, int, int | None, int | None, float, int, int]] = []
     for row in labels.iter_rows(named=True):
-        wanted = candidate_ids(row, answers=alone)
-        found = [nats.get(item) for item in wanted]
-        held = [one for one in found if one is not None]
-        if len(held) < len(found):
+        ids = candidate_ids(row, answers=names_only)
+        candidate_scores = [nats.get(item) for item in ids]
+        scores = [score for score in candidate_scores if score is not None]
+        if len(scores) < len(candidate_scores):
             continue
-        sums = np.array([one["nats"] for one in held])
-        means = sums / np.array([max(one["pieces"], 1) for one in held])
+        sums = np.array([score["nats"] for score in scores])
+        means = sums / np.array([max(score["pieces"], 1) for score in scores])
         ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
-        among = [name in shared for name in row["candidates"]]
-        unified = int((sums <= sums[0] + 1e-4)[among].sum()) if among[0] else None
-        common = ranks[0] if beside and all(one.issuperset(wanted) for one in everywhere) else None
-        rows.append((row["query_id"], *ranks, unified, common, float(sums[0]), len(held), sum(among)))
+        is_shared = [name in shared_pieces for name in row["candidates"]]
+        unified_rank = int((sums <= sums[0] + 1e-4)[is_shared].sum()) if is_shared[0] else None
+        common = (
+            ranks[0] if other_answers and all(answered.issuperset(ids) for answered in everywhere) else None
+        )
+        rows.append(
+            (row["query_id"], *ranks, unified_rank, common, float(sums[0]), len(scores), sum(is_shared))
+        )
     schema = {
         "query_id": pl.String,
         "rank": pl.Int32,
@@ -287,8 +293,8 @@ def rank_statements(
         "rank_unified": pl.Int32,
         "rank_common": pl.Int32,
         "nats": pl.Float64,
-        COMPETING: pl.Int32,
-        SHARED: pl.Int32,
+        CANDIDATE_COUNT: pl.Int32,
+        SHARED_COUNT: pl.Int32,
     }
     table = pl.DataFrame(rows, schema=schema, orient="row")
     return _with_groups(labels.join(table, on="query_id", how="inner"))
@@ -298,7 +304,7 @@ def with_random_weights(
     frame: pl.DataFrame,
     scoring: ScoringContext,
     labels: pl.DataFrame,
-    ranked: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame],
+    rank_function: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame],
 ) -> pl.DataFrame:
     """Add ``rank_random_weights``: how random weights rank each answer; as it is where none were observed.
 
@@ -306,11 +312,11 @@ def with_random_weights(
         frame: From `rank_answers` or `rank_statements`.
         scoring: What the lens scores with.
         labels: The queries.
-        ranked: The same function.
+        rank_function: The same function.
     """
     if not scoring.controls:
         return frame
-    control = ranked(scoring.controls[0].observations.collect(), labels).select(
+    control = rank_function(scoring.controls[0].observations.collect(), labels).select(
         "query_id", rank_random_weights="rank"
     )
     return frame.join(control, on="query_id", how="left", maintain_order="left")
@@ -323,29 +329,29 @@ def with_seen_libraries(frame: pl.DataFrame, model: str) -> pl.DataFrame:
     seen. Where the model does not say what it was trained on, the corpus counts that the user named for it
     (column ``trained``), and null stands where there is none.
     """
-    listed = manifest(model).files
-    if listed is None:
+    manifest_files = manifest(model).files
+    if manifest_files is None:
         return frame.with_columns(seen=pl.col("trained"))
-    files = scan_files(listed).collect()
-    trained = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
-    numbers = pl.Series([path_number(path) for path in trained["path"].unique()], dtype=pl.UInt64)
-    held = frame.select("library", "paths").explode("paths").unique()
-    libraries = held.filter(pl.col("paths").is_in(numbers.implode()))["library"].unique()
+    files = scan_files(manifest_files).collect()
+    training_files = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
+    numbers = pl.Series([path_number(path) for path in training_files["path"].unique()], dtype=pl.UInt64)
+    paths = frame.select("library", "paths").explode("paths").unique()
+    libraries = paths.filter(pl.col("paths").is_in(numbers.implode()))["library"].unique()
     return frame.with_columns(seen=pl.col("library").is_in(libraries.implode()))
 
 
 def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
     """Ranks that know of the other right answers to a prompt."""
     prompt = ["language", "prefix", "suffix"]
-    asked = frame.filter(pl.col("status") == ONE).unique([*prompt, "answer"], maintain_order=True)
-    ranked = asked.select(
+    answered = frame.filter(pl.col("status") == ONE_PIECE).unique([*prompt, "answer"], maintain_order=True)
+    ranks = answered.select(
         *prompt,
         "answer",
         better=pl.col("rank").rank("max").over(prompt).cast(pl.Int32) - 1,
         rank_any=pl.col("rank").min().over(prompt),
         answers=pl.len().over(prompt),
     )
-    return frame.join(ranked, on=[*prompt, "answer"], how="left", maintain_order="left").with_columns(
+    return frame.join(ranks, on=[*prompt, "answer"], how="left", maintain_order="left").with_columns(
         rank_filtered=pl.col("rank") - pl.col("better")
     )
 
@@ -353,7 +359,7 @@ def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
 def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
     """What tables are made by: the place of the level and how often the name is called."""
     levels = frame.select("level", "levels").unique()
-    places = pl.DataFrame(
+    positions = pl.DataFrame(
         {
             "level": levels["level"],
             "levels": levels["levels"],
@@ -361,9 +367,9 @@ def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
         },
         schema_overrides={"place": pl.String},
     )
-    bucket = pl.lit(_MOST)
-    for most, name in reversed(_BUCKETS):
-        bucket = pl.when(pl.col("calls") <= most).then(pl.lit(name)).otherwise(bucket)
-    return frame.join(places, on=["level", "levels"], how="left", maintain_order="left").with_columns(
+    bucket = pl.lit(_LAST_BUCKET)
+    for maximum, name in reversed(_BUCKETS):
+        bucket = pl.when(pl.col("calls") <= maximum).then(pl.lit(name)).otherwise(bucket)
+    return frame.join(positions, on=["level", "levels"], how="left", maintain_order="left").with_columns(
         bucket=bucket
     )

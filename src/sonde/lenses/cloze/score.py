@@ -18,7 +18,15 @@ from sonde.base.files import write_atomic
 from sonde.base.options import Count, OneOf, option
 from sonde.corpora.sources.codexglue import predictions
 from sonde.lenses.cloze.libraries import scores_by_release, scores_by_use
-from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids, read_answers
+from sonde.lenses.cloze.observe import (
+    ANSWER,
+    ONE_PIECE,
+    OTHER_SPELLING,
+    SEVERAL_PIECES,
+    UNSPELLABLE,
+    candidate_ids,
+    read_answers,
+)
 from sonde.lenses.cloze.paired import (
     ALIASES_APART,
     aliases_of_names,
@@ -58,7 +66,7 @@ from sonde.results.text_format import PERCENT, Interval, Row, format_score
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, MASKED, TASK, StatementOptions
 
-BOTH, UNIFIED = "both", "unified"
+BOTH_VOCABULARIES, SHARED_VOCABULARY = "both", "unified"
 
 
 class ClozeOptions(StatementOptions):
@@ -69,10 +77,10 @@ class ClozeOptions(StatementOptions):
         "models whose shared vocabulary is ranked beside the model's own",
         unset="the models of the run, where there are several",
     )
-    ranking: Annotated[str, OneOf((BOTH, UNIFIED))] = option(
-        BOTH,
-        f"{BOTH}: ranks and probabilities over each model's own vocabulary and over the shared one; "
-        f"{UNIFIED}: of answers of one subtoken over the shared one alone, faster",
+    ranking: Annotated[str, OneOf((BOTH_VOCABULARIES, SHARED_VOCABULARY))] = option(
+        BOTH_VOCABULARIES,
+        f"{BOTH_VOCABULARIES}: ranks and probabilities over each model's own vocabulary and over the shared "
+        f"one; {SHARED_VOCABULARY}: of answers of one subtoken over the shared one alone, faster",
     )
     min_count: Count = option(20, "fewest cloze queries that a library needs for a row of its own")
 
@@ -92,20 +100,24 @@ def select_preferred_words(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.Da
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
-    given = labels.filter(pl.col("template") == GIVEN)
-    texts = pl.Series("text_id", [candidate_ids(row)[0] for row in given.iter_rows(named=True)], pl.String)
+    provided_queries = labels.filter(pl.col("template") == GIVEN)
+    texts = pl.Series(
+        "text_id", [candidate_ids(row)[0] for row in provided_queries.iter_rows(named=True)], pl.String
+    )
     by_query = answers.filter(pl.col("query_id").is_not_null()).select("query_id", asked=pl.col("nats"))
     by_text = answers.filter(pl.col("query_id").is_null()).select(text_id="item_id", scored=pl.col("nats"))
-    joined = (
-        given.select(*_ENTRY, "query_id", word="answer")
+    word_scores = (
+        provided_queries.select(*_ENTRY, "query_id", word="answer")
         .with_columns(texts)
         .join(by_query, on="query_id", how="left", maintain_order="left")
         .join(by_text, on="text_id", how="left", maintain_order="left")
         .with_columns(nats=pl.coalesce("asked", "scored"))
     )
-    whole = joined.filter(pl.col("nats").is_not_null().all().over(_ENTRY))
-    best = whole.sort("nats", "word", maintain_order=True).unique(_ENTRY, keep="first", maintain_order=True)
-    entries = given.select(_ENTRY).unique(maintain_order=True)
+    complete = word_scores.filter(pl.col("nats").is_not_null().all().over(_ENTRY))
+    best = complete.sort("nats", "word", maintain_order=True).unique(
+        _ENTRY, keep="first", maintain_order=True
+    )
+    entries = provided_queries.select(_ENTRY).unique(maintain_order=True)
     return entries.join(best.select(*_ENTRY, "word"), on=_ENTRY, how="inner", maintain_order="left")
 
 
@@ -126,23 +138,23 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         StoreError: A file cannot be written.
     """
     tables = run.label_tables(TASK, "cloze")
-    labels = [scan_files([one]).filter(pl.col("template") == GIVEN).collect() for one in tables]
+    labels = [scan_files([table]).filter(pl.col("template") == GIVEN).collect() for table in tables]
     queries = pl.concat(labels) if labels else pl.DataFrame()
     if queries.is_empty():
         return []
-    written: list[tuple[Path, int, int]] = []
+    files: list[tuple[Path, int, int]] = []
     for model, answers in read_answers(run):
-        for folder, asked in _by_folder(queries):
-            words = select_preferred_words(answers, asked).select("name", "word").rows()
+        for folder, folder_queries in _by_folder(queries):
+            words = select_preferred_words(answers, folder_queries).select("name", "word").rows()
             path = run.root / "predictions" / f"model={model}" / folder / "predictions.txt"
             write_atomic(path, predictions(sorted(words, key=lambda row: _entry_sort_key(row[0]))))
-            written.append((path, len(words), asked.select(_ENTRY).n_unique()))
-    return written
+            files.append((path, len(words), folder_queries.select(_ENTRY).n_unique()))
+    return files
 
 
 def _by_folder(queries: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    named = queries.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
-    for (folder,), part in named.partition_by("_folder", as_dict=True, include_key=False).items():
+    folder_queries = queries.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
+    for (folder,), part in folder_queries.partition_by("_folder", as_dict=True, include_key=False).items():
         yield str(folder), part
 
 
@@ -154,18 +166,18 @@ def _entry_sort_key(number: str) -> tuple[str, int, str]:
 
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How often each word is preferred; the published answers would say how often rightly."""
-    found = select_preferred_words(answers, labels)
+    preferences = select_preferred_words(answers, labels)
     base = template.within(("template", GIVEN))
-    words = sorted(set(found["word"]))
+    words = sorted(set(preferences["word"]))
     for word in words:
-        one = base.within(("word", word))
-        yield from by_library(found, [Mean("preferred", pl.col("word") == word)], one)
+        word_template = base.within(("word", word))
+        yield from by_library(preferences, [Mean("preferred", pl.col("word") == word)], word_template)
     # As often at random as there are words to choose from.
     count = labels.filter(pl.col("template") == GIVEN).group_by(_ENTRY).agg(_words=pl.len())
-    at_random = found.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
+    at_random = preferences.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
     for word in words:
-        one = dataclasses.replace(base, control="chance").within(("word", word))
-        yield from by_library(at_random, [Mean("preferred", pl.col("chance"), "unit")], one)
+        word_template = dataclasses.replace(base, control="chance").within(("word", word))
+        yield from by_library(at_random, [Mean("preferred", pl.col("chance"), "unit")], word_template)
 
 
 _CUTS: Mapping[str, str] = {
@@ -176,7 +188,7 @@ _CUTS: Mapping[str, str] = {
 """Name of the dimension, and the column that makes the groups."""
 
 
-_ALONE = (pl.col("context") == "") & (pl.col("frame") == "")
+_IS_PLAIN = (pl.col("context") == "") & (pl.col("frame") == "")
 """The statement and nothing else."""
 
 
@@ -188,30 +200,34 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
     if GIVEN in labels["template"]:
         yield from prediction_scores(answers, labels, base)
         return
-    masked = options.objective == MASKED
-    if masked:
+    is_masked = options.objective == MASKED
+    if is_masked:
         frame = with_common(rank_answers(answers, labels), scoring.beside)
         frame = with_random_weights(frame, scoring, labels, rank_answers)
     else:
-        shared = shared_surfaces(options.unified) if options.unified else frozenset[str]()
-        frame = rank_statements(answers, labels, shared, scoring.beside).with_columns(status=pl.lit(ONE))
+        shared_pieces = shared_surfaces(options.unified) if options.unified else frozenset[str]()
+        frame = rank_statements(answers, labels, shared_pieces, scoring.beside).with_columns(
+            status=pl.lit(ONE_PIECE)
+        )
         frame = with_random_weights(frame, scoring, labels, rank_statements)
     if ANSWER in answers["status"]:
         base = dataclasses.replace(base, objective=ANSWERS)
     frame = with_seen_libraries(frame, scoring.template.model)
-    rankings = PIECE_RANKINGS if masked else CANDIDATE_RANKINGS
+    rankings = PIECE_RANKINGS if is_masked else CANDIDATE_RANKINGS
     rankings = [ranking for ranking in rankings if ranking.column in frame.columns]
-    alone = frame.filter(_ALONE)
-    counted = alone.filter(pl.col("mode").is_in(PUBLISHED_MODES)) if masked else alone
-    names = counted.filter(pl.col("template").is_in(NAMES))
-    for template, part in ((base, names), *split_by_template(counted, base)):
+    plain_queries = frame.filter(_IS_PLAIN)
+    ranked_queries = (
+        plain_queries.filter(pl.col("mode").is_in(PUBLISHED_MODES)) if is_masked else plain_queries
+    )
+    names = ranked_queries.filter(pl.col("template").is_in(NAMES))
+    for template, part in ((base, names), *split_by_template(ranked_queries, base)):
         yield from _ranks(part, template, rankings)
         yield from _controls(part, rankings[0].template(template))
-    for template, part in split_by_template(counted, base):
+    for template, part in split_by_template(ranked_queries, base):
         yield from _cuts(part, template, options.min_count)
-    for template, part in split_by_template(alone, base):
-        if masked:
-            yield from _ranks(part, template, rankings[:1], by="mode")
+    for template, part in split_by_template(plain_queries, base):
+        if is_masked:
+            yield from _ranks(part, template, rankings[:1], keys="mode")
             yield from _answers(part, template)
             if "asked_of_all" in part.columns:
                 common = dataclasses.replace(template, matching="common")
@@ -232,23 +248,23 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
 
 
 def _ranks(
-    frame: pl.DataFrame, template: Score, rankings: Sequence[Ranking], by: str | tuple[()] = ()
+    frame: pl.DataFrame, template: Score, rankings: Sequence[Ranking], keys: str | tuple[()] = ()
 ) -> Iterator[Score]:
     for ranking in rankings:
-        wanted = [
+        mean_specs = [
             *precision_at_k(frame, ranking.column, ranking.count_column),
             mean_reciprocal_rank(ranking.column),
         ]
-        yield from by_library(frame, wanted, ranking.template(template), by=by)
+        yield from by_library(frame, mean_specs, ranking.template(template), by=keys)
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
     """P@1, P@10 and MRR of the single answer by every cut; every k by whether the library was seen."""
     single = dataclasses.replace(template, matching="single")
     first_ten = [*precision_at_k(frame, "rank", ks=(1, 10)), mean_reciprocal_rank("rank")]
-    for cut, column in _CUTS.items():
+    for dimension, column in _CUTS.items():
         if column in frame.columns:
-            yield from by_library(frame, first_ten, single, by={cut: pl.col(column)})
+            yield from by_library(frame, first_ten, single, by={dimension: pl.col(column)})
     yield from by_library(frame, precision_at_k(frame, "rank"), single, by="seen")
     # A library has no other to be resampled with: within it, names are taken as independent.
     for score in means(frame, first_ten, single, by="library", cluster="name", minimum=minimum):
@@ -257,31 +273,31 @@ def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]
 
 def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """Log-probabilities, and how often all pieces of an answer rank first one after the other."""
-    wanted = [
+    mean_specs = [
         Mean("nats", pl.col("nats"), "nonnegative"),
         Mean("nats_per_character", pl.col("nats") / pl.col("characters"), "nonnegative"),
         Mean("greedy", pl.col("greedy")),
     ]
-    return by_library(frame, wanted, template, by="mode")
+    return by_library(frame, mean_specs, template, by="mode")
 
 
 def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """How the model's tokenizer cuts the answers that the reference cuts into one piece."""
     one_piece = frame.filter(pl.col("mode") != "whole")
-    wanted = [
+    mean_specs = [
         Mean(f"share_{status.replace(' ', '_')}", pl.col("status") == status)
-        for status in (ONE, SEVERAL, CUT, RESPELLED)
+        for status in (ONE_PIECE, SEVERAL_PIECES, UNSPELLABLE, OTHER_SPELLING)
     ]
-    return by_library(one_piece, wanted, template)
+    return by_library(one_piece, mean_specs, template)
 
 
 def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
     """P@k of the controls on the queries that they and the model answer, and the model's gain over them."""
-    for control, both, rates in each_control(frame):
-        wanted = [*rates, *(gain_over(rate, both) for rate in rates)]
+    for control, answered, rates in each_control(frame):
+        mean_specs = [*rates, *(gain_over(rate, answered) for rate in rates)]
         if control == CHANCE:
-            wanted.append(chance_reciprocal_rank(both))
-        yield from by_library(both, wanted, dataclasses.replace(template, control=control))
+            mean_specs.append(chance_reciprocal_rank(answered))
+        yield from by_library(answered, mean_specs, dataclasses.replace(template, control=control))
 
 
 _K = (1, 10)
@@ -289,8 +305,8 @@ _K = (1, 10)
 
 def headline(scores: pl.DataFrame) -> Iterator[str]:
     """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
-    summed = pl.col("aggregation").fill_null("sum") == "sum"
-    rates = scores.filter((pl.col("metric") == "p_at_k") & summed)
+    is_sum = pl.col("aggregation").fill_null("sum") == "sum"
+    rates = scores.filter((pl.col("metric") == "p_at_k") & is_sum)
     single = rates.filter(pl.col("matching").is_in(["single", "candidates"]))
     # A run may have ranked among what its models share alone.
     table = (rates.filter(pl.col("matching") == "unified") if single.is_empty() else single).with_columns(
@@ -298,8 +314,10 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     )
     plain = has_dimension_names("template") & (pl.col("template") != ALIASES_APART)
     table = table.filter(pl.col("k").is_in(_K) & plain)
-    own = table.filter(pl.col("control").is_null())
-    for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
+    model_scores = table.filter(pl.col("control").is_null())
+    for (model, language), rows in sorted(
+        model_scores.group_by("model", "language"), key=lambda group: str(group[0])
+    ):
         yield ""
         yield f"{model} on names of {language} APIs: right among the first k, in %"
         statements = (
@@ -312,19 +330,23 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
 
 def _pairs(scores: pl.DataFrame) -> Iterator[str]:
     """How often the better of two statements is preferred, by the summed log-probability."""
-    whole = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
-    own = scores.filter((pl.col("metric") == "preferred") & whole).with_columns(pair=dimension_value("pair"))
-    for (model, language), rows in sorted(own.group_by("model", "language"), key=lambda one: str(one[0])):
+    is_summary = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
+    model_scores = scores.filter((pl.col("metric") == "preferred") & is_summary).with_columns(
+        pair=dimension_value("pair")
+    )
+    for (model, language), rows in sorted(
+        model_scores.group_by("model", "language"), key=lambda group: str(group[0])
+    ):
         yield ""
         yield f"{model}, statements in {language}: the better of two preferred, in %"
         pair = Column(title="Pair", value=lambda row: row["pair"].replace("_", " "))
         yield from _table(rows.sort("pair"), pair)
 
 
-def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = None) -> list[str]:
+def _table(rows: pl.DataFrame, *leading_columns: Column, controls: pl.DataFrame | None = None) -> list[str]:
     """A line a row: what it is about, its share with the interval, what it rests on, and the best control."""
     rests = sample_size_column("library", "libraries")
-    beside = Column(
+    size_column = Column(
         title=rests.title,
         value=lambda row: rests.cell(row).text + ("" if controls is None else _best_control(controls, row)),
     )
@@ -332,12 +354,17 @@ def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = N
         Column(title="%", format=PERCENT),
         Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
     )
-    table = Table(summary="Right, in %", columns=(*about, *share, beside), rows=rows)
+    table = Table(summary="Right, in %", columns=(*leading_columns, *share, size_column), rows=rows)
     return table.lines(header=False, indent=2)
 
 
 def _best_control(table: pl.DataFrame, row: Row) -> str:
-    same = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
-    found = table.filter(pl.col("control").is_not_null(), *same).sort("value", descending=True).head(1)
-    best = "".join(f"{one['control']} {format_score(one, 100)}" for one in found.iter_rows(named=True))
+    conditions = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
+    best_rows = (
+        table.filter(pl.col("control").is_not_null(), *conditions).sort("value", descending=True).head(1)
+    )
+    best = "".join(
+        f"{control_row['control']} {format_score(control_row, 100)}"
+        for control_row in best_rows.iter_rows(named=True)
+    )
     return f"  best control: {best}" if best else ""

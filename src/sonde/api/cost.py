@@ -89,7 +89,7 @@ _LEAST_SHOWN = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
-    """What a run of some size took, or is expected to take.
+    """Measured or expected cost of a run.
 
     Attributes:
         amount: What it read.
@@ -105,17 +105,17 @@ class RunCost:
 
     @property
     def total(self) -> float:
-        """Seconds of the whole command."""
+        """Return the seconds of the whole command."""
         return sum(self.seconds.values())
 
     @property
     def processor_seconds(self) -> float:
-        """Processor seconds of the whole command."""
+        """Return the CPU seconds of the whole command."""
         return sum(self.processor.values())
 
     @property
     def data(self) -> dict[str, object]:
-        """The cost as plain data, without digits that nobody believes."""
+        """Convert to plain data, rounded."""
         return {
             **dataclasses.asdict(self.amount),
             "seconds": round(self.total, 1),
@@ -131,7 +131,7 @@ def _round_seconds(by_stage: Mapping[str, float]) -> dict[str, float]:
 
 
 def extrapolate_cost(trial_costs: Sequence[RunCost], amount: InputAmount) -> RunCost:
-    """What a run of some size is expected to take.
+    """Predict the cost of a run.
 
     Args:
         trial_costs: Warm-ups, the smallest first.
@@ -139,7 +139,7 @@ def extrapolate_cost(trial_costs: Sequence[RunCost], amount: InputAmount) -> Run
     """
 
     def extrapolate(size: str, values: Sequence[float]) -> float:
-        """The value of the line through the first and the last; more never takes less."""
+        """Return the value of the line through the first and the last; more never takes less."""
         small, large = (getattr(cost.amount, size) for cost in (trial_costs[0], trial_costs[-1]))
         slope = max(0.0, (values[-1] - values[0]) / (large - small)) if large > small else 0.0
         return max(0.0, values[-1] + slope * (getattr(amount, size) - large))
@@ -177,7 +177,7 @@ class TrialRun:
 
 
 def run_trial(experiment: Experiment, execution: Execution, outputs: OutputOptions) -> TrialRun:
-    """Carry an experiment out in a process of its own, and keep nothing of it but what it took.
+    """Run an experiment in a process of its own, and keep only its cost.
 
     Args:
         experiment: With the limit that is tried.
@@ -205,7 +205,7 @@ def run_trial(experiment: Experiment, execution: Execution, outputs: OutputOptio
 def _run_in_process(
     experiment: Experiment, execution: Execution, outputs: OutputOptions, start_time: float
 ) -> TrialRun:
-    """The process: a run from its start to its page."""
+    """Run an experiment from its start to its report; called in a new process."""
     start, used = time.monotonic() - start_time, processor_time()
     # What another run has read is not read again, and would cost nothing here.
     os.environ[SIZE_ENV] = "0"
@@ -237,10 +237,13 @@ def _run_in_process(
 
 
 def estimate_training_memory(jobs: Iterable[TrainJob]) -> tuple[Mapping[str, Any], ...]:
-    """An entry a model and way of training: ``model, how, total, weights, moving, states, examples, length``.
+    """Estimate the memory of each model and way of training.
 
     Args:
         jobs: Trainings; those of models count, baselines are small.
+
+    Returns:
+        ``model, how, total, weights, moving, states, examples, length`` of each.
     """
     from sonde.models import resolve_auto
     from sonde.training.finetune.memory import estimate_memory
@@ -301,7 +304,7 @@ class BudgetedSample:
 
     @property
     def sentence(self) -> str:
-        """What is taken, for a person.
+        """Describe the sample for a person.
 
         >>> chosen = dict(budget="2h", limit=812, of=5_000, unit="functions", experiment="")
         >>> BudgetedSample(**chosen, expected_seconds=6_900, warm_up_seconds=60).sentence
@@ -315,7 +318,7 @@ class BudgetedSample:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What ``run.json`` says of it."""
+        """Convert to plain data for ``run.json``."""
         fields = dataclasses.asdict(self)
         del fields["experiment"]
         return fields
@@ -346,7 +349,7 @@ def choose_sample(
     execution: Execution,
     elapsed: float,
 ) -> BudgetedSample:
-    """The largest sample whose expected time fits into what is left of a budget.
+    """Choose the largest sample whose expected time fits into the remaining budget.
 
     Args:
         trial_costs: Warm-ups, the smallest first.
@@ -388,17 +391,17 @@ def choose_sample(
 
 
 def _format_budget(seconds: float) -> str:
-    """A budget that is certainly enough, as it is written."""
+    """Format a budget that is certainly enough."""
     return f"{-(-seconds * 1.2 // 60):.0f}m" if seconds > 50 else f"{-(-seconds * 1.2 // 1):.0f}s"
 
 
 def experiment_key(experiment: Experiment) -> str:
-    """Fingerprint of an experiment."""
+    """Return the fingerprint of an experiment."""
     return fingerprint("budget", experiment)
 
 
 def load_sample(folder: Path, experiment: Experiment, execution: Execution) -> BudgetedSample | None:
-    """The sample that an earlier call of the same command chose; None where there was none.
+    """Load the sample that an earlier call of the same command chose; None without one.
 
     However fast the machine is now: other items would begin another run.
 
@@ -430,7 +433,7 @@ def save_sample(folder: Path, sample: BudgetedSample) -> None:
 
 
 def with_limit(experiment: Experiment, limit: int) -> Experiment:
-    """The experiment on a sample of at most some items."""
+    """Return the experiment with a limit."""
     selection = dataclasses.replace(experiment.selection, limit=limit)
     return dataclasses.replace(experiment, selection=selection)
 
@@ -445,7 +448,7 @@ _BUDGET_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
-    """What a run costs and can show.
+    """Cost and power of a run.
 
     Attributes:
         folder: Where it would lie.
@@ -483,7 +486,7 @@ class CostEstimate:
 
     @property
     def data(self) -> dict[str, Any]:
-        """The plan as plain data."""
+        """Convert to plain data."""
         return {
             "folder": str(self.folder),
             "limit": self.limit,
@@ -512,7 +515,7 @@ def estimate_cost(
     trial: bool = True,
     progress: Progress | None = None,
 ) -> CostEstimate:
-    """What a run costs and can show; nothing of it is kept.
+    """Estimate the cost and power of a run; nothing of it is kept.
 
     Args:
         experiment: What would be measured.
@@ -573,7 +576,7 @@ def fit_to_budget(
     begun: float | None = None,
     progress: Progress | None = None,
 ) -> tuple[Experiment, Execution]:
-    """The experiment on the largest sample whose expected time fits into the budget of its execution.
+    """Limit an experiment to the largest sample whose expected time fits its budget.
 
     The same experiment in the same folder with the same budget has the sample that it had.
 
@@ -610,12 +613,12 @@ def fit_to_budget(
 
 
 def _elapsed_seconds(start: float) -> float:
-    """Seconds since a moment by `time.monotonic`."""
+    """Return the seconds since a moment by `time.monotonic`."""
     return time.monotonic() - start
 
 
 def _existing_folder(output: Path) -> Path:
-    """The folder of what a run has finished already, also at an address."""
+    """Return the folder of finished tables, also of an address."""
     try:
         return fetch_folder(output)
     except InputError:
@@ -631,7 +634,7 @@ def _read_workload(
 
 
 def _no_trial_reason(workload: Workload) -> str:
-    """Why no warm-up is carried out; empty where one is."""
+    """Return the reason to run no trial; empty to run some."""
     if not workload.servers:
         return ""
     return f"{workload.servers[0]} is behind a server, and a warm-up would cost tokens there"
@@ -644,7 +647,7 @@ def _run_trials(
     outputs: OutputOptions,
     progress: Progress,
 ) -> list[TrialRun]:
-    """Carry a run out on a few items, and once more on as many as there is time for.
+    """Run an experiment on a few items, and once more on as many as there is time for.
 
     Raises:
         SondeError: Not even the run itself can be carried out.
@@ -674,7 +677,7 @@ def _run_trials(
 
 
 def _second_limit(first: RunCost, maximum: int, budget: str) -> int:
-    """The limit of a second warm-up; 0 where the first is the run itself, or took all of a budget."""
+    """Return the limit of a second trial; 0 for none."""
     room = parse_duration(budget, "--budget") if budget else math.inf
     if first.amount.limit == maximum or first.total >= room:
         return 0

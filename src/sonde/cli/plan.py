@@ -32,7 +32,7 @@ _NUMBER = Format(missing="-", right=True)
 def build_plan_output(
     experiment: Experiment, execution: Execution, outputs: OutputOptions, *, trial: bool, progress: Progress
 ) -> CommandOutput:
-    """What ``sonde run --plan`` found.
+    """Build the output of ``sonde run --plan``.
 
     Raises:
         UsageError: A share of a run is to be planned.
@@ -80,7 +80,7 @@ def _format_plan(estimate: CostEstimate) -> Iterator[str]:
 
 
 def _format_training(memory: Mapping[str, Any]) -> str:
-    """What a training takes of memory, counted and not measured."""
+    """Format the estimated memory of a training."""
     parts = ", ".join(
         f"{words} {format_bytes(memory[name])}"
         for name, words in (("weights", "weights"), ("moving", "what moves"), ("states", "states"))
@@ -120,7 +120,7 @@ def _build_row(effect: DetectableEffect) -> dict[str, str | None]:
 
 
 def format_difference(value: float | None, effect: DetectableEffect) -> str | None:
-    """A difference in the unit of its number; None where there is none."""
+    """Format a difference in the unit of its metric; None without one."""
     if value is None:
         return None
     if effect.deviation is None:
@@ -135,7 +135,7 @@ def _format_required_sample(sample: RequiredSample) -> str:
 
 
 def format_bytes(size: float) -> str:
-    """A number of bytes.
+    """Format a number of bytes.
 
     >>> format_bytes(512), format_bytes(1_234_567_890)
     ('512 bytes', '1.2 GB')

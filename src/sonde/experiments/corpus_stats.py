@@ -41,7 +41,7 @@ UNSPLIT = "all"
 
 @dataclass(frozen=True, slots=True)
 class CorpusStats:
-    """What a corpus holds.
+    """Counts of a corpus.
 
     Attributes:
         sizes: A row a language and split: ``files, functions, clusters, characters, tokens``.
@@ -144,7 +144,7 @@ def _count_files(
 
 
 def _measure_sizes(files: pl.DataFrame, splits: Sequence[str]) -> pl.DataFrame:
-    """A row a language and split, those without files among them."""
+    """Return one row per language and split, including those without files."""
     keys = ["language", "split"]
     sizes = files.group_by(keys).agg(
         pl.len().alias("files"),
@@ -175,7 +175,7 @@ def _load_task(name: str) -> Task:
 
 
 def _measure(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Item], int]]:
-    """Functions and number of code tokens of some files; runs in any process."""
+    """Return the functions and the number of code tokens of some files; runs in any process."""
     return [
         (
             list(extract_items(file, "function", SkipCounter())),
@@ -188,7 +188,7 @@ def _measure(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Item], int]]:
 def _count_labels(
     name: str, corpus: str, functions: Sequence[Item], seed: int, parallel: ParallelMap
 ) -> Counter[tuple[str, str]]:
-    """Examples by split and label.
+    """Count examples by split and label.
 
     Raises:
         UsageError: A language of the corpus has none for this task.
@@ -209,7 +209,7 @@ def _count_labels(
 def _bug_examples(
     request: DatasetRequest, items: Sequence[Item], parallel: ParallelMap
 ) -> Iterator[tuple[Item, str]]:
-    """Both examples of each eligible function."""
+    """Yield both examples of each eligible function."""
     task, edits = request.task, get_edits(request.language)
     assert isinstance(task, BugTask)
     if not has_facet(request.language, task.facet):
@@ -224,7 +224,7 @@ def _bug_examples(
 def _provided_labels(
     name: str, corpus: str, items: Sequence[Item], parallel: ParallelMap
 ) -> Iterator[tuple[Item, str]]:
-    """The labels that the code has, of whole functions or of spans in them."""
+    """Yield the labels of existing code, of whole functions or of spans."""
     repositories = read_repositories(TASKS.load(name), corpus, (items[0].language,), parallel)
     request = LabelRequest(name, 0, "corrected", frozenset(), repositories)
     for item, table in label_items(request, items, parallel):

@@ -72,7 +72,7 @@ class Forecast:
         self._said: set[str] = set()
 
     def describe_plan(self) -> list[str]:
-        """One line a subject on what there is to do, for before the first job is done."""
+        """Return one line per subject on its work, before the first job is done."""
         return [line for subject in self._planned if (line := self.start(subject))]
 
     def add_trial(self, work: JobProfile, inputs: int, seconds: float) -> None:
@@ -86,7 +86,7 @@ class Forecast:
         self._tried[_work_kind(work)] = inputs, seconds
 
     def start(self, subject: str) -> str:
-        """What is left to do with a subject, and how long it takes where every kind of it was tried.
+        """Describe the work left for a subject, with its time if every kind was tried.
 
         Nothing where nothing is left.
         """
@@ -148,7 +148,7 @@ class Forecast:
         )
 
     def _remaining_seconds(self, subject: str) -> float:
-        """Seconds until a subject is done."""
+        """Return the seconds until a subject is done."""
         return sum(work.size * self._pace(work) for work in self._open[subject]) / self._workers
 
     def _speed(self, pace: float) -> str:
@@ -157,7 +157,7 @@ class Forecast:
         return f"one {self._unit} every {duration(1 / pace)}"
 
     def _later_subjects(self, pace: float) -> str:
-        """What comes after it with other subjects."""
+        """Describe the work for other subjects that comes later."""
         waiting_works = [
             work for subject, works in self._open.items() if subject not in self._said for work in works
         ]
@@ -168,7 +168,7 @@ class Forecast:
         return f"; then {size:,} with {names}, another {duration(size / pace)} if as fast"
 
     def _pace(self, work: JobProfile) -> float:
-        """Seconds an input: of its kind, else of the kinds that do the same and more, else of all.
+        """Return the seconds per input: of its kind, else of kinds that do the same and more, else of all.
 
         What jobs took counts before what a few inputs did.
         """
@@ -185,7 +185,7 @@ def _count_inputs(works: Sequence[JobProfile]) -> int:
 
 
 def _parts(works: Sequence[JobProfile]) -> str:
-    """How many inputs are for which lenses, and for controls; nothing where all are for the same."""
+    """Return the numbers of inputs by lens and for controls; empty if all inputs are alike."""
     sizes: Counter[str] = Counter()
     for work in works:
         sizes["controls" if work.control else " and ".join(sorted(work.does))] += work.size
@@ -196,7 +196,7 @@ def _parts(works: Sequence[JobProfile]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time to plan by.
+    """Format a time to plan by.
 
     >>> duration(44.4), duration(660), duration(9_000)
     ('44 s', '11 min', '2.5 h')
@@ -207,7 +207,7 @@ def duration(seconds: float) -> str:
 
 
 def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[Job]:
-    """The jobs of each subject in their order, but for two of each kind that go before the others."""
+    """Move two jobs of each kind to the front of the jobs of their subject."""
     order: dict[tuple[str, bool], list[tuple[bool, Job]]] = {}
     counts: Counter[_Kind] = Counter()
     for job in jobs:
@@ -221,7 +221,7 @@ def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) 
 
 
 def group_trial_jobs(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[list[Job]]:
-    """The jobs of each kind, where all kinds are large enough for a trial to cost little beside them.
+    """Group jobs by kind, if every kind is large enough for a trial to cost little.
 
     All or none: a forecast needs each of them.
     """
@@ -240,7 +240,7 @@ def _work_kind(work: JobProfile) -> _Kind:
 
 
 def observation_work(job: ObserveJob) -> JobProfile:
-    """An observation: what its lenses do with its items."""
+    """Return the profile of an observation."""
     model = job.model
     return JobProfile(
         subject=model.full_name,
@@ -252,7 +252,7 @@ def observation_work(job: ObserveJob) -> JobProfile:
 
 
 def training_work(job: TrainJob) -> JobProfile:
-    """A training run."""
+    """Return the profile of a training."""
     return JobProfile(
         subject=job.model.full_name, does=frozenset({job.method.name}), where=job.corpus, size=1
     )

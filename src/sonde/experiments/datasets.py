@@ -74,7 +74,7 @@ from sonde.tasks.engine.user_labels import make_example
 
 
 def label_key(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
-    """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
+    """Return the fingerprint of everything that can change the labels of one item."""
     task = TASKS.load(task_name)
     version = task.version + TASKS.source_hash(task_name)
     repository_key = group.corpus_hash if task.needs_repository or needs_imports(task) else ""
@@ -83,7 +83,7 @@ def label_key(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) 
 
 
 def read_labels(store: PartStore, task_name: str, group: Group, suffix: str = "") -> pl.DataFrame:
-    """The label rows of all inputs of a group; ``suffix`` as in `sonde.store.run_folder.label_path`."""
+    """Read the label rows of all inputs of a group; ``suffix`` is `label_path`'s ``of``."""
     return scan_files([store.path(label_path(task_name, group.prefix, suffix))]).collect()
 
 
@@ -151,7 +151,7 @@ def write_labels(
 def find_repositories(
     task: Task, group: Group, parallel: ParallelMap, items: Sequence[Item] | None = None
 ) -> dict[str, Repository]:
-    """What a task may know of the files around a group's items, gathered once for all tasks that ask.
+    """Return what a task may know of the files around a group's items, read once for all tasks.
 
     Args:
         task: The task.
@@ -171,7 +171,7 @@ def find_repositories(
 def _cached_repositories(
     corpus: str, language: str, corpus_hash: str, paths: frozenset[str] | None, parallel: ParallelMap
 ) -> dict[str, Repository]:
-    """What all files of a corpus define, or what those of some paths import."""
+    """Read the definitions in all files of a corpus, or the imports of some paths."""
     if paths is None:
         return _read_definitions(corpus, (language,), parallel)
     return _read_imports(corpus, (language,), parallel, paths)
@@ -185,7 +185,7 @@ def clear_repositories() -> None:
 def read_repositories(
     task: Task, corpus: str, languages: tuple[str, ...], parallel: ParallelMap
 ) -> dict[str, Repository]:
-    """What a task may know of all files of a corpus in some languages."""
+    """Read what a task may know of all files of a corpus in some languages."""
     if task.needs_repository:
         return _read_definitions(corpus, languages, parallel)
     return _read_imports(corpus, languages, parallel) if needs_imports(task) else {}
@@ -194,7 +194,7 @@ def read_repositories(
 def _read_definitions(
     corpus: str, languages: tuple[str, ...], parallel: ParallelMap
 ) -> dict[str, Repository]:
-    """What the files of a corpus define."""
+    """Read the definitions in the files of a corpus."""
     with cached_definitions(corpus) as cache:
         return repositories(read_files(corpus, languages, SkipCounter()), parallel, known=cache)
 
@@ -202,7 +202,7 @@ def _read_definitions(
 def _read_imports(
     corpus: str, languages: tuple[str, ...], parallel: ParallelMap, paths: Set[str] | None = None
 ) -> dict[str, Repository]:
-    """What the files of a corpus import, or those of some paths."""
+    """Read the imports of the files of a corpus, or of some paths."""
     files = read_files(corpus, languages, SkipCounter())
     selected_files = (file for file in files if paths is None or file.path in paths)
     with cached_imports(corpus) as cache:
@@ -236,7 +236,7 @@ _EXTERNAL_SPLITS = ("", "test")
 
 @dataclass(frozen=True, slots=True)
 class ExternalTest:
-    """What an external test set is made of.
+    """An external test set.
 
     Attributes:
         corpus: As named by the user.
@@ -250,7 +250,7 @@ class ExternalTest:
 
 
 def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
-    """The external test set that a user asks a lens to score, or None.
+    """Read the external test set that the options of a lens name; None without one.
 
     Raises:
         UsageError: No item brings labels of a task of the lens.
@@ -274,7 +274,7 @@ def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
 def add_external_test(
     dataset: Dataset, pool: Sequence[Item], external: ExternalTest, language: str
 ) -> Dataset:
-    """A data set with the second test set beside its own.
+    """Add an external test set to a data set.
 
     Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
     comes from the same function.
@@ -341,7 +341,7 @@ _LIMIT_SHARE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class LensDatasets:
-    """What a lens is shown.
+    """The data sets of a lens.
 
     Attributes:
         inputs: Items of the corpus and derived ones, in hash order.
@@ -357,17 +357,17 @@ class LensDatasets:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Those with a data set."""
+        """Return the tasks with a data set."""
         return tuple(self.keys)
 
     @property
     def key(self) -> str:
-        """Fingerprint of all data sets."""
+        """Return the fingerprint of all data sets."""
         return fingerprint("drawn", list(self.keys.values()))
 
 
 def select_pool(selection: Selection) -> Selection:
-    """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats.
+    """Return the selection of the pool that data sets are drawn from: all functions.
 
     Of a transform too: the examples are those of the code as it was written, each in other words.
     """
@@ -375,7 +375,7 @@ def select_pool(selection: Selection) -> Selection:
 
 
 def find_pool_limit(session: Session, lenses: Sequence[LensChoice]) -> FirstItems | None:
-    """How many items of a table with labels are enough for the lenses; None where they need all."""
+    """Return how many items of a table with labels suffice for the lenses; None if they need all."""
     experiment = session.experiment
     if experiment.selection.transform != "none" or any(
         lens.paired or dict(lens.options).get(OPTION) for lens in lenses
@@ -390,7 +390,7 @@ def find_pool_limit(session: Session, lenses: Sequence[LensChoice]) -> FirstItem
 
 
 def exclude_training_items(items: Sequence[Item]) -> list[Item]:
-    """The items that no bundled model was trained on; which models run changes no data set."""
+    """Return the items that no bundled model was trained on; which models run changes no data set."""
     ids = [item.original or item.item_id for item in items]
     training_ids = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
     return [item for item, name in zip(items, ids, strict=True) if name not in training_ids]
@@ -468,7 +468,7 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
 def _count_effective_clusters(
     lens: LensChoice, task: str, group: Group, store: PartStore
 ) -> dict[str, float]:
-    """How many clusters the tested examples are worth; nothing where they come in none."""
+    """Return the effective clusters of the test examples; empty without test examples."""
     test_rows = LENSES.load(lens.source).select_test_rows(
         read_labels(store, task, group, lens.labels), get_lens_settings(lens)
     )
@@ -487,7 +487,7 @@ class _StoredDataset:
 
 @dataclass(frozen=True, slots=True)
 class _DatasetBuilder:
-    """What the data sets of a lens have in common; see `draw`."""
+    """Builder of the data sets of a lens."""
 
     lens: LensChoice
     group: Group
@@ -500,7 +500,7 @@ class _DatasetBuilder:
     transform: PoolTransform | None
 
     def key(self, name: str) -> str:
-        """Fingerprint of everything that can change the data set of a task."""
+        """Return the fingerprint of everything that can change the data set of a task."""
         lens = self.lens
         language = get_language_version(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
@@ -521,16 +521,16 @@ class _DatasetBuilder:
         )
 
     def paths(self, name: str) -> tuple[str, str]:
-        """Where the examples of a task lie, and the inputs that it derives."""
+        """Return the paths of the examples of a task and of the inputs that it derives."""
         relative = label_path(TASKS.public(name), self.group.prefix, self.lens.labels)
         return relative, f"{relative.removesuffix('.parquet')}.inputs.parquet"
 
     def has_dataset(self, name: str) -> bool:
-        """Whether the data set of a task is there already."""
+        """Return whether the data set of a task is stored."""
         return all(self.store.notes(path, self.key(name)) is not None for path in self.paths(name))
 
     def picks(self, progress: Progress) -> dict[str, Picks]:
-        """The labelled places of the functions, for all tasks whose data sets are still to be built."""
+        """Label the spans of the functions for all tasks whose data sets are missing."""
         if self.lens.paired:
             return {}
         missing = [name for name in self.lens.tasks if not self.has_dataset(name)]
@@ -558,14 +558,14 @@ class _DatasetBuilder:
             )
 
     def find_repositories(self, task: Task) -> dict[str, Repository]:
-        """What a task may know of the files around the functions that its data set is drawn from."""
+        """Return what a task may know of the files around the functions of its data set."""
         if not needs_imports(task):
             return find_repositories(task, self.group, self.spread)
         items = select_source_items(task, self.pool, self.lens.seed, self.group.language, self.spread)
         return find_repositories(task, self.group, self.spread, items)
 
     def data_set(self, name: str, picks: Picks) -> _StoredDataset:
-        """The data set of a task, from the store or built."""
+        """Return the data set of a task, from the store or built."""
         key, (relative, inputs_path) = self.key(name), self.paths(name)
         if not self.has_dataset(name):
             dataset = self._build(name, picks)
@@ -636,7 +636,7 @@ class _DatasetBuilder:
 
 
 def describe_transform(task: str, counts: Mapping[str, int]) -> str:
-    """How many examples a transform leaves, and why it leaves the others out.
+    """Describe how many examples a transform keeps, and why it drops the others.
 
     >>> describe_transform("idn", {"kept": 1632, "nothing to change by rename": 368})
     'idn: 1,632 of 2,000 examples transformed; left out: 368 nothing to change by rename'

@@ -83,7 +83,7 @@ def find_parse_errors(items: Iterable[Item], parallel: ParallelMap) -> list[Item
 
 
 def _check_parse(part: ItemChunk[None, Item]) -> list[bool]:
-    """Whether some items parse; runs in any process."""
+    """Check whether some items parse; runs in any process."""
     return [parses(item.language, item.text) for item in part.items]
 
 
@@ -175,7 +175,7 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
 
 
 def with_file_context(item_set: ItemSet) -> ItemSet:
-    """The items with the text of their files before them, as `Item.context`; at most its end.
+    """Add the text before each item in its file as `Item.context`, at most its end.
 
     Files are read once more, so that only the text around the items that were chosen is held.
     """
@@ -196,7 +196,7 @@ def with_file_context(item_set: ItemSet) -> ItemSet:
 
 
 def describe_selection(item_set: ItemSet) -> str:
-    """How many items of a corpus were taken, and where the others went.
+    """Describe how many items of a corpus were selected, and why the others were not.
 
     >>> left_out = {BEYOND_CAP: 8, "near duplicate": 1}
     >>> describe_selection(ItemSet("stdlib", (), "", SkipCounter(), found=9, left_out=left_out))
@@ -213,7 +213,7 @@ def describe_selection(item_set: ItemSet) -> str:
 
 
 def build_groups(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
-    """One group a corpus and language."""
+    """Build one group per corpus and language."""
     return tuple(
         Group(
             corpus=item_set.corpus,
@@ -266,7 +266,7 @@ _ROW_GROUP = 2_048
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """What a run reads.
+    """The inputs of a run.
 
     Attributes:
         readings: What each lens is shown.
@@ -403,7 +403,7 @@ def _label_inputs(session: Session, lenses: Sequence[LensChoice], groups: Sequen
 def _build_input(
     session: Session, lens: LensChoice, group: Group, items: Sequence[Item], key: str
 ) -> LensInput:
-    """What a lens that reads models is shown of some items.
+    """Build the input of a lens that reads models.
 
     Args:
         session: The run.
@@ -462,7 +462,7 @@ def _dataset_inputs(
 def _training_keys(
     lens: TrainingLens, datasets: LensDatasets, settings: LensSettings, language: str
 ) -> dict[Method, str]:
-    """Every method with the fingerprint of what it is trained on."""
+    """Return the fingerprint of the training data of every method."""
     methods = lens.methods(datasets.tasks, settings)
     corpora = {
         method: [str(value) for option, value in method.options if option in lens.corpus_options and value]
@@ -480,7 +480,7 @@ def _training_keys(
 
 
 def _corpus_key(corpus: str, language: str) -> str:
-    """Fingerprint of a corpus's functions, whose ids are hashes of their texts."""
+    """Return the fingerprint of a corpus's functions, whose ids are hashes of their texts."""
     items = {
         (item.item_id, item.cluster) for item in read_items(corpus, SkipCounter(), languages=(language,))
     }
@@ -490,7 +490,7 @@ def _corpus_key(corpus: str, language: str) -> str:
 def next_stage_inputs(
     store: PartStore, answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Score]]
 ) -> list[LensInput]:
-    """What the lenses want to look at more closely, model by model, now that the scores are there."""
+    """Return the inputs of the lenses that want a second stage, model by model."""
     inputs: list[LensInput] = []
     for answer in answers:
         lens_input, lens = answer.reading, answer.reading.lens
@@ -509,7 +509,7 @@ def next_stage_inputs(
 
 
 def resolve_experiment(experiment: Experiment, execution: Execution, progress: Progress) -> Session:
-    """A run whose names and options are checked, before anything is read.
+    """Check the names and options of an experiment, before anything is read.
 
     Raises:
         SondeError: Something that is named does not exist, or does not go together.
@@ -534,7 +534,7 @@ def resolve_experiment(experiment: Experiment, execution: Execution, progress: P
 
 
 def plan_stage(session: Session, models: Sequence[ResolvedModel], readings: Sequence[LensInput]) -> Plan:
-    """The jobs of a stage of a run."""
+    """Plan the jobs of a stage of a run."""
     languages = {lens_input.group.language for lens_input in readings}
     versions = {language: components_key(language) for language in sorted(languages)}
     return build_plan(session.outcome.directory, models, readings, versions)

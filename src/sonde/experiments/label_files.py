@@ -62,7 +62,7 @@ TASK_HERE = "{task}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelOptions:
-    """What to write.
+    """Options of labelling.
 
     Attributes:
         task: Public name of the task, or a path to a ``.py`` file.
@@ -93,13 +93,13 @@ class LabelOptions:
 
     @property
     def spread(self) -> ParallelMap:
-        """How items are spread over the processes."""
+        """Return how items are spread over processes."""
         return ParallelMap(executor=self.executor, workers=self.workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """What was labelled, before it is written.
+    """The labels of a task, before they are written.
 
     Attributes:
         task: The task.
@@ -117,7 +117,7 @@ class Labels:
         return len(self.collected) + sum(len(entry.rows) for entry in self.entries)
 
     def rows(self) -> list[Mapping[str, Any]]:
-        """The labels as sonde's own format writes them, one a line."""
+        """Return the labels as sonde's own format writes them, one per line."""
         if isinstance(self.task, CorpusTask):
             return list(self.collected)
         return list(build_label_rows(self.task, self.entries))
@@ -235,7 +235,7 @@ class _Labeller:
         return Labels(task, form, entries=tuple(chain.from_iterable(entries)))
 
     def _read_pool(self, corpus: str) -> Sequence[Item]:
-        """The functions that data sets are drawn from."""
+        """Read the functions that data sets are drawn from."""
         if corpus not in self._pools:
             selection = self._wanted.selection
             first = plan_first_items(self._names, size=selection.limit or DEFAULT_SIZE, seed=selection.seed)
@@ -243,7 +243,7 @@ class _Labeller:
         return self._pools[corpus]
 
     def _read_items(self, corpus: str) -> Iterable[Item]:
-        """The items chosen; raw, every item in the corpus's order, or the first of each language."""
+        """Read the selected items; raw, every item in the corpus's order, or the first of each language."""
         if corpus in self._items:
             return self._items[corpus]
         options = self._wanted
@@ -312,7 +312,7 @@ class _Labeller:
             yield LabelledItem(item, tuple(table.iter_rows(named=True)))
 
     def _draw_examples(self, name: str, task: Task, corpus: str) -> Iterator[LabelledItem]:
-        """The examples of one data set a language, in its order."""
+        """Yield the examples of one data set per language, in its order."""
         options, pool = self._wanted, self._read_pool(corpus)
         for language in sorted({item.language for item in pool}):
             dataset = build(
@@ -333,7 +333,7 @@ class _Labeller:
 
 
 def _label_chunk(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
-    """The rows of some items; runs in any process."""
+    """Return the rows of some items; runs in any process."""
     name, mode = part.rule
     task = TASKS.load(name)
     assert isinstance(task, RowTask)

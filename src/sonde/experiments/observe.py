@@ -58,7 +58,7 @@ _Key = tuple[str, str, str, tuple[str, ...]]
 
 
 def read_job_items(job: ObserveJob) -> list[Item]:
-    """The items of a job, in its order."""
+    """Read the items of a job, in its order."""
     return read_inputs(RunDirectory(Path(job.root)), job.corpus, job.language, job.item_ids)
 
 
@@ -85,11 +85,11 @@ class Prefetcher:
             self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
     def __contains__(self, pool: JobBatch) -> bool:
-        """Whether a pool is yet to be taken."""
+        """Return whether a pool is yet to be taken."""
         return pool in self._waiting
 
     def take(self, pool: JobBatch) -> list[list[Prepared]]:
-        """What a pool's jobs read; the next pools are begun."""
+        """Return the prepared inputs of a pool's jobs, and begin the next pools."""
         position = self._waiting.index(pool)
         for next_pool in self._waiting[position : position + 1 + _PREFETCH_COUNT]:
             self._begin(next_pool)
@@ -123,7 +123,7 @@ class Prefetcher:
 
 @contextmanager
 def prefetch(pools: Sequence[JobBatch], workers: int) -> Generator[Prefetcher | None]:
-    """Have pools of several jobs prepared by other processes.
+    """Prepare pools of several jobs in other processes.
 
     Args:
         pools: What will be read, in its order.
@@ -153,7 +153,7 @@ _TRIAL_SECONDS, _MINIMUM_INPUTS = 1.0, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """What a job reports back; small and plain.
+    """Report of a job; small and plain.
 
     Attributes:
         items: Items observed.
@@ -172,7 +172,7 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class TrialTime:
-    """What a few inputs took.
+    """Time of a few inputs.
 
     Attributes:
         inputs: How many.
@@ -188,7 +188,7 @@ _model_cache: dict[ModelSpec, LoadedModel] = {}
 
 
 def _load_model(spec: ModelSpec) -> LoadedModel:
-    """A model, loaded where it is not held; the one before it is let go first, since both may not fit."""
+    """Load a model, or return the cached one; the model before is freed first, since both may not fit."""
     if spec not in _model_cache:
         if _model_cache:
             import torch
@@ -282,7 +282,7 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 
 
 def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
-    """The tables of each job that lacks some, where a server or an encoder from outside reads the texts."""
+    """Yield the tables of each job that lacks some, read by a server or an external encoder."""
     read_texts = _score_by_server if uses_server(pool.model) else _encode_texts
     for index, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
         if not parts:
@@ -308,7 +308,7 @@ _TextCaptures = tuple[list[CapturedItem], Sequence[str], dict[str, Any]]
 def _score_by_server(
     job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
 ) -> _TextCaptures:
-    """Have a server score texts.
+    """Score texts by a server.
 
     Raises:
         UsageError: A lens asks for more than scores of the text alone.
@@ -332,7 +332,7 @@ def _score_by_server(
 def _encode_texts(
     job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
 ) -> _TextCaptures:
-    """Have an encoder from outside read texts.
+    """Read texts by an external encoder.
 
     Raises:
         SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
@@ -347,7 +347,7 @@ def _encode_texts(
 def _observe_tables(
     pool: JobBatch, missing: Sequence[Sequence[Part]], prefetcher: Prefetcher | None
 ) -> Iterator[tuple[int, _Tables]]:
-    """The tables of each job that lacks some."""
+    """Yield the tables of each job that lacks some."""
     # Imported here, so that what is refused before anything is read does not wait for torch.
     from sonde.capture.attention_backend import describe_backend
 
@@ -410,7 +410,7 @@ def _build_tables(
     jobs: Sequence[ObserveJob],
     other_ids: Set[str],
 ) -> Iterator[tuple[dict[str, list[pl.DataFrame]], dict[str, int], list[str]]]:
-    """Of each job the tables of each lens, some items each, and how many forward passes were run and shared.
+    """Yield the tables of each job by lens, with the counts of forward passes.
 
     What the model's own code fails on is left out and counted; the last part is what it said, a few times.
 
@@ -458,7 +458,7 @@ def _build_tables(
 
 
 def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
-    """How many alternatives a lens wants beside scores of the text as it is: a server gives nothing else."""
+    """Return how many alternatives a lens requests; a server gives nothing else beside scores."""
     match passes:
         case [Pass(variant=Plain(cut=False, padded=False), requests=(TokenScores(top_k=top_k),))]:
             return top_k
@@ -472,7 +472,7 @@ def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
 def build_requests(
     job: ObserveJob, parts: Sequence[Part], inputs: Sequence[Prepared]
 ) -> tuple[Mapping[str, Mapping[str, pl.DataFrame]], Mapping[str, Sequence[Pass]]]:
-    """The labels that each lens joins, by task, and the passes that it asks for."""
+    """Return the labels of each lens by task, and its input requests."""
     labels = {part.lens.name: _read_labels(job, part.lens) for part in parts}
     passes = {
         lens.name: with_bos(
@@ -499,7 +499,7 @@ def _sum_coverage(inputs: Sequence[Prepared]) -> dict[str, int]:
 
 
 def _read_labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
-    """The label rows of a job's items, by task."""
+    """Read the label rows of a job's items, by task."""
     # A series, since a list of Python's own is looked through anew for every row.
     prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
     root, suffix = Path(job.root), lens.labels
@@ -516,7 +516,7 @@ Result = TypeVar("Result")
 def run_jobs(
     session: Session, function: Callable[[Handed], Result], jobs: Sequence[Handed]
 ) -> Iterator[tuple[Handed, Result]]:
-    """Each job with its result, in whatever order they finish.
+    """Yield each job with its result, in the order in which they finish.
 
     A cluster may have other files at the path of a local checkpoint and another revision of a hub name, so
     jobs name the model there by what it holds. The keys of what they write are those that they have here.
@@ -546,7 +546,7 @@ TRIAL_INPUTS = 32
 
 
 def observe_jobs(session: Session, jobs: Sequence[ObserveJob], stage: str = "observe") -> None:
-    """Carry all observations out, and say before those of each model how long they will take.
+    """Run all observations, and estimate the time of each model beforehand.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
     it is, and so does every number. Where several processes or another machine read there is no trial, since
@@ -591,7 +591,7 @@ def observe_jobs(session: Session, jobs: Sequence[ObserveJob], stage: str = "obs
 
 
 def half_precision_note(model: ModelSpec) -> str:
-    """What to expect of a model in half precision; empty where it is read in another."""
+    """Return a note on a model in half precision; empty for other precisions."""
     if model.dtype not in ("float16", "bfloat16"):
         return ""
     return (
@@ -603,7 +603,7 @@ def half_precision_note(model: ModelSpec) -> str:
 def _run_batches(
     session: Session, pools: Iterable[JobBatch], prefetcher: Prefetcher | None
 ) -> Iterator[tuple[ObserveJob, JobReport]]:
-    """Each job with its report; a server gets its requests from this process, which counts what they cost."""
+    """Yield each job with its report; requests to a server are sent by this process."""
     text_pools: list[JobBatch] = []
     local_pools: list[JobBatch] = []
     for pool in pools:
@@ -623,7 +623,7 @@ def _note_lines(lines: Iterable[str], progress: Progress) -> None:
 
 
 def has_tables(job: ObserveJob | TrainJob) -> bool:
-    """Whether a job's tables lie in the folder; whether they are whole is seen when it is their turn."""
+    """Return whether the tables of a job exist; whether they are intact is checked later."""
     return all((Path(job.root) / part.relative).exists() for part in job.parts)
 
 
@@ -643,7 +643,7 @@ def _time_kinds(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecas
 
 
 def _sample_by_length(jobs: Sequence[ObserveJob]) -> tuple[str, ...]:
-    """Inputs of some jobs, evenly over their lengths: a long one takes many times what a short one does."""
+    """Sample inputs of some jobs evenly over their lengths, since long ones take many times longer."""
     first, names = jobs[0], [name for job in jobs for name in job.item_ids]
     rows = scan_inputs(RunDirectory(Path(first.root)), first.corpus, first.language)
     is_candidate = pl.col("item_id").is_in(pl.Series(names, dtype=pl.String).implode())

@@ -103,7 +103,7 @@ class TrainJob:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The one part."""
+        """Return the one part."""
         return (self.part,)
 
 
@@ -118,7 +118,7 @@ class Group:
 
     @property
     def prefix(self) -> str:
-        """Beginning of the file names of this group's parts."""
+        """Return the prefix of the file names of this group's parts."""
         return group_prefix(self.corpus, self.language)
 
 
@@ -148,7 +148,7 @@ class LensInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringJob:
-    """What is scored together: a model's tables for a reading, and those of its random-weights controls."""
+    """Tables that are scored together: those of a model, and of its random-weights controls."""
 
     model: ResolvedModel
     reading: LensInput
@@ -157,7 +157,7 @@ class ScoringJob:
 
     @property
     def key(self) -> str:
-        """Fingerprint of everything that can change the scores; a date may part the same items anew."""
+        """Return the fingerprint of everything that can change the scores, dates included."""
         controls = [(control, [part.key for part in parts]) for control, parts in self.controls]
         fixed = self.reading.lens, [part.key for part in self.parts], controls
         periods = [(item.item_id, item.period) for item in self.reading.inputs if item.period]
@@ -174,7 +174,7 @@ class Plan:
 
 
 def input_key(item: Item) -> str:
-    """What a model is shown of an item, as a key: its id, and what it reads before it."""
+    """Return the key of an item as a model reads it: its id and its context."""
     return f"{item.item_id} {fingerprint('before', item.context)}" if item.context else item.item_id
 
 
@@ -198,7 +198,7 @@ def build_plan(
     readings: Sequence[LensInput],
     components: Mapping[str, str],
 ) -> Plan:
-    """All jobs of a run or of a later stage of it.
+    """Plan all jobs of a run, or of a later stage.
 
     Inputs that the same lenses read are forwarded together, so that each is forwarded once.
 
@@ -264,7 +264,7 @@ def _training_job(
     method: Method,
     components: Mapping[str, str],
 ) -> TrainJob:
-    """The job of one method; one that needs no model is the same for all models, filed under the first.
+    """Build the job of one method; one that needs no model is the same for all models.
 
     Its key knows its own task alone, so that one more task leaves what is trained as it is.
     """
@@ -312,7 +312,7 @@ def _observe_jobs(
 def _group_by_inputs(
     readings: Sequence[LensInput], excluded_ids: frozenset[str]
 ) -> list[tuple[tuple[LensInput, ...], list[Item]]]:
-    """Inputs by the readings that hold them, in the order of the first reading that does."""
+    """Group items by the lenses that read them, in the order of the first lens."""
     inputs = {item.item_id: item for lens_input in readings for item in lens_input.inputs}
     id_sets = [{item.item_id for item in lens_input.inputs} for lens_input in readings]
     items_by_readers: dict[tuple[int, ...], list[Item]] = {}
@@ -332,7 +332,7 @@ def _control_jobs(
     control: Control,
     components: Mapping[str, str],
 ) -> list[ObserveJob]:
-    """The jobs of a model with random weights, which is shown a share of the inputs, or those named."""
+    """Build the jobs of a model with random weights, which reads a share of the inputs."""
     control_ids = None if control.items is None else frozenset(control.items)
     share = tuple(
         item
@@ -355,7 +355,7 @@ def _control_jobs(
 def _select_parts(
     jobs: Sequence[ObserveJob | TrainJob], lens_input: LensInput | None = None
 ) -> tuple[Part, ...]:
-    """The parts of some jobs, or those of one reading among them."""
+    """Return the parts of some jobs, or those of one lens input."""
     if lens_input is None:
         return tuple(part for job in jobs for part in job.parts)
     return tuple(
@@ -407,7 +407,7 @@ class JobBatch:
 
 
 def batch_jobs(jobs: Sequence[ObserveJob]) -> list[JobBatch]:
-    """All jobs in pools, in the order of their first jobs.
+    """Group all jobs into pools, in the order of their first jobs.
 
     Args:
         jobs: The jobs as they were planned, with the device settled.
@@ -428,7 +428,7 @@ def batch_jobs(jobs: Sequence[ObserveJob]) -> list[JobBatch]:
 
 
 def _jobs_per_batch(model: ModelSpec) -> int:
-    """How many jobs are read together."""
+    """Return how many jobs are read together."""
     if model.device == "cpu" or takes_texts(model):
         return 1
     size = describe_model(model)
@@ -436,7 +436,7 @@ def _jobs_per_batch(model: ModelSpec) -> int:
 
 
 def assign_device(model: ModelSpec) -> ModelSpec:
-    """The model on the device of this process: those that an executor starts in a row take turns."""
+    """Place a model on the device of this process; processes take devices in turn."""
     import torch
 
     if model.device != "cuda" or multiprocessing.parent_process() is None:

@@ -37,7 +37,7 @@ AGAIN = "observe again"
 
 
 def processor_time() -> float:
-    """Processor seconds of this process and of those that it started and that have ended."""
+    """Return the CPU seconds of this process and its finished children."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
@@ -55,7 +55,7 @@ class SkippedTask:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run did.
+    """Outcome of a run.
 
     Attributes:
         directory: The folder of the run.
@@ -102,7 +102,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What every stage of a run is given.
+    """A run in progress, as every stage gets it.
 
     Attributes:
         experiment: What is measured.
@@ -128,12 +128,12 @@ class Session:
 
     @property
     def spread(self) -> ParallelMap:
-        """Where labels are made: wherever the jobs of the run are done."""
+        """Return where labels are made: on the executor of the run."""
         return ParallelMap(executor=self.execution.executor, workers=self.execution.light_workers)
 
 
 def headline_lines(scores: Path) -> Iterator[str]:
-    """Lines for a person from ``scores.parquet``, lens by lens; nothing where there are no scores."""
+    """Yield the headline of each lens from ``scores.parquet``; nothing without scores."""
     table = read_scores(scores)
     for name in table["lens"].unique(maintain_order=True):
         rows = table.filter(pl.col("lens") == name)
@@ -143,7 +143,7 @@ def headline_lines(scores: Path) -> Iterator[str]:
 
 
 def _finding_lines(lens: str, rows: pl.DataFrame) -> Iterator[str]:
-    """What every lens can say; nothing where it has no number."""
+    """Yield the headlines of a lens without its own; nothing without a number."""
     headlines = find_headlines(rows)
     if headlines:
         yield ""
@@ -159,14 +159,14 @@ _SCORING = ("polars", "numpy", "scipy")
 
 
 def list_versions() -> dict[str, str]:
-    """Versions of sonde, of the libraries that compute, and of each language's grammar and rules."""
+    """List versions of sonde, of the computing libraries, and of each language's grammar and rules."""
     versions = {"sonde": __version__, "python": platform.python_version()}
     versions |= {name: _find_version(name) for name in (*_COMPUTING, *_SCORING)}
     return versions | {f"language {name}": get_language_version(name) for name in LANGUAGES.names()}
 
 
 def list_computing_versions(language: str) -> dict[str, str]:
-    """Versions of what an observation in one language depends on."""
+    """List the versions that an observation in one language depends on."""
     return {name: _find_version(name) for name in _COMPUTING} | {"language": get_language_version(language)}
 
 
@@ -178,7 +178,7 @@ def _find_version(name: str) -> str:
 
 
 def describe_hardware() -> dict[str, str | int]:
-    """What computed: architecture, cores, system. No host name, no user name."""
+    """Describe the machine: architecture, cores, system. No host name, no user name."""
     return {
         "machine": platform.machine(),
         "processor": _processor_name(),

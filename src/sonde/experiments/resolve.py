@@ -56,7 +56,7 @@ from sonde.tasks.engine.task import TASKS
 
 
 def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
-    """The lenses of an experiment with their quirks.
+    """Resolve the lenses of an experiment with their quirks.
 
     Raises:
         UnknownNameError: A lens, quirk or option table that does not exist.
@@ -121,7 +121,7 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
 
 
 def _separate_label_tables(choices: Sequence[LensChoice]) -> tuple[LensChoice, ...]:
-    """The lenses, each with tables of labels of its own where one before it asks a task otherwise.
+    """Give lenses separate tables of labels if an earlier lens labels a task with other settings.
 
     Labels of all tokens of the items, a balanced data set of the same task, and its minimal pairs are three
     tables; so are data sets drawn with other options.
@@ -147,14 +147,14 @@ def _separate_label_tables(choices: Sequence[LensChoice]) -> tuple[LensChoice, .
 
 
 def uses_datasets(lens: LensChoice) -> bool:
-    """Whether data sets are drawn for a lens from a pool of functions; else it reads the items."""
+    """Return whether data sets are drawn for a lens; else it reads the items."""
     return lens.paired or LENSES.load(lens.source).uses_datasets
 
 
 def resolve_options(
     lenses: Sequence[LensChoice], models: Mapping[str, Mapping[str, Capabilities]]
 ) -> tuple[LensChoice, ...]:
-    """The lenses with the options that they settle on for the models that each reads.
+    """Resolve the options of each lens for the models that it reads.
 
     Raises:
         UsageError: A lens cannot ask these models so, or does not take an option's value.
@@ -185,7 +185,7 @@ def _check_options(lens: Lens, options: Mapping[str, Option]) -> None:
 
 
 def _resolve_tasks(task_names: Sequence[str], lens: Lens) -> tuple[str, ...]:
-    """The tasks of a lens: those that the user or a corpus names and it takes, else its own."""
+    """Return the tasks of a lens: those named by the user or a corpus, else its own."""
     if not (task_names and lens.targets):
         return tuple(lens.tasks)
     tasks = {task: TASKS.load(task) for task in task_names}
@@ -209,7 +209,7 @@ def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
 
 
 def _accepted_task(lens: Lens, name: str) -> str:
-    """What a lens takes in place of a task that it does not take as it is."""
+    """Describe what a lens accepts instead of a task."""
     option = "pairs"
     if isinstance(lens, PairingLens) and option in lens.options:
         with suppress(SondeError):
@@ -233,7 +233,7 @@ def _check_accepted_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> 
 
 
 def resolve_model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
-    """What is loaded for each model name; the same name twice is an error."""
+    """Resolve what is loaded for each model name; a duplicate name is an error."""
     if len(set(experiment.models)) < len(experiment.models):
         duplicate = next(name for name in experiment.models if experiment.models.count(name) > 1)
         raise UsageError(f"model {duplicate!r} is named twice; name each model once")
@@ -250,7 +250,7 @@ def resolve_model_specs(experiment: Experiment, execution: Execution) -> tuple[M
 
 
 def resolve_models(session: Session, readings: Sequence[LensInput]) -> tuple[ResolvedModel, ...]:
-    """The models that are read, with what they resolved to and what they have seen of the inputs."""
+    """Resolve the models that are read, with the inputs that they were trained on."""
     experiment = session.experiment
     read = frozenset[str]().union(*session.models.values())
     originals = {item.item_id: item.original for lens_input in readings for item in lens_input.inputs}
@@ -273,7 +273,7 @@ def resolve_models(session: Session, readings: Sequence[LensInput]) -> tuple[Res
 
 
 def components_key(language: str) -> str:
-    """Fingerprint of the versions of everything below the lenses that can change an observation."""
+    """Return the fingerprint of the versions below the lenses that can change an observation."""
     return fingerprint("components", CAPTURE_VERSION, ALIGNMENT_VERSION, list_computing_versions(language))
 
 
@@ -343,7 +343,7 @@ def _check_option_corpora(lens: LensChoice) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Which lens reads which models.
+    """Models that each lens can read.
 
     Attributes:
         by_lens: What each model can be asked for, by lens and model.

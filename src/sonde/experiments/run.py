@@ -56,7 +56,7 @@ from sonde.store.run_folder import RunDirectory, slug
 
 
 def build_run_json(session: Session, inputs: RunInputs) -> dict[str, Any]:
-    """The content of ``run.json`` apart from timings."""
+    """Build the content of ``run.json`` except timings."""
     experiment, execution, outcome = session.experiment, session.execution, session.outcome
     models, sets = inputs.models, inputs.sets
     coverage, precision, forwards = _gather_notes(models, outcome, session.store)
@@ -141,7 +141,7 @@ def _model_entry(model: ResolvedModel, sets: Sequence[ItemSet]) -> dict[str, Any
 def _gather_notes(
     models: Sequence[ResolvedModel], outcome: Outcome, store: PartStore
 ) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Any]], dict[str, int]]:
-    """What the parts note, added up.
+    """Sum the notes of the parts.
 
     Returns:
         Alignment coverage of each model; in which precision each was read, and how near its attention is to
@@ -177,7 +177,7 @@ def _gather_notes(
 
 @safe_path_environment()
 def run(experiment: Experiment, execution: Execution, progress: Progress | None = None) -> Outcome:
-    """Carry an experiment out, or go on where an earlier call stood.
+    """Run an experiment, or resume an earlier call.
 
     Every stage writes atomically under a key of everything that can change it, so that a run killed at any
     moment and started again ends with the scores of an undisturbed one.
@@ -191,7 +191,7 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
 
 
 def _run_stages(session: Session) -> Outcome:
-    """What `run` does once it is known that it can be done."""
+    """Run the stages of a checked experiment."""
     store, outcome = session.store, session.outcome
     directory = outcome.directory
     previous_summary = _read_previous_summary(outcome)
@@ -258,7 +258,7 @@ def _observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Sc
 
 
 def _read_previous_summary(outcome: Outcome) -> Mapping[str, Any]:
-    """What an earlier run left in the folder; nothing where there is none, or it is not what was written."""
+    """Read the summary of an earlier run; empty if there is none, or it is damaged."""
     try:
         return outcome.directory.read_summary()
     except StoreError:
@@ -269,7 +269,7 @@ def _read_previous_summary(outcome: Outcome) -> Mapping[str, Any]:
 
 
 def _build_timing(outcome: Outcome, previous_summary: Mapping[str, Any]) -> dict[str, Any]:
-    """``timing`` of the run that computed; a run that found all there already has its own beside it."""
+    """Build ``timing``: that of the run that computed, and beside it that of a rerun."""
     computing_times = previous_summary.get("timing")
     if outcome.observed or outcome.trained or not isinstance(computing_times, dict):
         return {"timing": outcome.seconds}

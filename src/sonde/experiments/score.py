@@ -1,4 +1,4 @@
-"""From observations to ``scores.parquet``: each lens scores each model on each corpus and language."""
+"""Scores of observations, as ``scores.parquet``: each lens scores each model, corpus and language."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def score_all(
 
 
 def _has_scores(store: PartStore, relative: str, key: str) -> bool:
-    """Whether an answer is scored, and what it kept beside its scores is there as well."""
+    """Return whether a job is scored and its extra tables exist."""
     notes = store.notes(relative, key)
     if notes is None:
         return False
@@ -91,7 +91,7 @@ def _has_scores(store: PartStore, relative: str, key: str) -> bool:
 
 
 def stage_output(store: PartStore, answer: ScoringJob) -> dict[str, str]:
-    """Where a scored stage left what the next one is to have, and its fingerprint; empty for nothing."""
+    """Return the path and key of the previous stage's result; empty without one."""
     relative = _extra_path(_STAGE_RESULT_FOLDER, _scores_path(answer))
     receipt = read_receipt(store.root, relative)
     return {} if receipt is None else {STAGE_RESULT: relative, STAGE_RESULT_KEY: receipt.content}
@@ -117,12 +117,12 @@ def _scores_path(answer: ScoringJob) -> str:
 
 
 def _extra_path(name: str, relative: str) -> str:
-    """Where answers to single examples, or what is handed on, lie, given where their scores do."""
+    """Return the path of an extra table, given the path of its scores."""
     return f"{name}{relative.removeprefix('scores')}"
 
 
 def _find_peers(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
-    """What the other models answer to the same lens, at the same stage, over the same group."""
+    """Return the jobs of other models for the same lens, stage and group."""
     lens, group = answer.reading.lens.folder, answer.reading.group.prefix
     return [
         peer
@@ -135,7 +135,7 @@ def _find_peers(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[Scori
 def _score_job(
     store: PartStore, answer: ScoringJob, peers: Sequence[ScoringJob], key: str, execution: Execution
 ) -> tuple[list[Score], dict[str, list[pl.DataFrame]]]:
-    """The scores of an answer, and the tables that the lens keeps beside them, by what they are."""
+    """Score a job; return its scores and its extra tables by folder."""
     model, lens_input = answer.model, answer.reading
     lens, group = lens_input.lens, lens_input.group
     unseen_ids = [item.item_id for item in lens_input.inputs if item.item_id not in model.seen]

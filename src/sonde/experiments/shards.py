@@ -28,7 +28,7 @@ Job = TypeVar("Job")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Which share: ``3/16`` is the third of sixteen.
+    """A share of a run: ``3/16`` is the third of sixteen.
 
     Attributes:
         number: Counted from one.
@@ -42,7 +42,7 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def share(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """The jobs of this share; neighbours, which are alike, go to different ones."""
+        """Select the jobs of this share; neighbours, which are alike, go to different ones."""
         return jobs[self.number - 1 :: self.of]
 
 
@@ -60,7 +60,7 @@ def parse_shard(text: str) -> Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
-    """What the folder of a share says of itself (``shard.json``).
+    """Record of a share in its folder (``shard.json``).
 
     Attributes:
         shard: Which share.
@@ -80,7 +80,7 @@ class ShardRecord:
 
 
 def read_shard_record(folder: Path) -> ShardRecord:
-    """What the folder of a share says of itself.
+    """Read the record of a share.
 
     Raises:
         InputError: It holds none, or one of another version of sonde.
@@ -147,18 +147,18 @@ def check_merged_plan(expected_key: str, stage: Plan) -> None:
 
 
 def plan_key(stage: Plan) -> str:
-    """Fingerprint of what all jobs of a plan write."""
+    """Return the fingerprint of all tables of a plan."""
     return tables_key(
         (part.relative, part.key) for job in (*stage.jobs, *stage.trainings) for part in job.parts
     )
 
 
 def tables_key(parts: Iterable[tuple[str, str]]) -> str:
-    """Fingerprint of tables by path and key, in whatever order."""
+    """Return the fingerprint of tables by path and key, in any order."""
     return fingerprint("plan", sorted(set(parts)))
 
 
 def count_missing_tables(folder: Path, record: ShardRecord) -> int:
-    """How many tables of a share are not in its folder as they were written."""
+    """Count the tables of a share that are missing or damaged."""
     store = PartStore(folder)
     return sum(store.notes(relative, key) is None for relative, key in record.parts)

@@ -25,7 +25,7 @@ from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
 
 def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
-    """Carry all trainings out, and say how long they will take as soon as the first of a kind is done."""
+    """Run all trainings, and estimate their time once the first of a kind is done."""
     execution, progress, outcome = session.execution, session.progress, session.outcome
     outcome.trainings += tuple(jobs)
     jobs = put_trials_first(jobs, training_work)
@@ -43,7 +43,7 @@ def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
 
 
 def _run_trainings(session: Session, jobs: Sequence[TrainJob]) -> Iterator[tuple[TrainJob, float | None]]:
-    """Each training with its seconds; one that needs a corpus or a key of this machine's is done here."""
+    """Yield each training with its seconds; what needs a corpus or key of this machine runs here."""
     workers = session.execution.workers
     local_jobs = (
         [job for job in jobs if _needs_this_machine(job)] if is_on_cluster(session.execution.executor) else []

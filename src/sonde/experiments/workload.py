@@ -46,7 +46,7 @@ Question = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class InputAmount:
-    """How much a run reads.
+    """Amount of input of a run.
 
     Attributes:
         limit: At most this many items a task and language, as ``--limit`` says it.
@@ -62,7 +62,7 @@ class InputAmount:
 
     @property
     def reads(self) -> int:
-        """Inputs of all stages."""
+        """Return the number of inputs of all stages."""
         return self.inputs + self.again
 
 
@@ -93,19 +93,19 @@ class Workload:
 
     @property
     def readings(self) -> Sequence[LensInput]:
-        """What the lenses are shown."""
+        """Return the inputs of the lenses."""
         return self.inputs.readings
 
     @cached_property
     def effective_limit(self) -> int:
-        """Items a task and language that the run takes: the limit, or what there is where that is less."""
+        """Return the items per task and language that the run takes: the limit, or all if fewer."""
         limit = self.session.experiment.selection.limit
         available = max(self._size(lens_input) for lens_input in self.readings)
         return available if limit is None else min(limit, available)
 
     @property
     def unit(self) -> str:
-        """What the limit counts, in the plural."""
+        """Return what the limit counts, in the plural."""
         if any(_NAMES in report for lens_input in self.readings for report in self._reports(lens_input)):
             return "names"
         from_datasets = {uses_datasets(lens_input.lens) for lens_input in self.readings}
@@ -114,7 +114,7 @@ class Workload:
         return "examples a task" if from_datasets.pop() else f"{self.session.experiment.selection.unit}s"
 
     def amount(self, limit: int) -> InputAmount:
-        """What the run reads with a limit: the same items come first, whatever the limit is."""
+        """Return the amount of input with a limit; the same items come first for any limit."""
         limited_inputs = [
             dataclasses.replace(lens_input, inputs=tuple(self._first(lens_input, limit)))
             for lens_input in self.readings
@@ -122,7 +122,7 @@ class Workload:
         return measure_amount(limit, limited_inputs)
 
     def _first(self, lens_input: LensInput, limit: int) -> Sequence[Item]:
-        """What a lens is shown with a limit, of what it is shown with that of the run."""
+        """Return the inputs of a lens with a smaller limit."""
         if uses_datasets(lens_input.lens):
             share = min(1.0, limit / max(1, self._size(lens_input)))
             return lens_input.inputs[: round(share * len(lens_input.inputs))]
@@ -131,7 +131,7 @@ class Workload:
         return [item for item in lens_input.inputs if item.item_id not in excluded_ids]
 
     def _size(self, lens_input: LensInput) -> int:
-        """Which limit gives all that a lens is shown."""
+        """Return the limit that gives all inputs of a lens."""
         if not uses_datasets(lens_input.lens):
             return len(lens_input.group.items)
         maximum = self.session.experiment.selection.limit or DEFAULT_SIZE
@@ -139,22 +139,22 @@ class Workload:
         return min(max(sizes, default=maximum), maximum)
 
     def _reports(self, lens_input: LensInput) -> list[Mapping[str, Any]]:
-        """What the data sets of a lens say of themselves."""
+        """Return the reports of the data sets of a lens."""
         reports = self.session.outcome.data_sets.get(f"{lens_input.lens.name}/{lens_input.group.prefix}", {})
         return list(reports.values())
 
     @property
     def servers(self) -> list[str]:
-        """Models that a server runs, by name."""
+        """Return the names of the models that a server runs."""
         return [model.name for model in self.inputs.models if uses_server(model.spec)]
 
     def finished_jobs(self, folder: Path) -> int:
-        """How many jobs a folder holds the tables of already."""
+        """Count the jobs whose tables a folder holds."""
         jobs = (*self.plan.jobs, *self.plan.trainings)
         return sum(all((folder / part.relative).exists() for part in job.parts) for job in jobs)
 
     def subwords(self) -> int | None:
-        """Subwords of the texts that jobs read, each as often as it is; None where a server cuts them."""
+        """Count the subwords of the texts that jobs read, each as often as it is; None behind a server."""
         if any(takes_texts(model.spec) for model in self.inputs.models):
             return None
         texts = {item.item_id: item.text for lens_input in self.readings for item in lens_input.inputs}
@@ -167,7 +167,7 @@ class Workload:
 
 
 def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dict[Question, ClusterDesign]:
-    """How what is scored falls into clusters, by lens, task, language and corpus hash."""
+    """Return the cluster design of each question of the lenses."""
     designs: dict[Question, ClusterDesign] = {}
     for lens_input in readings:
         lens, group = LENSES.load(lens_input.lens.source), lens_input.group
@@ -188,7 +188,7 @@ def _build_design(clusters: Sequence[str]) -> ClusterDesign:
 
 
 def measure_amount(limit: int, readings: Sequence[LensInput]) -> InputAmount:
-    """What a run with a limit reads, by what its lenses are shown."""
+    """Return the amount of input of some lens inputs."""
     lengths = {
         (lens_input.group.corpus, item.item_id): len(item.text)
         for lens_input in readings
@@ -203,7 +203,7 @@ def measure_amount(limit: int, readings: Sequence[LensInput]) -> InputAmount:
 
 
 def _subwords_per_character(spec: ModelSpec, texts: Sequence[str]) -> float:
-    """Subwords of a model for each character of some texts."""
+    """Return the subwords of a model per character of some texts."""
     ids = load_tokenizer(spec)(list(texts), add_special_tokens=False)["input_ids"]
     return sum(map(len, ids)) / max(1, sum(map(len, texts)))
 
@@ -248,7 +248,7 @@ class RequiredSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectableEffect:
-    """What a sample can show of one number.
+    """Smallest effect of one metric that a sample can detect.
 
     Attributes:
         lens: The lens.
@@ -289,7 +289,7 @@ def compute_detectable_effects(
     trial_designs: Mapping[Question, ClusterDesign],
     designs: Mapping[Question, ClusterDesign],
 ) -> list[DetectableEffect]:
-    """What a sample can show of each number that speaks for a lens.
+    """Compute the smallest effect that a sample can detect for each headline metric.
 
     Args:
         answers: Of a warm-up, the scores that speak, and the paired difference to the best control of each.
@@ -363,7 +363,7 @@ def _effect_for_number(
 
 
 def _weight_design(row: Row, trial_design: ClusterDesign, design: ClusterDesign) -> ClusterDesign:
-    """A clustering as a number counts it: what is weighed by subwords has fewer effective clusters."""
+    """Scale a cluster design to the weights of a metric: weighting by subwords has fewer clusters."""
     clusters = row["effective_clusters"] or trial_design.effective
     return dataclasses.replace(design, effective=design.effective * clusters / trial_design.effective)
 
@@ -371,7 +371,7 @@ def _weight_design(row: Row, trial_design: ClusterDesign, design: ClusterDesign)
 def _effect_from_clusters(
     question: Question, design: ClusterDesign, deviation: float = 1.0
 ) -> DetectableEffect:
-    """What clusters alone tell, for items of a spread."""
+    """Compute the detectable effect from clusters only, for a deviation of single items."""
     lens, task, language, _ = question
     difference = _finite(design.detectable(deviation))
     multiples = [] if difference is None else [difference * factor for factor in FACTORS]

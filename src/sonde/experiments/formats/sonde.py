@@ -23,17 +23,17 @@ class SondeForm:
     whole = False
 
     def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
-        """One line a row of labels."""
+        """Format one line per row of labels."""
         return to_json_lines(build_label_rows(task, entries))
 
 
 def to_json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    """One object a line."""
+    """Format one object per line."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def build_label_rows(task: Task, entries: Iterable[LabelledItem]) -> Iterator[dict[str, Any]]:
-    """What the lines hold."""
+    """Yield the rows of the lines."""
     for entry in entries:
         for row in entry.rows:
             line = _build_row(task, entry, row)

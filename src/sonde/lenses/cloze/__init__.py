@@ -73,7 +73,7 @@ class ClozeLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that cannot fill in what is left out are refused, decoders with a head excepted."""
+        """Refuse models that cannot fill in what is left out, except decoders with a head."""
         if not capabilities.lacks:
             return None
         return (
@@ -84,7 +84,7 @@ class ClozeLens(LensDefaults):
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options with the objective that all models of a run can be asked by.
+        """Add the objective by which all models of a run can be asked.
 
         Raises:
             UsageError: They cannot be asked by the objective chosen.
@@ -111,13 +111,13 @@ class ClozeLens(LensDefaults):
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """One, which reads a quarter of the statements where each is asked by itself."""
+        """Return one control, which reads a quarter of the statements if each is asked by itself."""
         return (Control(settings.seed, CONTROL_SHARE if _objective(settings) == MASKED else 1.0),)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The statements that queries are cut from, or the candidate statements of each query and pair.
+        """Return the statements that queries are cut from, or the candidate statements of each query.
 
         Raises:
             UsageError: A task of another lens is among them.
@@ -144,7 +144,7 @@ class ClozeLens(LensDefaults):
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
-        """How many statements there are of few names, where each is made with many candidates."""
+        """Describe how many statements there are, if each is made with many candidates."""
         options = ClozeOptions.read(settings.options)
         if TASK not in labels or options.objective == MASKED:
             return ""
@@ -159,7 +159,7 @@ class ClozeLens(LensDefaults):
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """What is left out of every statement, or the statements as they are, as each kind can be asked."""
+        """Request what is left out of every statement, or the statements as they are."""
         queries = _queries(labels, settings)
         asks = {
             item_input.item.item_id: build_query_requests(item_input, queries[item_input.item.item_id])
@@ -185,7 +185,7 @@ class ClozeLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """A row a query, or a row a statement; see `sonde.lenses.cloze.observe`.
+        """Build one row per query or statement; see `sonde.lenses.cloze.observe`.
 
         Raises:
             CaptureError: A capture holds no scores.
@@ -197,7 +197,7 @@ class ClozeLens(LensDefaults):
         return pl.concat([*tables, observe_texts(texts)])
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """P@k, MRR and log-probabilities with their controls, each number with its interval."""
+        """Compute P@k, MRR and log-probabilities with their controls and intervals."""
         scores: list[Score] = []
         if TASK in scoring.labels:
             scores += score_queries(scoring, scoring.labels[TASK])
@@ -207,11 +207,11 @@ class ClozeLens(LensDefaults):
         return scores
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """How often each model is right among the first and the first ten, beside the best control."""
+        """Yield how often each model is right among the first and the first ten, with the best control."""
         return headline(scores)
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:
-        """The names of each library, and the predictions that the published evaluator of ClozeTest takes."""
+        """Write the names of each library, and predictions for the published evaluator of ClozeTest."""
         return [
             *(f"libraries: {path} ({names} names)" for path, names in write_libraries(run)),
             *(
@@ -224,7 +224,7 @@ class ClozeLens(LensDefaults):
 def _pieces(
     asks: Mapping[str, Sequence[QueryRequest]], settings: LensSettings, *, shared_only: bool
 ) -> Iterator[Pass]:
-    """Inputs that ask for pieces; answers of one piece need no score where only the shared ones rank."""
+    """Yield the requests for pieces; answers of one piece need no score if only shared ones rank."""
     models = ClozeOptions.read(settings.options).unified
     right = {
         item: {
@@ -252,7 +252,7 @@ def _pieces(
 
 
 def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
-    """Whole statements of models that fill in: a mask a subword, or a gap a word; of some a name alone."""
+    """Yield the requests of models that fill in: one mask per subword, or one gap per word."""
     for kind, inputs in (("encoder", word_masks), ("encoder-decoder", word_gaps)):
         writes = kind == "encoder-decoder"
         positions = {
@@ -269,7 +269,7 @@ def _objective(settings: LensSettings) -> str:
 
 
 def _queries(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapping[str, list[ClozeQuery]]:
-    """The queries that are asked for a piece, by item; none where whole statements are scored."""
+    """Return the queries that ask for a piece, by item; empty if whole statements are scored."""
     masks_pieces = TASK in labels and _objective(settings) == MASKED
     return queries_by_item(labels[TASK]) if masks_pieces else {}
 

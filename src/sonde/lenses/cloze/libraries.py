@@ -1,4 +1,4 @@
-"""Which libraries a model knows, name by name, weighted by use; and what it knows of a release.
+"""Knowledge of libraries, name by name and weighted by use, and of a release.
 
 A name is asked for by its last level, in calls and imports, and known where the right answer ranks first.
 Within a library a query counts once for every other repository of the corpus (of `environment`: every other
@@ -41,7 +41,7 @@ _MINIMUM_NAMES = 10
 
 
 def scores_by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
-    """How many of each library's uses are of known names, by decile of use, beside the controls.
+    """Score how many of each library's uses are of known names, by decile of use, with controls.
 
     ``known_by_use`` (of what was ranked), ``asked_by_use`` (the share that was), ``names`` (how many there
     are), of ``library=L`` and, from ten names on, ``library=L;decile=D``, 1 being the names used most.
@@ -76,7 +76,7 @@ def scores_by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Sc
 
 
 def scores_by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """P@k of names that appeared with a release, of those it kept, and the difference, beside the controls.
+    """Score names that appeared with a release and those it kept, with differences and controls.
 
     ``release=new|kept|new-kept``; within one library names are taken as independent. ``asked_in_release``
     is the share of the queries that were ranked. The controls' own difference says how much harder the new
@@ -160,7 +160,7 @@ def _csv(frame: pl.DataFrame) -> str:
 
 
 def _members(names: pl.DataFrame) -> pl.DataFrame:
-    """Queries for the last level of a name, with ``used_by`` and ``decile`` of the name in its library."""
+    """Return queries for the last level of a name, with ``used_by`` and ``decile`` of the name."""
     modes = [*PUBLISHED_MODES, _FULL_NAME_MODE] if CANDIDATE_COUNT in names.columns else PUBLISHED_MODES
     queries = names.filter((pl.col("place") == MEMBER) & pl.col("mode").is_in(modes)).with_columns(
         used_by=pl.col("users").list.len().fill_null(0)
@@ -186,7 +186,7 @@ def _members(names: pl.DataFrame) -> pl.DataFrame:
 
 
 def _controls(used: pl.DataFrame, base: Score, keys: list[str]) -> Iterator[Score]:
-    """The controls on what they and the model answer, and the model less each, paired."""
+    """Score the controls on the queries that they and the model answer, and the paired gain."""
     for control, answered, (first,) in each_control(used, (1,)):
         if not answered.is_empty():
             rate = Mean("known_by_use", first.of, first.kind)

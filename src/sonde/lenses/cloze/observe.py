@@ -57,7 +57,7 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 @dataclass(frozen=True, slots=True)
 class ClozeQuery:
-    """What has to be known of a query to ask it.
+    """A query as it is asked.
 
     Attributes:
         query_id: Its identity.
@@ -92,12 +92,12 @@ class QueryRequest:
     initial: bool = True
 
     def inputs(self, *, writes: bool) -> tuple[tuple[int, ...], ...]:
-        """The inputs that it needs; where the model writes, one with the whole answer left out."""
+        """Return its inputs; if the model writes, one without the whole answer."""
         return self.variants[:1] if writes else self.variants
 
 
 def queries_by_item(labels: pl.DataFrame) -> dict[str, list[ClozeQuery]]:
-    """The queries of a job's items, by item, in the order of the table."""
+    """Group the queries of a job by item, in the order of the table."""
     queries: dict[str, list[ClozeQuery]] = {}
     for item, query_id, answer, start, end, prefix in labels.select(QUERY_COLUMNS).iter_rows():
         word_start = not prefix or prefix[-1].isspace()
@@ -106,7 +106,7 @@ def queries_by_item(labels: pl.DataFrame) -> dict[str, list[ClozeQuery]]:
 
 
 def build_query_requests(item_input: Prepared, queries: Sequence[ClozeQuery]) -> list[QueryRequest]:
-    """How each query of an item is asked."""
+    """Build the request of each query of an item."""
     subwords = item_input.alignment.subwords
     begins, ends = _inked_starts(subwords), subwords.end.tolist()
     by_start: dict[int, int] = {}
@@ -120,7 +120,7 @@ def build_query_requests(item_input: Prepared, queries: Sequence[ClozeQuery]) ->
 
 
 def distinct_inputs(asks: Iterable[QueryRequest], *, writes: bool) -> tuple[tuple[int, ...], ...]:
-    """The inputs that an item's queries need, each once, in order."""
+    """Return the distinct inputs that an item's queries need, in order."""
     return tuple(dict.fromkeys(positions for ask in asks for positions in ask.inputs(writes=writes)))
 
 
@@ -140,7 +140,7 @@ def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwo
 
 
 def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
-    """Whether pieces say the characters of an answer: neither unknown nor changed by the tokenizer."""
+    """Check whether pieces spell an answer: neither unknown nor changed by the tokenizer."""
     surfaces = subwords.surface[first : last + 1]
     if subwords.lossless or any(map(_BYTE.fullmatch, surfaces)):
         return True
@@ -148,7 +148,7 @@ def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
 
 
 def _inked_starts(subwords: Subwords) -> list[int]:
-    """First character of each piece that is not blank; of blank pieces the first character."""
+    """Return the first character of each piece that is not a space; of blank pieces the first."""
     text = subwords.text
     starts: list[int] = []
     for start, end in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):
@@ -165,7 +165,7 @@ def sum_precisely(values: Iterable[float]) -> float:
 
 
 def candidate_statements(row: Mapping[str, Any], *, answers: bool = False) -> Iterator[Item]:
-    """The statements of a query with each of its candidates, the right one first.
+    """Yield the statements of a query with each candidate, the right one first.
 
     Args:
         row: The query.
@@ -179,12 +179,12 @@ def candidate_statements(row: Mapping[str, Any], *, answers: bool = False) -> It
 
 
 def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]:
-    """Ids of the statements of a query, see `candidate_statements`."""
+    """Return the ids of the statements of a query, see `candidate_statements`."""
     return [item.item_id for item in candidate_statements(row, answers=answers)]
 
 
 def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
-    """The distinct statements of all queries, each of which is scored once; see `candidate_statements`."""
+    """Return the distinct statements of all queries; see `candidate_statements`."""
     items: dict[str, Item] = {}
     for row in labels.iter_rows(named=True):
         for item in candidate_statements(row, answers=answers):
@@ -193,7 +193,7 @@ def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[I
 
 
 def find_name(item_input: Prepared) -> QueryRequest:
-    """The name between the cuts of a statement, in the subwords of a model."""
+    """Return the name between the cuts of a statement, in the subwords of a model."""
     (start, end), text = item_input.item.cuts, item_input.item.text
     word_start = not start or text[start - 1].isspace()
     (ask,) = build_query_requests(item_input, [ClozeQuery("", text[start:end], start, end, word_start)])
@@ -259,7 +259,7 @@ ANSWERS_SCHEMA = to_schema(ANSWERS_COLUMNS)
 def observe_queries(
     observations: Sequence[CapturedItem], labels: pl.DataFrame, surfaces: Sequence[str]
 ) -> pl.DataFrame:
-    """Rows of the queries of a few items, in `ANSWERS_COLUMNS`.
+    """Build the rows of the queries of a few items, in `ANSWERS_COLUMNS`.
 
     Of one piece ``nats`` is that of the very id that the tokenizer writes there, over the whole vocabulary;
     ``nats_unified`` is that of the answer's likeliest id given that an id of a shared text is written, of
@@ -288,7 +288,7 @@ def observe_queries(
 
 
 def observe_texts(observations: Sequence[CapturedItem]) -> pl.DataFrame:
-    """One row a statement: the summed score of all its subwords, in `ANSWERS_SCHEMA`.
+    """Build one row per statement: the summed score of its subwords, in `ANSWERS_SCHEMA`.
 
     For a decoder that is the log-probability of the text, for a masked model its pseudo-log-likelihood; for
     one that writes, the same with each word left out and written whole.
@@ -314,7 +314,7 @@ def observe_texts(observations: Sequence[CapturedItem]) -> pl.DataFrame:
 
 
 def _name_row(observation: CapturedItem) -> dict[str, Any]:
-    """The summed score of the subwords of one name in its statement; endless where they cannot spell it."""
+    """Sum the scores of the subwords of a name in its statement; infinite if they cannot spell it."""
     item, ask = observation.prepared.item.item_id, find_name(observation.prepared)
     row: dict[str, Any] = {
         "item_id": item,
@@ -339,7 +339,7 @@ def _name_row(observation: CapturedItem) -> dict[str, Any]:
 
 
 def _scores_to_sum(capture: ItemCapture) -> list[float]:
-    """The scores that count of one input: all, or of a masked input the first."""
+    """Return the scores of one input that count: all, or of a masked input the first."""
     assert capture.scores is not None
     nats = capture.scores.nats[capture.scores.scored].tolist()
     return nats if capture.written or capture.variant == 0 else nats[:1]
@@ -387,7 +387,7 @@ def _row(
 
 
 def _ranks(capture: ItemCapture, position: int, item: str) -> dict[str, Any]:
-    """The ranks of an answer as a text; what is not known is left out."""
+    """Return the known ranks of an answer as a text."""
     answers = capture.answers
     if answers is None:
         raise CaptureError(f"item {item}: the capture ranks no answers; the cloze lens asks for that")
@@ -407,7 +407,7 @@ def _scores(capture: ItemCapture, item: str) -> ScoredSubwords:
 
 
 def read_answers(run: RunDirectory) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The answers of each model of a finished run, by the name of its folder.
+    """Yield the answers of each model of a finished run, with the name of its folder.
 
     Raises:
         InputError: The folder holds no run.

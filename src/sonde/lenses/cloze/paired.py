@@ -52,7 +52,7 @@ _CHANGE_SUFFIX = ".changed"
 
 
 def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """Alias queries against the same queries under adversarial aliases, each query its own pair."""
+    """Score alias queries against the same queries under adversarial aliases, paired."""
     template = pl.col("template")
     pairs = _pair_changed(frame, template == "alias", template == "adversarial")
     differences = {k: pl.col(str(k)) - pl.col(f"{k}{_CHANGE_SUFFIX}") for k in KS}
@@ -64,7 +64,7 @@ def paired_aliases(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def _pair_changed(frame: pl.DataFrame, is_original: pl.Expr, is_changed: pl.Expr) -> pl.DataFrame:
-    """Hits of queries that were answered, beside those of the same queries changed, averaged within each."""
+    """Join hits of answered queries with those of the same queries changed, averaged per query."""
     answered = frame.filter(pl.col("rank").is_not_null() & pl.col("mode").is_in(_MODES))
     variants = answered.filter(is_changed).select("base_id", *_hits(frame))
     means = variants.group_by("base_id").agg(pl.all().mean().name.suffix(_CHANGE_SUFFIX))
@@ -73,7 +73,7 @@ def _pair_changed(frame: pl.DataFrame, is_original: pl.Expr, is_changed: pl.Expr
 
 
 def score_wordings(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """Queries behind words, averaged within a query, against the same queries alone."""
+    """Score queries after words, averaged per query, against the same queries without."""
     yield from _score_paired_change(frame, base, "words", pl.col("context") != "", pl.col("frame") == "")
 
 
@@ -93,7 +93,7 @@ def score_import_context(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 def _score_paired_change(
     frame: pl.DataFrame, base: Score, dimension: str, is_changed: pl.Expr, scope: pl.Expr
 ) -> Iterator[Score]:
-    """Changed queries, averaged within a query, against the same queries alone, and the difference."""
+    """Score changed queries, averaged per query, against the same queries, and the difference."""
     is_original = (pl.col("context") == "") & (pl.col("frame") == "")
     pairs = _pair_changed(frame, is_original, is_changed & scope)
     worded_by, alone_by = ({k: pl.col(f"{k}{side}") for k in KS} for side in (_CHANGE_SUFFIX, ""))
@@ -108,7 +108,7 @@ def _score_paired_change(
 
 
 def score_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """P@k in each frame, over queries that were answered in all frames, and the spread over the frames.
+    """Score P@k in each frame, over queries answered in all frames, and its spread over frames.
 
     ``p_at_k`` by the dimension ``frame`` (``plain``: the statement alone; ``every``: the mean over all);
     ``p_at_k_sd`` and ``p_at_k_range`` are the standard deviation and the range over the frames.
@@ -139,7 +139,7 @@ def score_frames(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def score_seen_libraries(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """How much better queries about libraries of the training data are answered than others."""
+    """Score the difference between queries about libraries of the training data and others."""
     classified = frame.filter(pl.col("rank").is_not_null() & pl.col("seen").is_not_null())
     for template, part in split_by_template(classified, single_answer_score(base)):
         scores = mean_differences(
@@ -150,7 +150,7 @@ def score_seen_libraries(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def score_overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """Of the distinct answers of unseen names, the share that seen names have as well (INK, section 5.3).
+    """Score the share of answers of unseen names that seen names have too (INK, section 5.3).
 
     ``answers`` counts the distinct answers of either side.
     """
@@ -179,7 +179,7 @@ def score_overlap(frame: pl.DataFrame, base: Score) -> Iterator[Score]:
 
 
 def aliases_of_names(labels: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """How many aliases a name has that has any, and the share with several (INK, section 5.2)."""
+    """Score the number of aliases of names that have any, and the share with several (INK, section 5.2)."""
     names = labels.filter(pl.col("aliases") > 0).unique(["language", "name", "kind"], maintain_order=True)
     mean_specs = [
         Mean("aliases", pl.col("aliases"), "nonnegative"),
@@ -204,12 +204,12 @@ def _score_range(queries: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _deviation(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
-    """Standard deviation of the rates over the frames."""
+    """Compute the standard deviation of the rates over the frames."""
     return np.std(_rates(sums), axis=1, ddof=1)
 
 
 def _range(sums: Float[np.ndarray, "replicate total"]) -> Float[np.ndarray, " replicate"]:
-    """Best frame less worst frame."""
+    """Compute the best frame less the worst frame."""
     return np.ptp(_rates(sums), axis=1)
 
 
@@ -249,7 +249,7 @@ _SCHEMA: Mapping[str, type[pl.DataType]] = {"query_id": pl.String, "sum": pl.Flo
 
 
 def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """The pairs with ``sum`` and ``mean``: log-probability of the better statement less that of the other.
+    """Add ``sum`` and ``mean`` to pairs: log-probability of the better statement less the other.
 
     In nats, summed over the statement's subwords or averaged over them. A pair of which a statement was not
     scored is left out.
@@ -273,7 +273,7 @@ def margins(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
 
 def score_margins(scoring: ScoringContext, task: str) -> Iterator[Score]:
-    """Mean margins and how often the better statement is preferred, by pair and form, beside the controls.
+    """Score mean margins and how often the better statement is preferred, with controls.
 
     ``objective`` says what was summed: ``"causal"`` log-probabilities or pseudo-log-likelihoods
     (``"pll"``), which never share a table; ``aggregation`` whether pieces were summed or averaged.
@@ -308,7 +308,7 @@ def _of_model(frame: pl.DataFrame, template: Score, keys: GroupBy) -> Iterator[S
 
 
 def _by_chance(frame: pl.DataFrame, template: Score, keys: GroupBy) -> Iterator[Score]:
-    """One of two at random; it is known and has no interval."""
+    """Score one of two at random; it is known and has no interval."""
     chance_template = dataclasses.replace(template, control="chance")
     chance = Mean("preferred", pl.col("sum").is_not_null() * 0.5)
     for score in by_library(frame, [chance], chance_template, by=keys):

@@ -59,7 +59,7 @@ the column of its ranks."""
 
 
 def is_hit(frame: pl.DataFrame, column: str, k: int, count_column: str = CANDIDATE_COUNT) -> pl.Expr:
-    """Whether a rank is at most k; nothing is said where no more than k compete, since all are hits then.
+    """Return whether a rank is at most k; null if no more than k compete, since all are hits then.
 
     Args:
         frame: What the expression is for.
@@ -74,23 +74,23 @@ def is_hit(frame: pl.DataFrame, column: str, k: int, count_column: str = CANDIDA
 def precision_at_k(
     frame: pl.DataFrame, column: str, count_column: str = CANDIDATE_COUNT, ks: Sequence[int] = KS
 ) -> list[Mean]:
-    """P@k at every k that says something, of a column of ranks among ``count_column``."""
+    """Return P@k for every k that is informative, of a column of ranks."""
     return [Mean("p_at_k", is_hit(frame, column, k, count_column), fields={"k": k}) for k in ks]
 
 
 def mean_reciprocal_rank(column: str) -> Mean:
-    """Mean reciprocal rank."""
+    """Return the mean reciprocal rank."""
     return Mean("mrr", 1.0 / pl.col(column), "unit")
 
 
 def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:
-    """P@k of ranking at random among those that compete."""
+    """Return P@k of ranking at random among those that compete."""
     count = pl.col(CANDIDATE_COUNT)
     return [Mean("p_at_k", pl.when(count > k).then(k / count), "unit", fields={"k": k}) for k in ks]
 
 
 def chance_reciprocal_rank(frame: pl.DataFrame) -> Mean:
-    """Mean reciprocal rank of ranking at random among those that compete."""
+    """Return the mean reciprocal rank of ranking at random among those that compete."""
     counts: list[int] = frame[CANDIDATE_COUNT].drop_nulls().unique().to_list()
     by_count = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in counts}
     value = pl.col(CANDIDATE_COUNT).replace_strict(by_count, default=None, return_dtype=pl.Float64)
@@ -100,7 +100,7 @@ def chance_reciprocal_rank(frame: pl.DataFrame) -> Mean:
 def each_control(
     frame: pl.DataFrame, ks: Sequence[int] = KS
 ) -> Iterator[tuple[str, pl.DataFrame, list[Mean]]]:
-    """P@k of each control, with the queries that it and the model answer; of chance where a few compete."""
+    """Yield P@k of each control, with the queries that it and the model answer; also of chance."""
     model_answers = frame.filter(pl.col("rank").is_not_null())
     for control, column in CONTROLS.items():
         if column in frame.columns:
@@ -111,20 +111,20 @@ def each_control(
 
 
 def gain_over(rate: Mean, frame: pl.DataFrame) -> Mean:
-    """The model's P@k less that of a control, query by query."""
+    """Return the model's P@k less that of a control, query by query."""
     gain = is_hit(frame, "rank", rate.fields["k"]).cast(pl.Float64) - rate.of.cast(pl.Float64)
     return Mean("p_at_k_gain", gain, "difference", fields=rate.fields)
 
 
 def split_by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
-    """The queries of each template, with a score that names it."""
+    """Yield the queries of each template, with a score that names it."""
     for template in frame["template"].unique(maintain_order=True).to_list():
         part = frame.filter(pl.col("template") == template)
         yield base.within(("template", template)), part
 
 
 def shared_surfaces(models: tuple[str, ...]) -> frozenset[str]:
-    """Surfaces that the vocabularies of all models hold, special tokens left out.
+    """Return the surfaces that the vocabularies of all models share, without special tokens.
 
     Raises:
         InputError: They share none.
@@ -208,7 +208,7 @@ _LAST_BUCKET = "20+"
 
 
 def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """The answers of a masked model with their queries and ranks; queries that were not asked have nulls.
+    """Join the answers of a masked model with their queries and ranks; null if not asked.
 
     Args:
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
@@ -249,7 +249,7 @@ def rank_statements(
     shared_pieces: frozenset[str] = frozenset(),
     other_answers: Sequence[pl.LazyFrame] = (),
 ) -> pl.DataFrame:
-    """Queries decided by whole statements: the rank of the right one among its candidates.
+    """Rank the right statement of each query among its candidates.
 
     ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
     ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
@@ -357,7 +357,7 @@ def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
-    """What tables are made by: the place of the level and how often the name is called."""
+    """Add the columns that tables group by: position of the level, and calls of the name."""
     levels = frame.select("level", "levels").unique()
     positions = pl.DataFrame(
         {

@@ -90,7 +90,7 @@ _ENTRY = ["library", "name"]
 
 
 def select_preferred_words(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """``library, name, word``: the likeliest word of each entry, in the order of the queries.
+    """Return ``library, name, word``: the likeliest word of each entry, in the order of the queries.
 
     Of equally likely words the first by alphabet is taken, whatever order they were asked in.
 
@@ -165,7 +165,7 @@ def _entry_sort_key(number: str) -> tuple[str, int, str]:
 
 
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """How often each word is preferred; the published answers would say how often rightly."""
+    """Score how often each word is preferred; only the published answers would tell how often rightly."""
     preferences = select_preferred_words(answers, labels)
     base = template.within(("template", GIVEN))
     words = sorted(set(preferences["word"]))
@@ -193,7 +193,7 @@ _IS_PLAIN = (pl.col("context") == "") & (pl.col("frame") == "")
 
 
 def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
-    """Every table of the queries, whether pieces of their answers or whole statements were scored."""
+    """Score all queries, whether pieces of their answers or whole statements were scored."""
     options = ClozeOptions.read(scoring.settings.options)
     base = dataclasses.replace(scoring.template, task=TASK)
     answers = scoring.observations.collect()
@@ -259,7 +259,7 @@ def _ranks(
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
-    """P@1, P@10 and MRR of the single answer by every cut; every k by whether the library was seen."""
+    """Score the single answer by every cut; every k by whether the library was seen."""
     single = dataclasses.replace(template, matching="single")
     first_ten = [*precision_at_k(frame, "rank", ks=(1, 10)), mean_reciprocal_rank("rank")]
     for dimension, column in _CUTS.items():
@@ -272,7 +272,7 @@ def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]
 
 
 def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Log-probabilities, and how often all pieces of an answer rank first one after the other."""
+    """Score log-probabilities, and how often all pieces of an answer rank first in turn."""
     mean_specs = [
         Mean("nats", pl.col("nats"), "nonnegative"),
         Mean("nats_per_character", pl.col("nats") / pl.col("characters"), "nonnegative"),
@@ -282,7 +282,7 @@ def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """How the model's tokenizer cuts the answers that the reference cuts into one piece."""
+    """Score how the model's tokenizer cuts answers that the reference cuts into one piece."""
     one_piece = frame.filter(pl.col("mode") != "whole")
     mean_specs = [
         Mean(f"share_{status.replace(' ', '_')}", pl.col("status") == status)
@@ -292,7 +292,7 @@ def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """P@k of the controls on the queries that they and the model answer, and the model's gain over them."""
+    """Score the controls on the queries that they and the model answer, and the model's gain."""
     for control, answered, rates in each_control(frame):
         mean_specs = [*rates, *(gain_over(rate, answered) for rate in rates)]
         if control == CHANCE:
@@ -304,7 +304,7 @@ _K = (1, 10)
 
 
 def headline(scores: pl.DataFrame) -> Iterator[str]:
-    """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
+    """Yield the headline lines from the lens's rows of ``scores.parquet``."""
     is_sum = pl.col("aggregation").fill_null("sum") == "sum"
     rates = scores.filter((pl.col("metric") == "p_at_k") & is_sum)
     single = rates.filter(pl.col("matching").is_in(["single", "candidates"]))
@@ -329,7 +329,7 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
 
 
 def _pairs(scores: pl.DataFrame) -> Iterator[str]:
-    """How often the better of two statements is preferred, by the summed log-probability."""
+    """Yield how often the better of two statements is preferred, by the summed log-probability."""
     is_summary = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
     model_scores = scores.filter((pl.col("metric") == "preferred") & is_summary).with_columns(
         pair=dimension_value("pair")
@@ -344,7 +344,7 @@ def _pairs(scores: pl.DataFrame) -> Iterator[str]:
 
 
 def _table(rows: pl.DataFrame, *leading_columns: Column, controls: pl.DataFrame | None = None) -> list[str]:
-    """A line a row: what it is about, its share with the interval, what it rests on, and the best control."""
+    """Return one line per row: its subject, share, interval, sample size and best control."""
     rests = sample_size_column("library", "libraries")
     size_column = Column(
         title=rests.title,

@@ -170,7 +170,7 @@ def corpus_stats(
         languages=selection.languages,
         tasks=tasks,
         seed=selection.seed,
-        spread=ParallelMap(executor=executor or "local", workers=workers or count_cores()),
+        parallel=ParallelMap(executor=executor or "local", workers=workers or count_cores()),
         address=address or "",
     )
     chosen = select(corpus, selection)

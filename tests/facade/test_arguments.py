@@ -337,4 +337,4 @@ def test_a_function_is_shown_by_one_model_or_several(project: Path) -> None:
 
 
 def test_what_from_arguments_takes_more_is_the_share_of_a_run() -> None:
-    assert set(inspect.signature(from_arguments).parameters) == {"shard", "arguments"}
+    assert set(inspect.signature(from_arguments).parameters) == {"shard", "by_position", "arguments"}

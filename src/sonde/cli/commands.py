@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,30 +17,7 @@ from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
 from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
-from sonde.cli.options import (
-    Address,
-    Bos,
-    Context,
-    Corpora,
-    CutOff,
-    DocumentedCommand,
-    Executor,
-    Figures,
-    FromFile,
-    Languages,
-    Limit,
-    Mode,
-    Models,
-    NoTrial,
-    PerCluster,
-    PlanFlag,
-    Quirks,
-    Seed,
-    Stride,
-    Transform,
-    Unit,
-    with_lens_flags,
-)
+from sonde.cli.options import Declared, DeclaredCommand, with_declared, with_lens_flags
 from sonde.cli.output import CommandOutput, run_command, with_addresses, with_json_option
 from sonde.cli.show import show
 from sonde.version import __version__
@@ -65,50 +42,37 @@ for command in (predict, show, verify, merge, compare):
     app.command()(command)
 
 
-@app.command(cls=DocumentedCommand)
+@app.command(cls=DeclaredCommand)
 @with_addresses("output")
 @with_lens_flags
+@with_declared(
+    *("models", "lenses", "tasks", "corpora", "languages", "unit", "limit", "per_cluster", "cut_off"),
+    *("transform", "context", "stride", "bos", "mode", "quirks", "adapter", "quantise", "lock", "output"),
+    *("executor", "address", "shard", "workers", "device", "device_map", "dtype", "batch_tokens", "budget"),
+    *("seed", "options", "include_seen", "trust_remote_code"),
+)
 def run(
-    file: FromFile = None,
-    model: Models = None,
-    lens: Annotated[list[str] | None, typer.Option("-l", "--lens")] = None,
-    task: Annotated[list[str] | None, typer.Option("-t", "--task")] = None,
-    corpus: Corpora = None,
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    per_cluster: PerCluster = None,
-    cut_off: CutOff = None,
-    transform: Transform = None,
-    context: Context = None,
-    stride: Stride = None,
-    bos: Bos = None,
-    mode: Mode = None,
-    quirk: Quirks = None,
-    adapter: Annotated[str | None, typer.Option("--adapter")] = None,
-    quantise: Annotated[str | None, typer.Option("--quantise")] = None,
-    lock: Annotated[Path | None, typer.Option("--lock")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output")] = None,
-    executor: Executor = None,
-    address: Address = None,
-    shard: Annotated[str | None, typer.Option("--shard")] = None,
-    workers: Annotated[int | None, typer.Option("--workers")] = None,
-    device: Annotated[str | None, typer.Option("--device")] = None,
-    device_map: Annotated[str | None, typer.Option("--device-map")] = None,
-    dtype: Annotated[str | None, typer.Option("--dtype")] = None,
-    batch_tokens: Annotated[int | None, typer.Option("--batch-tokens")] = None,
-    budget: Annotated[str | None, typer.Option("--budget")] = None,
-    seed: Seed = None,
-    option: Annotated[list[str] | None, typer.Option("--option")] = None,
-    seen: Annotated[bool, typer.Option("--include-seen")] = False,
-    trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
-    figures: Figures = False,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."
+        ),
+    ] = None,
+    *,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")
+    ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
     features: Annotated[
         bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
     ] = False,
-    plan: PlanFlag = False,
-    no_trial: NoTrial = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
+    ] = False,
+    no_trial: Annotated[
+        bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
+    ] = False,
+    **arguments: Any,
 ) -> CommandOutput:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
     begun = time.monotonic()
@@ -121,41 +85,7 @@ def run(
     from sonde.experiments.run import run as carry_out
     from sonde.store.remote import sync_folder
 
-    experiment, execution = from_arguments(
-        file=file,
-        models=model,
-        lenses=lens,
-        tasks=task,
-        corpora=corpus,
-        languages=language,
-        unit=unit,
-        limit=limit,
-        per_cluster=per_cluster,
-        cut_off=cut_off,
-        transform=transform,
-        context=context,
-        stride=stride,
-        bos=bos,
-        mode=mode,
-        quirks=quirk,
-        adapter=adapter,
-        quantise=quantise,
-        seed=seed,
-        options=option,
-        include_seen=seen or None,
-        lock=lock,
-        output=output,
-        executor=executor,
-        address=address,
-        shard=shard,
-        workers=workers,
-        device=device,
-        device_map=device_map,
-        dtype=dtype,
-        batch_tokens=batch_tokens,
-        budget=budget,
-        trust_remote_code=trust,
-    )
+    experiment, execution = from_arguments(file=file, **arguments)
     if features:
         from sonde.api.hidden_states import check_states_available
 
@@ -219,26 +149,26 @@ def write_figures(
     return CommandOutput({"files": files}, lambda: print_lines(*files))
 
 
-@app.command(cls=DocumentedCommand)
+@app.command(cls=DeclaredCommand)
 @with_json_option
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file; {task} stands for the task.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    seed: Seed = None,
+    languages: Declared = None,
+    unit: Declared = None,
+    limit: Declared = None,
+    seed: Declared = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
     ] = False,
-    mode: Mode = None,
-    quirk: Quirks = None,
+    mode: Declared = None,
+    quirks: Declared = None,
     form: Annotated[
         str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
     ] = "sonde",
-    executor: Executor = None,
-    address: Address = None,
+    executor: Declared = None,
+    address: Declared = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
@@ -250,14 +180,14 @@ def label(
     from sonde.experiments.arguments import build_selection
     from sonde.experiments.label_files import LabelOptions, write_label_files
 
-    selection = build_selection({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    selection = build_selection({"unit": unit, "languages": languages, "limit": limit, "seed": seed})
     wanted = LabelOptions(
         task=task[0],
         corpora=tuple(corpus),
         selection=selection,
         raw=raw,
         mode=mode or "corrected",
-        quirks=frozenset(quirk or ()),
+        quirks=frozenset(quirks or ()),
         form=form,
         executor=executor or "local",
         address=address or "",

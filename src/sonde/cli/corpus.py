@@ -11,18 +11,7 @@ import typer
 
 from sonde.base.errors import UsageError
 from sonde.base.terminal import print_lines, print_note
-from sonde.cli.options import (
-    Address,
-    Corpora,
-    CutOff,
-    DocumentedCommand,
-    Executor,
-    Languages,
-    Limit,
-    PerCluster,
-    Seed,
-    Unit,
-)
+from sonde.cli.options import Declared, DeclaredCommand
 from sonde.cli.output import CommandOutput, with_json_option
 
 if TYPE_CHECKING:
@@ -43,16 +32,16 @@ Workers = Annotated[
 ]
 
 
-@corpus_app.command("build", cls=DocumentedCommand)
+@corpus_app.command("build", cls=DeclaredCommand)
 @with_json_option
 def corpus_build(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
-    corpus: Corpora = None,
+    corpora: Declared = None,
     held_out: Annotated[
         list[str] | None,
         typer.Option("--held-out", help="A corpus of which nothing, and no near-duplicate, may stay."),
     ] = None,
-    language: Languages = None,
+    languages: Declared = None,
     licence: Annotated[
         list[str] | None,
         typer.Option("--licence", help="SPDX name, family (BSD) or permissive: only these stay."),
@@ -74,9 +63,9 @@ def corpus_build(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
     ] = None,
-    seed: Seed = None,
-    executor: Executor = None,
-    address: Address = None,
+    seed: Declared = None,
+    executor: Declared = None,
+    address: Declared = None,
     workers: Workers = None,
     manifest: Annotated[
         Path | None,
@@ -88,9 +77,9 @@ def corpus_build(
     from sonde.executors import connect_executor, count_cores
 
     wanted = BuildOptions(
-        corpora=tuple(corpus or ()),
+        corpora=tuple(corpora or ()),
         held_out=tuple(held_out or ()),
-        languages=tuple(language or ()),
+        languages=tuple(languages or ()),
         licences=tuple(licence or ()),
         parses=not unparsed,
         written=not generated,
@@ -111,23 +100,23 @@ def corpus_build(
     return _build_output(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=print_note), output)
 
 
-@corpus_app.command("lock", cls=DocumentedCommand)
+@corpus_app.command("lock", cls=DeclaredCommand)
 @with_json_option
 def corpus_lock(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    per_cluster: PerCluster = None,
-    cut_off: CutOff = None,
-    seed: Seed = None,
+    languages: Declared = None,
+    unit: Declared = None,
+    limit: Declared = None,
+    per_cluster: Declared = None,
+    cut_off: Declared = None,
+    seed: Declared = None,
 ) -> CommandOutput:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
     from sonde.experiments.arguments import build_selection
 
-    given = {"unit": unit, "languages": language, "limit": limit, "per_cluster": per_cluster, "seed": seed}
+    given = {"unit": unit, "languages": languages, "limit": limit, "per_cluster": per_cluster, "seed": seed}
     selection = build_selection({**given, "cut_off": cut_off})
     chosen = select(corpus, selection)
     write_lock(chosen, output)
@@ -137,22 +126,22 @@ def corpus_lock(
     )
 
 
-@corpus_app.command("stats", cls=DocumentedCommand)
+@corpus_app.command("stats", cls=DeclaredCommand)
 @with_json_option
 def corpus_stats(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    seed: Seed = None,
+    languages: Declared = None,
+    unit: Declared = None,
+    limit: Declared = None,
+    seed: Declared = None,
     task: Annotated[
         list[str] | None, typer.Option("-t", "--task", help="Count the labels of this task by split.")
     ] = None,
     labels: Annotated[
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
     ] = False,
-    executor: Executor = None,
-    address: Address = None,
+    executor: Declared = None,
+    address: Declared = None,
     workers: Workers = None,
 ) -> CommandOutput:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
@@ -163,7 +152,7 @@ def corpus_stats(
     from sonde.experiments.corpus_stats import BUG_TASKS, count_corpus
     from sonde.tasks import ParallelMap
 
-    selection = build_selection({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    selection = build_selection({"unit": unit, "languages": languages, "limit": limit, "seed": seed})
     tasks = tuple(dict.fromkeys([*(task or ()), *(BUG_TASKS if labels else ())]))
     counts = count_corpus(
         corpus,

@@ -9,6 +9,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from sonde.base.errors import UnknownNameError, UsageError
@@ -354,7 +355,10 @@ _EXECUTED = {field.name for field in dataclasses.fields(Execution)}
 
 
 def from_arguments(
-    *, shard: str | None = None, **arguments: Unpack[RunArguments]
+    *,
+    shard: str | None = None,
+    by_position: Mapping[str, Any] = MappingProxyType({}),
+    **arguments: Unpack[RunArguments],
 ) -> tuple[Experiment, Execution]:
     """What is measured and how, with the defaults that a run has.
 
@@ -363,6 +367,7 @@ def from_arguments(
 
     Args:
         shard: The share of the run that is observed, as ``3/16``; None for all of it.
+        by_position: What `sonde.run` was called with by position, under the names that it has.
         arguments: As for `sonde.run`.
 
     Raises:
@@ -370,7 +375,7 @@ def from_arguments(
         UsageError: A value of the wrong type, outside its range, or that contradicts another.
         InputError: The experiment or lock file cannot be read.
     """
-    given = collect_arguments("sonde.run", RunArguments.__annotations__, arguments)
+    given = collect_arguments("sonde.run", RunArguments.__annotations__, arguments, **by_position)
     experiment, file, options = given.get("experiment"), given.get("file"), given.pop("options", None) or {}
     if experiment is not None and file is not None:
         raise UsageError("both an experiment and an experiment file are given; give one of them")

@@ -7,8 +7,8 @@ a function and, for a bug task, the location of the bug and the edit that repair
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +16,36 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from sonde.api.hidden_states import PROBING, ProbeTarget, find_probe_targets, find_probe_tasks
+from sonde.api.hidden_states import (
+    PROBING,
+    ProbeTarget,
+    check_model_families,
+    find_probe_targets,
+    find_probe_tasks,
+)
 from sonde.api.predictions import (
     FunctionPrediction,
     InputFunction,
-    InputSpan,
     Predictions,
     ScoredProbe,
     read_functions,
 )
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.capture import HiddenStates, Pass, Plain, observe, prepare
+from sonde.capture import observe, prepare
 from sonde.capture.requests import with_bos
 from sonde.capture.settings import CaptureOptions
 from sonde.languages import get_facet, has_facet, parses
 from sonde.languages.engine.bug_sites import BugSites
-from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
+from sonde.lenses.engine.lens import CapturedItem
 from sonde.lenses.finetune.options import LENS
-from sonde.lenses.probe.data import get_poolings
+from sonde.lenses.probe.data import (
+    SPAN,
+    WHOLE,
+    gather_vectors,
+    get_poolings,
+    observe_items,
+    state_requests,
+)
 from sonde.lenses.probe.fit import BEST, Examples, select_probe_device
 from sonde.models import load_model, parse_spec, resolve_auto, resolve_revision
 from sonde.report import ModelInfo, RunData
@@ -41,6 +53,7 @@ from sonde.results import mean_rows
 from sonde.results.layers import summarise_layers
 from sonde.results.schema import has_dimensions, scan_files
 from sonde.results.scores import Score
+from sonde.store.remote import fetch_folder
 from sonde.store.run_folder import RunDirectory, group_prefix
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
 from sonde.tasks.engine.task import TASKS
@@ -82,18 +95,10 @@ def find_finetuned_model(run: RunDirectory, task: str | None, model: str | None)
         best = rows.collect()["valid"].max()
         if about.get("method") == "pretrained":
             found.append({"folder": folder, "valid": best, **about})
-    for kind, named, flag in (("task", task, "-t"), ("base", model, "-m")):
-        known = list(dict.fromkeys(one[kind] for one in found))
-        if named is not None and found and named not in known:
-            raise UnknownNameError(
-                f"{'model' if kind == 'base' else kind} fine-tuned in this run", named, known
-            )
-        if named is None and len(known) > 1:
-            word = "models" if kind == "base" else "tasks"
-            raise UsageError(
-                f"the run has several fine-tuned {word}; name one with {flag}: {', '.join(known)}"
-            )
-        found = [one for one in found if named in (None, one[kind])]
+    for key, kind, name, flag in (("task", "task", task, "-t"), ("base", "model", model, "-m")):
+        known = tuple(dict.fromkeys(one[key] for one in found))
+        chosen = _select_name(f"fine-tuned {kind}", name, known, flag) if found else None
+        found = [one for one in found if one[key] == chosen]
     return max(found, key=lambda one: one["valid"])["folder"] if found else None
 
 
@@ -248,16 +253,38 @@ _NUMBERS = (
 
 
 def predict(
-    run: RunData, files: Iterable[Path], *, task: str | None, model: str | None, layer: int | None
+    place: Path,
+    files: Iterable[Path],
+    *,
+    task: str | None = None,
+    model: str | None = None,
+    layer: int | None = None,
 ) -> Predictions:
-    """Apply the probe of a task to the functions of files; see `sonde.Run.predict`.
+    """Predict for the functions of files, as the command ``sonde predict`` and `sonde.Run.predict` do.
+
+    Args:
+        place: The folder or address of a run, whose probes or fine-tuned models predict; or the folder of a
+            fine-tuned model.
+        files: Files of code; one without functions counts as a whole.
+        task: A task of the run; None where it has one.
+        model: A model of the run; None where it has one.
+        layer: The layer that a probe reads; None for the one that most folds chose.
 
     Raises:
-        UsageError: Several tasks or models are to choose from, or the code of a function does not tell
-            the places that the task is about.
+        UsageError: Several tasks or models are to choose from, the code of a function does not tell the
+            places that the task is about, or an option is of no use here.
         UnknownNameError: The run has no such task or model.
-        InputError: The run has no probe, the model has changed since, or no file holds anything to predict.
+        InputError: There is nothing to predict with, the model has changed since, or no file holds anything
+            to predict.
     """
+    if is_finetuned_model(place):
+        if (task, model, layer) != (None, None, None):
+            raise UsageError(
+                f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer"
+            )
+        return predict_with_model(place, files)
+    run = RunData(fetch_folder(place))
+    check_model_families(run, model)
     tasks = find_probe_tasks(run)
     if not tasks or (task is not None and task not in tasks):
         tuned = find_finetuned_model(run.directory, task, model)
@@ -304,7 +331,7 @@ def predict(
 
 def _find_spans(
     task: str, group: ProbeTarget, functions: Sequence[InputFunction], skipped: list[str]
-) -> Sequence[InputFunction | InputSpan]:
+) -> Sequence[InputFunction]:
     """The functions, or the places in them that the task asks about."""
     if group.probed.options.protocol.fit is not None:
         raise UsageError(f"task {task!r} was probed as published; new files are predicted in corrected mode")
@@ -315,7 +342,7 @@ def _find_spans(
         raise UsageError(f"task {task!r} is about places that the code of a function does not tell by itself")
     mode, quirks = group.settings.mode, group.settings.quirks
     rows = asks.label([one.item for one in functions], {}, mode=mode, quirks=quirks)
-    found: list[InputSpan] = []
+    found: list[InputFunction] = []
     for one in functions:
         if not parses(one.item.language, one.item.text):
             skipped.append(f"{one.file}: {one.item.name}: does not parse, so that its places are not known")
@@ -324,9 +351,9 @@ def _find_spans(
         if not held:
             skipped.append(f"{one.file}: {one.item.name}: nothing in it that task {task!r} asks about")
         for row in held:
-            other = row.get("other_start")
-            ends = None if other is None else (other, row["other_end"])
-            found.append(InputSpan(one, row["start"], row["end"], ends, row["label"]))
+            other = [(row["other_start"], row["other_end"])] if row.get("other_start") is not None else []
+            ends = ((row["start"], row["end"]), *other)
+            found.append(dataclasses.replace(one, ends=ends, right=row["label"]))
     return found
 
 
@@ -345,7 +372,7 @@ def _predict_language(
     run: RunData,
     model: ModelInfo,
     group: ProbeTarget,
-    places: Sequence[InputFunction | InputSpan],
+    places: Sequence[InputFunction],
     layer: int | None,
 ) -> tuple[ScoredProbe, list[FunctionPrediction | None]]:
     """The probe of a language, and what it says of its functions."""
@@ -425,7 +452,7 @@ def _read_states(
     run: RunData,
     model: ModelInfo,
     group: ProbeTarget,
-    places: Sequence[InputFunction | InputSpan],
+    places: Sequence[InputFunction],
     pooling: str,
     layer: int,
 ) -> Float[np.ndarray, "place width"]:
@@ -442,53 +469,41 @@ def _read_states(
     if resolve_revision(spec) != model.facts.get("revision"):
         raise InputError(f"model {model.name!r} has changed since the run; run again to probe it as it is")
     loaded = load_model(spec)
-    capture = CaptureOptions(**group.capture)
-    items = {place.item.item_id: place.item for place in places}
-    prepared = prepare(loaded, list(items.values()))
-    asked: dict[str, list[tuple[int, int]]] = {}
-    for place in places:
-        if isinstance(place, InputSpan):
-            asked.setdefault(place.item.item_id, []).extend(place.ends)
-    spans: dict[str, tuple[tuple[int, int], ...]] = {}
-    for one in prepared:
-        if one.item.item_id in asked:
-            first, stop = find_overlapping_subwords(asked[one.item.item_id], one.alignment.subwords)
-            spans[one.item.item_id] = tuple(zip(first.tolist(), stop.tolist(), strict=True))
-    kind = "spans" if asked else pooling
-    wanted = with_bos(
-        [Pass(Plain(), (HiddenStates(layers=(layer,), pooling=(kind,), spans=spans),))], capture.bos
-    )
-    read: dict[str, Float[np.ndarray, "end d_model"]] = {}
-    for key, one in zip(items, observe(loaded, prepared, wanted, settings=capture.settings), strict=True):
-        state = one.states.get(kind)
-        if state is not None:
-            # One layer alone was asked for; a whole function has one vector.
-            read[key] = state[0] if asked else state
-    return _join_ends(places, read, int(model.facts["d_model"]))
-
-
-def _join_ends(
-    places: Sequence[InputFunction | InputSpan],
-    read: Mapping[str, Float[np.ndarray, "end d_model"]],
-    size: int,
-) -> Float[np.ndarray, "place width"]:
-    """The vector of each place: of a pair both ends and their product, as probes of pairs read them."""
-    ends = max(len(place.ends) if isinstance(place, InputSpan) else 1 for place in places)
-    found = np.full((len(places), size * (3 if ends == 2 else 1)), np.nan, np.float32)
-    seen: Counter[str] = Counter()
-    for number, place in enumerate(places):
-        states, own, at = read.get(place.item.item_id), 1, 0
-        if isinstance(place, InputSpan):
-            # Functions of the same text are read once, with the places of all of them.
-            own, at = len(place.ends), seen[place.item.item_id]
-            seen[place.item.item_id] += own
-        if states is None or np.isnan(states[at : at + own]).any():
-            continue
-        # In half precision, as the states that the probes were fitted to.
-        packed = pack(states[at : at + own, None], [place.item.item_id] * own)
-        held = unpack(*packed)[0]
-        found[number] = np.concatenate([*held, held[0] * held[1]]) if own == 2 else held[0]
+    capture, poolings = CaptureOptions(**group.capture), group.probed.options.pooling
+    # Functions of the same text are read once, with the places of all of them.
+    prepared = prepare(loaded, list({place.item.item_id: place.item for place in places}.values()))
+    rows = pl.DataFrame([_to_row(place) for place in places], schema=_ROW_SCHEMA)
+    task = group.probed.examples.task
+    passes = with_bos(state_requests(prepared, {task: rows}, poolings), capture.bos)
+    captures = observe(loaded, prepared, passes, settings=capture.settings)
+    observed = [CapturedItem(one, (captured,)) for one, captured in zip(prepared, captures, strict=True)]
+    table = observe_items(observed, {task: rows}, poolings)
+    if table.is_empty():
+        raise InputError(f"nothing to predict: {model.name} has no state of any of the functions")
+    if pooling == SPAN:
+        others = rows.select("item_id", start="other_start", end="other_end").drop_nulls()
+        ends = [rows.select("item_id", "start", "end"), *([] if others.is_empty() else [others])]
+    else:
+        ends = [rows.select("item_id", start=pl.lit(WHOLE, pl.Int32), end=pl.lit(WHOLE, pl.Int32))]
+    states, present = gather_vectors(table.lazy(), task, pooling, ends, layer)
+    found = np.full((len(places), states.shape[2]), np.nan, np.float32)
+    found[present] = states[0]
     return found
+
+
+_ROW_SCHEMA = {
+    "item_id": pl.String,
+    **dict.fromkeys(("start", "end", "other_start", "other_end", "characters"), pl.Int32),
+}
+
+
+def _to_row(place: InputFunction) -> dict[str, object]:
+    """A function or a place as an example; a place is not the whole of its text, even if it is all of it."""
+    size = len(place.item.text)
+    if not place.ends:
+        return {"item_id": place.item.item_id, "start": 0, "end": size, "characters": size}
+    ends = zip(("start", "end", "other_start", "other_end"), chain.from_iterable(place.ends), strict=False)
+    return {"item_id": place.item.item_id, **dict(ends), "characters": WHOLE}
 
 
 def _compute_probabilities(

@@ -191,29 +191,26 @@ def _format_counts(found: Predictions) -> Iterator[str]:
 
 def to_json(found: Predictions) -> str:
     """Everything, as one JSON object."""
-    return (
-        json.dumps(
-            {
-                "probes": [_probe_data(one) for one in found.probes],
-                "functions": [
-                    {
-                        "file": one.file,
-                        "line": one.line,
-                        "end_line": one.end_line,
-                        "name": one.name,
-                        "class": one.label,
-                        "probability": one.chances[one.label],
-                        "probabilities": dict(one.chances),
-                        **_location_data(one),
-                    }
-                    for one in found.functions
-                ],
-                "skipped": list(found.skipped),
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+    return json.dumps(to_dict(found), indent=2) + "\n"
+
+
+def to_dict(found: Predictions) -> dict[str, Any]:
+    """Everything, as plain data."""
+    functions = [
+        {
+            "file": one.file,
+            "line": one.line,
+            "end_line": one.end_line,
+            "name": one.name,
+            "class": one.label,
+            "probability": one.chances[one.label],
+            "probabilities": dict(one.chances),
+            **_location_data(one),
+        }
+        for one in found.functions
+    ]
+    probes = [_probe_data(one) for one in found.probes]
+    return {"probes": probes, "functions": functions, "skipped": list(found.skipped)}
 
 
 def _location_data(one: FunctionPrediction) -> dict[str, Any]:
@@ -318,15 +315,18 @@ _TEXT = "text"
 
 @dataclass(frozen=True, slots=True)
 class InputFunction:
-    """A function and where it stands, lines from 1; of a file without functions the file.
+    """A function, or a place in it, and where it stands; of a file without functions the file.
 
     Attributes:
         item: The function as an input.
         file: Its file as named.
-        line: Its first line.
+        line: Its first line, from 1.
         end_line: Its last line.
         span: Where it stands in its file, and what was left out of it.
         whole: The text of its file.
+        ends: Characters of the place that a task asks about, in the function, and of the other one of a pair;
+            empty for the whole function.
+        right: The class of the place by the syntax of the code.
     """
 
     item: Item
@@ -335,6 +335,8 @@ class InputFunction:
     end_line: int
     span: Function = field(default=Function(0, 0, "", ""), repr=False)
     whole: str = field(default="", repr=False)
+    ends: tuple[tuple[int, int], ...] = ()
+    right: str = ""
 
     def spot(self, start: int, end: int) -> SourceLocation:
         """Some characters of the function as a place in its file."""
@@ -343,53 +345,17 @@ class InputFunction:
         return SourceLocation(*at, *to, self.whole[first:stop])
 
     def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
-        """The function with the probability of every class."""
+        """The function or place with the probability of every class."""
         label = max(chances, key=lambda name: chances[name])
-        return FunctionPrediction(self.file, self.line, self.end_line, self.item.name, label, chances)
-
-
-@dataclass(frozen=True, slots=True)
-class InputSpan:
-    """A place in a function that a task asks about.
-
-    Attributes:
-        function: The function.
-        start: First character, in the function.
-        end: End of the characters, exclusive.
-        other: Start and end of the other place that a pair has.
-        right: The class by the syntax of the code.
-    """
-
-    function: InputFunction
-    start: int
-    end: int
-    other: tuple[int, int] | None
-    right: str
-
-    @property
-    def item(self) -> Item:
-        """The function as an input."""
-        return self.function.item
-
-    @property
-    def file(self) -> str:
-        """Its file as named."""
-        return self.function.file
-
-    @property
-    def ends(self) -> tuple[tuple[int, int], ...]:
-        """The place, and the other one of a pair."""
-        return ((self.start, self.end), *([self.other] if self.other else []))
-
-    def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
-        """The place with the probability of every class, and the right one."""
-        text = self.item.text
-        first, last = (count_line_breaks(text, 0, place) for place in (self.start, self.end))
+        found = FunctionPrediction(self.file, self.line, self.end_line, self.item.name, label, chances)
+        if not self.ends:
+            return found
+        text, start, end = self.item.text, *self.ends[0]
         return replace(
-            self.function.build_prediction(chances),
-            line=self.function.line + first,
-            end_line=self.function.line + last,
-            column=_column(text, self.start),
+            found,
+            line=self.line + count_line_breaks(text, 0, start),
+            end_line=self.line + count_line_breaks(text, 0, end),
+            column=_column(text, start),
             text=" ... ".join(text[start:end] for start, end in self.ends),
             right=self.right,
         )

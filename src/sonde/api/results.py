@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from sonde.api.hidden_states import check_model_families, read_probe_states, write_features
+from sonde.api.hidden_states import read_probe_states, write_features
 from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import Place
@@ -340,9 +340,8 @@ class Run:
         """
         from sonde.api.predict import predict
 
-        check_model_families(self._data, model)
         named = [files] if isinstance(files, str | os.PathLike) else files
-        return predict(self._data, map(Path, named), task=task, model=model, layer=layer)
+        return predict(self.directory, map(Path, named), task=task, model=model, layer=layer)
 
     def plot(self, name: str) -> SectionFigure:
         """One section of the page by name (``sonde list plots``); a notebook shows it.

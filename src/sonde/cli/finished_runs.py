@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -21,10 +20,10 @@ import typer
 
 from sonde.base.errors import StoreError, UnknownNameError, UsageError
 from sonde.base.terminal import print_lines, print_note
-from sonde.cli.output import CommandOutput, with_addresses, with_json_option
+from sonde.cli.output import CommandOutput, with_output
 
 
-@with_addresses("directory")
+@with_output("directory")
 def card(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     require: Annotated[
@@ -59,7 +58,7 @@ def card(
     return CommandOutput(found.model_dump(mode="json"), show, exit_code=int(not found.met))
 
 
-@with_addresses("directories", "output")
+@with_output("directories", "output")
 def compare(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
@@ -99,7 +98,7 @@ def compare(
     return CommandOutput(comparison_data(folder, page), lambda: print_comparison(folder, page))
 
 
-@with_addresses("place")
+@with_output("place")
 def predict(
     place: Annotated[
         Path,
@@ -118,31 +117,22 @@ def predict(
     Of a task about bugs also where each stands and what would undo it; --format sarif is what code scanning
     reads.
     """
-    from sonde.api.predict import is_finetuned_model, predict_with_model
-    from sonde.api.predictions import FORMS
-    from sonde.api.results import Run
+    from sonde.api.predict import predict as predict_functions
+    from sonde.api.predictions import FORMS, to_dict
 
     if form not in FORMS:
         raise UnknownNameError("format", form, FORMS)
-    if not is_finetuned_model(place):
-        found = Run(place).predict(files, task=task, model=model, layer=layer)
-    elif task is None and model is None and layer is None:
-        found = predict_with_model(place, files)
-    else:
-        raise UsageError(f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer")
+    found = predict_functions(place, files, task=task, model=model, layer=layer)
     for line in found.skipped:
         print_note(f"skipped: {line}")
-    data = json.loads(FORMS["json"](found))
-    written = FORMS[form](found)
+    written, data = FORMS[form](found), {"predictions": to_dict(found)}
     if form == "text":
-        return CommandOutput(
-            {"predictions": data}, lambda: print_lines(*written.removesuffix("\n").split("\n"))
-        )
+        return CommandOutput(data, lambda: print_lines(*written.removesuffix("\n").split("\n")))
     # For programs, in ASCII: what is written there has escapes of its own.
-    return CommandOutput({"predictions": data}, lambda: sys.stdout.write(written))
+    return CommandOutput(data, lambda: sys.stdout.write(written))
 
 
-@with_json_option
+@with_output()
 def list_names(
     what: Annotated[
         str,
@@ -181,7 +171,7 @@ cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_i
 
 
 @cache_app.command("info")
-@with_json_option
+@with_output()
 def cache_info() -> CommandOutput:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
     from sonde.base.files import get_cache_root
@@ -205,7 +195,7 @@ def cache_info() -> CommandOutput:
 
 
 @cache_app.command("clear")
-@with_json_option
+@with_output()
 def cache_clear(
     name: Annotated[
         list[str] | None, typer.Argument(help="Only these folders; see `sonde cache info`.")
@@ -245,7 +235,7 @@ def _cache_folders(root: Path) -> list[Path]:
         ) from error
 
 
-@with_addresses("directory")
+@with_output("directory")
 def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run or of a comparison.")],
 ) -> CommandOutput:
@@ -271,7 +261,7 @@ def verify(
     return CommandOutput(dataclasses.asdict(found), show, exit_code=int(bool(found.damaged)))
 
 
-@with_addresses("directories", "output")
+@with_output("directories", "output")
 def merge(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of all shards, in any order.")

@@ -31,33 +31,6 @@ from sonde.models import load_model as load
 from sonde.models.engine.model_names import NONE
 
 
-def token_table(file: Path, model: str, language: str | None, *, merged: bool) -> pl.DataFrame:
-    """The token table of a file for a model's tokenizer.
-
-    Args:
-        file: A file of code or text.
-        model: Whose tokenizer.
-        language: Public name; None takes it from the suffix, ``text`` where no language has that suffix.
-        merged: One row a syntax leaf, as CODETOKENIZERS merges subwords.
-
-    Raises:
-        InputError: The file is missing or cannot be decoded, or the tokenizer gives no offsets.
-    """
-    if not file.is_file():
-        raise InputError(f"file {str(file)!r}: no such file")
-    intake = SkipCounter()
-    text = read_text(file, str(file), intake)
-    if text is None:
-        raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
-    named = LANGUAGES.hand_in(language) if language else find_path_language(str(file))
-    return tabulate_text(text, model, named or "text", merged=merged)
-
-
-def tabulate_text(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:
-    """The token table of a text for a model's tokenizer; arguments and errors as of `token_table`."""
-    return align_table(load_tokenizer(parse_spec(model)), text, language, merge_leaves=merged)
-
-
 def write_table(table: pl.DataFrame, output: Path) -> None:
     """Write a token table as CSV or Parquet, by suffix.
 
@@ -79,13 +52,8 @@ class LabelArguments(LabellingArguments, total=False):
     """Keywords of `label`; None stands for "not given"."""
 
     raw: bool | None
-    """Every item in its order, nothing balanced or left out."""
-
     output: Place | None
-    """Where a file is written as well; None for no file."""
-
     format: str | None
-    """That of the file: ``"sonde"`` (JSON lines) or that of a published data set."""
 
 
 def label(task: Place, corpora: Names | None = None, **arguments: Unpack[LabelArguments]) -> pl.DataFrame:
@@ -157,8 +125,8 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
     Args:
         model: Whose tokenizer.
         text: A text, or the `Path` of a file.
-        language: Public name; by default that of the file's suffix, and for a text without one ``text``,
-            prose, which has no syntax.
+        language: Public name, or the folder of a language; by default that of the file's suffix, and for a
+            text without one ``text``, prose, which has no syntax.
         merged: One row a syntax leaf, as CODETOKENIZERS merges subwords.
 
     Returns:
@@ -166,11 +134,23 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
 
     Raises:
         UnknownNameError: No model or language has this name.
-        InputError: The file cannot be read, or the tokenizer gives no offsets.
+        InputError: The file is missing or cannot be decoded, or the tokenizer gives no offsets.
     """
+    named = LANGUAGES.hand_in(language) if language else None
     if isinstance(text, Path):
-        return token_table(text, model, language, merged=merged)
-    return tabulate_text(text, model, language or "text", merged=merged)
+        named = named or find_path_language(str(text))
+        text = _read_file(text)
+    return align_table(load_tokenizer(parse_spec(model)), text, named or "text", merge_leaves=merged)
+
+
+def _read_file(file: Path) -> str:
+    if not file.is_file():
+        raise InputError(f"file {str(file)!r}: no such file")
+    intake = SkipCounter()
+    text = read_text(file, str(file), intake)
+    if text is None:
+        raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
+    return text
 
 
 def load_model(name: str, **arguments: Unpack[ModelArguments]) -> LoadedModel:

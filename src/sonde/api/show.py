@@ -22,13 +22,11 @@ from sonde.alignment.align import trim_spans
 from sonde.api.predictions import InputFunction, read_functions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.capture.requests import (
-    Masked,
     Pass,
     Plain,
     Prepared,
     RankRules,
     ScoredSubwords,
-    TokenScores,
     WordAttention,
     WordLookups,
     WordRanks,
@@ -37,9 +35,9 @@ from sonde.experiments.arguments import Names, Place, collect_arguments
 from sonde.languages import has_facet
 from sonde.languages.engine.relations import Words
 from sonde.languages.engine.text import whitespace_mask
-from sonde.lenses import LensSettings
+from sonde.lenses import DEFAULT_LENS, LensSettings, load_reading_lens
 from sonde.lenses.attention.observe import FACET, Edges, find_word_subwords, read_item
-from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
+from sonde.lenses.engine.observations import combine_masked_scores
 from sonde.lenses.surprisal.options import select_objective
 from sonde.models import describe_model, load_model, parse_spec, resolve_auto, seen_items
 from sonde.report import render_function_page
@@ -50,10 +48,6 @@ from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
     from sonde.models import LoadedModel
-
-EXPECTED = 5
-"""Alternatives that are kept for a subword."""
-
 
 MOST_WORDS = 400
 """Words between which attention is read: it grows with their square."""
@@ -180,7 +174,11 @@ def _read_function(loaded: LoadedModel, chosen: InputFunction, name: str) -> Mod
     words, edges, without = _find_relations(loaded, prepared)
     capabilities = loaded.capabilities
     unscored = f"this {capabilities.kind} has {capabilities.lacks}" if capabilities.lacks else ""
-    passes: dict[str, list[Pass]] = {} if unscored else {"scores": [_score_pass(prepared, capabilities.kind)]}
+    passes: dict[str, Sequence[Pass]] = {}
+    if not unscored:
+        lens = load_reading_lens(DEFAULT_LENS)
+        settings = LensSettings(options=lens.resolve_options({name: capabilities}, {}))
+        passes["scores"] = lens.input_requests([prepared], {}, settings)
     if words is not None and edges is not None:
         without = unreadable_reason(loaded)
         if not without:
@@ -215,14 +213,6 @@ def _read_function(loaded: LoadedModel, chosen: InputFunction, name: str) -> Mod
         head=loaded.facts.get("head", ""),
         seen=bool(seen_items(loaded.spec.name, [chosen.item.item_id])),
     )
-
-
-def _score_pass(prepared: Prepared, kind: str) -> Pass:
-    wanted = (TokenScores(top_k=EXPECTED),)
-    if kind == "decoder":
-        return Pass(Plain(), wanted)
-    cut = word_masks if kind == "encoder" else word_gaps
-    return Pass(Masked({prepared.item.item_id: cut(prepared.alignment)}), wanted)
 
 
 def _find_relations(loaded: LoadedModel, prepared: Prepared) -> tuple[Words | None, Edges | None, str]:

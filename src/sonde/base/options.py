@@ -220,17 +220,8 @@ class AllowedValues:
         if isinstance(value, str):
             parts = [part.strip() for part in value.split(",")]
             entries = [part for part in parts if part or (self.kind is not str and len(parts) > 1)]
-            return tuple(dict.fromkeys(self._number(part) for part in entries))
+            return tuple(dict.fromkeys(map(parse_value, entries) if self.kind in (int, float) else entries))
         return tuple(value) if isinstance(value, list | tuple) else (value,)
-
-    def _number(self, part: str) -> object:
-        kinds: Mapping[type, tuple[Callable[[str], object], ...]] = {int: (int,), float: (int, float)}
-        for kind in kinds.get(self.kind, ()):
-            try:
-                return kind(part)
-            except ValueError:
-                continue
-        return part
 
 
 _TYPE_NAMES: Mapping[type, str] = {
@@ -258,17 +249,17 @@ def _unwrap_annotation(annotation: Any) -> list[Any]:
 
 def _iterate_bounds(metadata: Iterable[object]) -> Iterator[tuple[str, float]]:
     for mark in metadata:
-        match mark:
-            case Ge(ge=value):
-                yield ">=", float(str(value))
-            case Le(le=value):
-                yield "<=", float(str(value))
-            case Gt(gt=value):
-                yield ">", float(str(value))
-            case Lt(lt=value):
-                yield "<", float(str(value))
-            case _:
-                continue
+        if type(mark) in _BOUND_SIGNS:
+            attribute, sign = _BOUND_SIGNS[type(mark)]
+            yield sign, float(getattr(mark, attribute))
+
+
+_BOUND_SIGNS: Mapping[type, tuple[str, str]] = {
+    Ge: ("ge", ">="),
+    Le: ("le", "<="),
+    Gt: ("gt", ">"),
+    Lt: ("lt", "<"),
+}
 
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -370,7 +361,7 @@ def _build_error(
     error: ValidationError, fields: Mapping[str, FieldInfo], values: Mapping[str, Any]
 ) -> UsageError:
     """Return the error of a dataclass whose fields have invalid values."""
-    first = error.errors()[0]
+    first = error.errors(include_url=False)[0]
     name, location = str(first["loc"][0]), first["loc"]
     allowed_values = AllowedValues.of(fields[name])
     if _is_unknown_name(first):
@@ -614,7 +605,7 @@ class Options(BaseModel):
     @classmethod
     def _refusal(cls, error: ValidationError, values: Mapping[str, object]) -> UsageError:
         """Return an error about an invalid value, with a valid example."""
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         if not first["loc"]:
             return UsageError(f"lens {cls.lens!r}: {first['msg']}")
         name = str(first["loc"][0])

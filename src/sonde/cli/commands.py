@@ -17,8 +17,8 @@ from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
 from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
-from sonde.cli.options import Declared, DeclaredCommand, with_declared, with_lens_flags
-from sonde.cli.output import CommandOutput, run_command, with_addresses, with_json_option
+from sonde.cli.options import DeclaredCommand, RunOption, with_lens_flags, with_run_options
+from sonde.cli.output import CommandOutput, run_command, with_output
 from sonde.cli.show import show
 from sonde.version import __version__
 
@@ -43,9 +43,9 @@ for command in (predict, show, verify, merge, compare):
 
 
 @app.command(cls=DeclaredCommand)
-@with_addresses("output")
+@with_output("output")
 @with_lens_flags
-@with_declared(
+@with_run_options(
     *("models", "lenses", "tasks", "corpora", "languages", "unit", "limit", "per_cluster", "cut_off"),
     *("transform", "context", "stride", "bos", "mode", "quirks", "adapter", "quantise", "lock", "output"),
     *("executor", "address", "shard", "workers", "device", "device_map", "dtype", "batch_tokens", "budget"),
@@ -111,7 +111,7 @@ def run(
 
 
 @app.command()
-@with_addresses("directory")
+@with_output("directory")
 def report(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     plot: Annotated[
@@ -133,7 +133,7 @@ app.command()(card)
 
 
 @app.command("figures")
-@with_addresses("directory")
+@with_output("directory")
 def write_figures(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     names: Annotated[
@@ -150,25 +150,25 @@ def write_figures(
 
 
 @app.command(cls=DeclaredCommand)
-@with_json_option
+@with_output()
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file; {task} stands for the task.")],
-    languages: Declared = None,
-    unit: Declared = None,
-    limit: Declared = None,
-    seed: Declared = None,
+    languages: RunOption = None,
+    unit: RunOption = None,
+    limit: RunOption = None,
+    seed: RunOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
     ] = False,
-    mode: Declared = None,
-    quirks: Declared = None,
+    mode: RunOption = None,
+    quirks: RunOption = None,
     form: Annotated[
         str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
     ] = "sonde",
-    executor: Declared = None,
-    address: Declared = None,
+    executor: RunOption = None,
+    address: RunOption = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
@@ -200,7 +200,7 @@ def label(
 
 
 @app.command()
-@with_json_option
+@with_output()
 def align(
     file: Annotated[Path, typer.Argument(help="A file of code or text.")],
     model: Annotated[str, typer.Option("-m", "--model", help="Whose tokenizer.")] = "sonde/mini-decoder",
@@ -213,10 +213,11 @@ def align(
     ] = None,
 ) -> CommandOutput:
     """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
-    from sonde.api.label import token_table, write_table
+    from sonde.api.label import align as align_text
+    from sonde.api.label import write_table
     from sonde.cli.progress import print_table
 
-    table = token_table(file, model, language, merged=merged)
+    table = align_text(model, file, language=language, merged=merged)
     if output is None:
         return CommandOutput({"tokens": table.to_dicts()}, lambda: print_table(table))
     write_table(table, output)
@@ -224,7 +225,7 @@ def align(
 
 
 @app.command()
-@with_json_option
+@with_output()
 def convert(
     checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
@@ -250,7 +251,7 @@ def convert(
 
 
 @app.command()
-@with_json_option
+@with_output()
 def pretrain(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
     output: Annotated[

@@ -11,8 +11,8 @@ import typer
 
 from sonde.base.errors import UsageError
 from sonde.base.terminal import print_lines, print_note
-from sonde.cli.options import Declared, DeclaredCommand
-from sonde.cli.output import CommandOutput, with_json_option
+from sonde.cli.options import DeclaredCommand, RunOption
+from sonde.cli.output import CommandOutput, with_output
 
 if TYPE_CHECKING:
     from sonde.corpora import Manifest
@@ -33,15 +33,15 @@ Workers = Annotated[
 
 
 @corpus_app.command("build", cls=DeclaredCommand)
-@with_json_option
+@with_output()
 def corpus_build(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
-    corpora: Declared = None,
+    corpora: RunOption = None,
     held_out: Annotated[
         list[str] | None,
         typer.Option("--held-out", help="A corpus of which nothing, and no near-duplicate, may stay."),
     ] = None,
-    languages: Declared = None,
+    languages: RunOption = None,
     licence: Annotated[
         list[str] | None,
         typer.Option("--licence", help="SPDX name, family (BSD) or permissive: only these stay."),
@@ -63,9 +63,9 @@ def corpus_build(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
     ] = None,
-    seed: Declared = None,
-    executor: Declared = None,
-    address: Declared = None,
+    seed: RunOption = None,
+    executor: RunOption = None,
+    address: RunOption = None,
     workers: Workers = None,
     manifest: Annotated[
         Path | None,
@@ -101,16 +101,16 @@ def corpus_build(
 
 
 @corpus_app.command("lock", cls=DeclaredCommand)
-@with_json_option
+@with_output()
 def corpus_lock(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
-    languages: Declared = None,
-    unit: Declared = None,
-    limit: Declared = None,
-    per_cluster: Declared = None,
-    cut_off: Declared = None,
-    seed: Declared = None,
+    languages: RunOption = None,
+    unit: RunOption = None,
+    limit: RunOption = None,
+    per_cluster: RunOption = None,
+    cut_off: RunOption = None,
+    seed: RunOption = None,
 ) -> CommandOutput:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
@@ -127,21 +127,21 @@ def corpus_lock(
 
 
 @corpus_app.command("stats", cls=DeclaredCommand)
-@with_json_option
+@with_output()
 def corpus_stats(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
-    languages: Declared = None,
-    unit: Declared = None,
-    limit: Declared = None,
-    seed: Declared = None,
+    languages: RunOption = None,
+    unit: RunOption = None,
+    limit: RunOption = None,
+    seed: RunOption = None,
     task: Annotated[
         list[str] | None, typer.Option("-t", "--task", help="Count the labels of this task by split.")
     ] = None,
     labels: Annotated[
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
     ] = False,
-    executor: Declared = None,
-    address: Declared = None,
+    executor: RunOption = None,
+    address: RunOption = None,
     workers: Workers = None,
 ) -> CommandOutput:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""

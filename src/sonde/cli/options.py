@@ -17,7 +17,7 @@ from sonde.base.registry import Registry
 if TYPE_CHECKING:
     from sonde.base.options import AllowedValues, OptionDescription
 
-Declared = Annotated[Any, typer.Option()]
+RunOption = Annotated[Any, typer.Option()]
 """Annotation of a parameter that is an option of a run: its declaration has its flag, type and help."""
 
 
@@ -31,11 +31,11 @@ class DeclaredCommand(TyperCommand):
     @property
     def params(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Arguments and flags of the command."""
-        if any(isinstance(one, TyperOption) and not one.help for one in self._params):
-            declarations = read_declarations()
-            for parameter in self._params:
-                if isinstance(parameter, TyperOption) and not parameter.help:
-                    vars(parameter).update(vars(_build_flag(parameter.name, declarations[parameter.name])))
+        flags = [flag for flag in self._params if isinstance(flag, TyperOption) and not flag.help]
+        declarations = read_declarations() if flags else {}
+        for flag in flags:
+            # In place: what calls the command knows its parameters already.
+            vars(flag).update(vars(_build_flag(flag.name, declarations[flag.name])))
         return self._params
 
     @params.setter
@@ -75,13 +75,15 @@ def _flag_type(values: AllowedValues) -> Any:
 
 
 def with_parameters(
-    wrapper: Callable[..., Any], command: Callable[..., Any], more: Sequence[inspect.Parameter]
+    wrapper: Callable[..., Any], command: Callable[..., Any], additions: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
-    """Give a wrapper of a command the parameters of the command and `more`, each after those of its kind."""
+    """Give a wrapper of a command its parameters and `additions`, each after those of its kind."""
     signature = inspect.signature(command, eval_str=True)
     parameters = [
         parameter
-        for parameter in sorted([*signature.parameters.values(), *more], key=lambda parameter: parameter.kind)
+        for parameter in sorted(
+            [*signature.parameters.values(), *additions], key=lambda parameter: parameter.kind
+        )
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -89,7 +91,7 @@ def with_parameters(
     return wrapper
 
 
-def with_declared(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_run_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a command take options of a run, before its own flags; it gets those that are given as keywords.
 
     Args:
@@ -98,12 +100,12 @@ def with_declared(*names: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def with_given(**arguments: Any) -> Any:
+        def call_command(**arguments: Any) -> Any:
             return command(**{name: arguments[name] for name in arguments if arguments[name] is not None})
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        more = [inspect.Parameter(name, kind, default=None, annotation=Declared) for name in names]
-        return with_parameters(with_given, command, more)
+        additions = [inspect.Parameter(name, kind, default=None, annotation=RunOption) for name in names]
+        return with_parameters(call_command, command, additions)
 
     return decorate
 
@@ -116,14 +118,14 @@ def with_lens_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     options = {f"{lens}_{name}": f"{lens}.{name}" for lens, name in LENS_FLAGS.values()}
 
     @functools.wraps(command)
-    def with_flags(**arguments: Any) -> Any:
+    def call_command(**arguments: Any) -> Any:
         values = {name: arguments.pop(parameter) for parameter, name in options.items()}
         flags = [f"{name}={value}" for name, value in values.items() if value is not None]
         return command(**arguments | {"options": [*(arguments["options"] or ()), *flags] or None})
 
     kind = inspect.Parameter.KEYWORD_ONLY
-    more = [inspect.Parameter(name, kind, default=None, annotation=Declared) for name in options]
-    return with_parameters(with_flags, command, more)
+    additions = [inspect.Parameter(name, kind, default=None, annotation=RunOption) for name in options]
+    return with_parameters(call_command, command, additions)
 
 
 LENS_FLAGS = {

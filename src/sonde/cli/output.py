@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Generator, Mapping, Set
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,40 +57,31 @@ class CommandOutput:
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 
-def with_json_option(command: Callable[..., CommandOutput]) -> Callable[..., None]:
-    """A command that prints what it found, with the option ``--json``; its paths are of this machine."""
-    return with_addresses()(command)
-
-
-def with_addresses(*names: str) -> Callable[[Callable[..., CommandOutput]], Callable[..., None]]:
-    """Make a command as `with_json_option` does, with parameters that may be addresses (``s3://bucket/run``).
+def with_output(*addresses: str) -> Callable[[Callable[..., CommandOutput]], Callable[..., None]]:
+    """Make a command print what it found, and take the option ``--json``.
 
     Args:
-        names: These parameters. In place of another path an address would be a folder named ``s3:``.
+        addresses: Parameters that may be addresses (``s3://bucket/run``). All other paths are of this
+            machine, where an address would be a folder named ``s3:``.
     """
 
     def decorate(command: Callable[..., CommandOutput]) -> Callable[..., None]:
-        return _wrap_command(command, frozenset(names))
+        @functools.wraps(command)
+        def with_json(*, as_json: bool, **given: Any) -> None:
+            _refuse_addresses({name: value for name, value in given.items() if name not in addresses})
+            with redirect_stdout(sys.stderr if as_json else sys.stdout):
+                found = command(**given)
+            if as_json:
+                write_text(json_text(found.data))
+            else:
+                found.show()
+            if found.exit_code:
+                raise typer.Exit(found.exit_code)
+
+        option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Json)
+        return with_parameters(with_json, command, [option])
 
     return decorate
-
-
-def _wrap_command(command: Callable[..., CommandOutput], addresses: Set[str]) -> Callable[..., None]:
-    @functools.wraps(command)
-    def with_json(*, as_json: bool, **given: Any) -> None:
-        _refuse_addresses({name: value for name, value in given.items() if name not in addresses})
-        if as_json:
-            with redirect_stdout(sys.stderr):
-                found = command(**given)
-            write_text(json_text(found.data))
-        else:
-            found = command(**given)
-            found.show()
-        if found.exit_code:
-            raise typer.Exit(found.exit_code)
-
-    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Json)
-    return with_parameters(with_json, command, [option])
 
 
 def _refuse_addresses(given: Mapping[str, Any]) -> None:

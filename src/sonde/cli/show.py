@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde.base.terminal import escape_text, print_lines
-from sonde.cli.output import CommandOutput, with_json_option
+from sonde.cli.output import CommandOutput, with_output
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,7 +25,7 @@ _STEPS = ((1.0, ""), (4.0, "on grey23"), (8.0, "on dark_goldenrod"), (float("inf
 """Bits up to which a subword has a background."""
 
 
-@with_json_option
+@with_output()
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of code; it is never run.")],
     model: Annotated[

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
@@ -100,20 +100,16 @@ def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict
     options: dict[str, dict[str, Option]] = {}
     for text in texts:
         path, equals, value = text.partition("=")
-        source, dot, name = path.rpartition(".")
-        if not (equals and dot and source and name):
-            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {_example_option()}")
+        source, _, name = path.rpartition(".")
+        if not (equals and source and name):
+            known = get_option_type(LENSES.load(DEFAULT_LENS)).describe()
+            one = next(one for one in known if one.values.kind is int and not one.scoring)
+            example = f"{DEFAULT_LENS}.{one.name}={one.default}"
+            raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {example}")
         lens = loaded.get(source)
         read = get_option_type(lens).written(name, value) if lens else parse_value(value)
         options.setdefault(lens.name if lens else source, {})[name] = read
     return options
-
-
-def _example_option() -> str:
-    """An option that there is, as it is written."""
-    known = get_option_type(LENSES.load(DEFAULT_LENS)).describe()
-    one = next(one for one in known if one.values.kind is int and not one.scoring)
-    return f"{DEFAULT_LENS}.{one.name}={one.default}"
 
 
 def default_output(experiment: Experiment, name: str | None) -> Path:
@@ -141,145 +137,59 @@ _DEMO = Path(__file__).parent / "demo.toml"
 
 
 class ModelArguments(TypedDict, total=False):
-    """Keywords of `sonde.run` and `sonde.load_model`; None stands for "not given"."""
+    """Keywords of `sonde.run` and `sonde.load_model`, which explain them; None stands for "not given"."""
 
     adapter: Place | None
-    """A PEFT adapter over each model."""
-
     quantise: str | None
-    """``"8bit"`` or ``"4bit"``: bits of the weights of linear layers, by bitsandbytes."""
-
     device: str | None
-    """``"auto"`` by default, ``"cpu"``, ``"cuda"``, ..."""
-
     device_map: DeviceMap | None
-    """Where the parts of a model lie: ``"auto"``, or devices by module (also as a JSON file), ``"cpu"`` and
-    ``"disk"`` among them; by default all on the device."""
-
     dtype: str | None
-    """``"auto"`` by default (that of its weights, but float32 for float16 on a processor), ``"float32"``,
-    ``"bfloat16"``, ``"float16"``, ``"tf32"``."""
-
     trust_remote_code: bool | None
-    """Let a hub model run its code."""
 
 
 class LabellingArguments(TypedDict, total=False):
-    """Keywords of `sonde.run` and `sonde.label`; None stands for "not given"."""
+    """Keywords of `sonde.run` and `sonde.label`, which explain them; None stands for "not given"."""
 
     corpus: Names | None
-    """One corpus; the same as ``corpora``."""
-
     languages: Names | None
-    """Only these."""
-
     language: Names | None
-    """One language; the same as ``languages``."""
-
     unit: str | None
-    """What an item is: ``"function"`` or ``"file"``."""
-
     limit: int | None
-    """At most this many items a task and language; a larger limit contains a smaller one."""
-
     seed: int | None
-    """Seed of sampling and of everything random."""
-
     mode: str | None
-    """``"corrected"``, or ``"paper"``: as published, quirks included."""
-
     quirks: Names | None
-    """Single quirks of a paper that are switched on."""
-
     quirk: Names | None
-    """One quirk; the same as ``quirks``."""
-
     executor: str | None
-    """Where jobs run; this machine by default."""
-
     address: str | None
-    """Where a Ray cluster answers; by default at ``RAY_ADDRESS``, else one is started here."""
-
     workers: int | None
-    """Processes at a time; by default 1 with a model, else one a core."""
 
 
 class RunArguments(LabellingArguments, ModelArguments, total=False):
-    """Keywords of `sonde.run`; None stands for "not given"."""
+    """Keywords of `sonde.run`, which explains them; None stands for "not given"."""
 
     models: Names | None
-    """Paths, hub names (``name@revision``) or bundled names; ``name?adapter=PATH&quantise=8bit`` for one with
-    an adapter, or with weights of fewer bits."""
-
     model: Names | None
-    """One model; the same as ``models``."""
-
     corpora: Names | None
-    """``stdlib``, ``local:DIR``, ...; ``sonde list corpora``."""
-
     experiment: Experiment | None
-    """What is measured, as plain data."""
-
     file: Place | None
-    """Or an experiment file (TOML)."""
-
     lenses: Names | None
-    """Public names or ``.py`` files; ``sonde list lenses``."""
-
     lens: Names | None
-    """One lens; the same as ``lenses``."""
-
     tasks: Names | None
-    """Run these instead of the defaults, public names or ``.py`` files; ``sonde list tasks``."""
-
     task: Names | None
-    """One task; the same as ``tasks``."""
-
     per_cluster: int | None
-    """At most this many items a cluster; 0 for no cap."""
-
     cut_off: str | None
-    """Only items written wholly before this day (``"2024-12-31"``) or wholly since."""
-
     transform: str | None
-    """The same programs in other words: ``"rename"``, ``"shuffle"``, ``"mislead"``, ``"layout"``,
-    ``"comments"``, ``"docstrings"`` or ``"swap"``."""
-
     context: int | None
-    """At most this many subwords are read at once."""
-
     stride: int | None
-    """Subwords by which windows of a longer text are apart."""
-
     bos: str | None
-    """Whether a text is read behind the token that begins one: ``"auto"``, ``"none"`` or ``"always"``."""
-
     options: GivenOptions | None
-    """Options of lenses, ``{"probe": {"folds": 3}}``, or as on the command line, ``["probe.folds=3"]``;
-    ``sonde list options``."""
-
     option: GivenOptions | None
-    """One option, ``"probe.folds=3"``; the same as ``options``."""
-
     include_seen: bool | None
-    """Score items of a bundled model's training data too."""
-
     lock: Place | None
-    """Run on exactly the items of a lock file."""
-
     output: Place | None
-    """Folder of the run, or an address (``s3://bucket/run``); by default a folder below ``runs/`` that is
-    named after what is measured."""
-
     budget: str | None
-    """A time, as ``"2h"``: the largest sample is taken whose expected time fits, the same again when the same
-    call is repeated. Finding it out takes a few runs on some items, in processes of their own."""
-
     batch_tokens: int | None
-    """Subwords that a model reads at once; fewer take less memory and change no score."""
-
     progress: Progress | None
-    """Is told where the run stands; nothing is said by default."""
 
 
 _PLURALS = {
@@ -351,9 +261,6 @@ _MEASURED = {
 }
 
 
-_EXECUTED = {field.name for field in dataclasses.fields(Execution)}
-
-
 def from_arguments(
     *,
     shard: str | None = None,
@@ -385,21 +292,18 @@ def from_arguments(
     if experiment is None and source is None:
         if not options and not (given.keys() & _MEASURED) - {"languages"}:
             source, name = _DEMO, _DEMO.stem
-        given.setdefault("corpora", _default_corpora(given.get("languages", ())))
+        corpora = (corpus for language in given.get("languages", ()) for corpus in list_corpora(language)[:1])
+        given.setdefault("corpora", tuple(dict.fromkeys(corpora)) or None)
     base = load_experiment(source) if source else experiment or Experiment()
     given["options"] = _group_options(options, given.get("lenses", base.lenses))
     wanted = with_full_names(merge_overrides(base, given))
-    folder = given["output"] if "output" in given else default_output(wanted, name)
+    folder = default_output(wanted, name)
     if shard is not None:
         given["shard"] = shard
-        if "output" not in given:
-            folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
-    execution: dict[str, Any] = {
-        **{key: value for key, value in given.items() if key in _EXECUTED},
-        "output": folder,
-        "light_workers": given.get("workers", count_cores()),
-    }
-    return wanted, Execution(**execution)
+        folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
+    defaults = {"output": folder, "light_workers": given.get("workers", count_cores())}
+    names = {field.name for field in dataclasses.fields(Execution)} & given.keys()
+    return wanted, Execution(**defaults | {name: given[name] for name in names})
 
 
 def as_tuple(what: str, names: Names) -> tuple[str, ...]:
@@ -419,25 +323,16 @@ def as_tuple(what: str, names: Names) -> tuple[str, ...]:
     return given
 
 
-def _default_corpora(languages: Sequence[str]) -> tuple[str, ...] | None:
-    """A corpus of each language; None where no language says one."""
-    return tuple(dict.fromkeys(corpus for one in languages for corpus in list_corpora(one)[:1])) or None
-
-
 def _group_options(given: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
     """Values by lens and name; several of one option become one text, as they are written in a file."""
-    if isinstance(given, Mapping):
-        return {
-            lens: {
-                name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-                for name, value in _check_lens_options(lens, held).items()
-            }
-            for lens, held in given.items()
+    if not isinstance(given, Mapping):
+        return parse_options([given] if isinstance(given, str) else given, lenses)
+    options: dict[str, dict[str, Option]] = {}
+    for lens, values in given.items():
+        if not isinstance(values, Mapping):
+            raise UsageError(f"options of lens {lens!r} = {values!r} are not values by name")
+        options[lens] = {
+            name: ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+            for name, value in values.items()
         }
-    return parse_options([given] if isinstance(given, str) else given, lenses)
-
-
-def _check_lens_options(lens: str, held: object) -> Mapping[str, Option]:
-    if not isinstance(held, Mapping):
-        raise UsageError(f"options of lens {lens!r} = {held!r} are not values by name")
-    return cast("Mapping[str, Option]", held)
+    return options

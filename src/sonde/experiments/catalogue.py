@@ -10,11 +10,12 @@ experiment files and ``published/`` the tables, a file each (`sonde.results.publ
 
 from __future__ import annotations
 
-import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.base.options import OptionDescription, describe_fields, describe_named_options
@@ -71,14 +72,12 @@ def find_experiment_file(name: Path) -> tuple[Path, str]:
     if paper not in find_entry_points(GROUP) or "/" not in wanted:
         return name, name.stem
     if wanted not in shipped:
-        wanted = next((one for one, path in shipped.items() if wanted in _list_replicates(path)), wanted)
+        wanted = next(
+            (one for one, path in shipped.items() if wanted in load_experiment(path).replicates), wanted
+        )
     if wanted not in shipped:
         raise UnknownNameError("experiment", wanted, shipped, "see `sonde list experiments`")
     return shipped[wanted], wanted.replace("/", "-")
-
-
-def _list_replicates(path: Path) -> Sequence[str]:
-    return load_experiment(path).replicates
 
 
 def experiment_headers() -> tuple[Header, ...]:
@@ -105,7 +104,7 @@ def describe_replication(experiment: Experiment) -> dict[str, Any]:
     for name in experiment.replicates:
         if name not in known:
             raise UnknownNameError("published table", name, known)
-        tables[name] = _read_experiment(known[name])
+        tables[name] = _read_published(known[name])
         parse_published_table(name, tables[name])
     return {"tables": tables, "file": _read_shipped_experiment(experiment)}
 
@@ -119,20 +118,13 @@ def _read_shipped_experiment(experiment: Experiment) -> Mapping[str, Any]:
     return {}
 
 
-def _read_experiment(path: Path) -> dict[str, Any]:
+def _read_published(path: Path) -> dict[str, Any]:
+    """A published table, with null for NaN, which JSON lacks."""
     try:
-        return _replace_nan(tomllib.loads(path.read_text(encoding="utf-8")))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"published table {str(path)!r}: {error}") from error
-
-
-def _replace_nan(value: Any) -> Any:
-    """Plain data with null for NaN, which JSON lacks."""
-    if isinstance(value, dict):
-        return {key: _replace_nan(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_replace_nan(one) for one in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return to_jsonable_python(table, inf_nan_mode="null")
 
 
 REGISTRIES: dict[str, Registry[object]] = {

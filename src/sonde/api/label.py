@@ -19,7 +19,7 @@ from sonde.experiments.arguments import (
     LabellingArguments,
     ModelArguments,
     Names,
-    Place,
+    StrPath,
     build_selection,
     collect_arguments,
 )
@@ -52,11 +52,11 @@ class LabelArguments(LabellingArguments, total=False):
     """Keywords of `label`; None stands for "not given"."""
 
     raw: bool | None
-    output: Place | None
+    output: StrPath | None
     format: str | None
 
 
-def label(task: Place, corpora: Names | None = None, **arguments: Unpack[LabelArguments]) -> pl.DataFrame:
+def label(task: StrPath, corpora: Names | None = None, **arguments: Unpack[LabelArguments]) -> pl.DataFrame:
     """Label corpora as ``sonde label`` does; needs no model.
 
         sonde.label("jft", "local:src", limit=100)
@@ -92,23 +92,23 @@ def label(task: Place, corpora: Names | None = None, **arguments: Unpack[LabelAr
         InputError: A class has too few examples for a data set, a corpus cannot be read, or there is nothing
             to label.
     """
-    known = ("task", "corpora", *LabelArguments.__annotations__)
-    given = collect_arguments("sonde.label", known, {"corpora": corpora, **arguments})
-    if "corpora" not in given:
+    names = ("task", "corpora", *LabelArguments.__annotations__)
+    values = collect_arguments("sonde.label", names, {"corpora": corpora, **arguments})
+    if "corpora" not in values:
         raise UsageError("sonde.label takes a task and a corpus, as in sonde.label('jft', 'local:src')")
-    named = ("raw", "mode", "executor", "address", "workers")
+    option_names = ("raw", "mode", "executor", "address", "workers")
     labels = label_corpora(
         LabelOptions(
             task=str(task),
-            corpora=given["corpora"],
-            selection=build_selection(given),
-            quirks=frozenset(given.get("quirks", ())),
-            form=given.get("format", "sonde"),
-            **{name: given[name] for name in named if name in given},
+            corpora=values["corpora"],
+            selection=build_selection(values),
+            quirks=frozenset(values.get("quirks", ())),
+            form=values.get("format", "sonde"),
+            **{name: values[name] for name in option_names if name in values},
         )
     )
-    if "output" in given:
-        labels.write(given["output"])
+    if "output" in values:
+        labels.write(values["output"])
     return _to_frame(labels)
 
 
@@ -136,11 +136,11 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
         UnknownNameError: No model or language has this name.
         InputError: The file is missing or cannot be decoded, or the tokenizer gives no offsets.
     """
-    named = LANGUAGES.hand_in(language) if language else None
+    language_name = LANGUAGES.hand_in(language) if language else None
     if isinstance(text, Path):
-        named = named or find_path_language(str(text))
+        language_name = language_name or find_path_language(str(text))
         text = _read_file(text)
-    return align_table(load_tokenizer(parse_spec(model)), text, named or "text", merge_leaves=merged)
+    return align_table(load_tokenizer(parse_spec(model)), text, language_name or "text", merge_leaves=merged)
 
 
 def _read_file(file: Path) -> str:
@@ -172,7 +172,9 @@ def load_model(name: str, **arguments: Unpack[ModelArguments]) -> LoadedModel:
         UnknownNameError: No model or argument has this name.
         InputError: It cannot be reached or read.
     """
-    known = ("name", *ModelArguments.__annotations__)
-    given = collect_arguments("sonde.load_model", known, arguments)
-    named = full_name(name, adapter=given.pop("adapter", ""), quantise=given.pop("quantise", NONE))
-    return load(parse_spec(named, **given))
+    names = ("name", *ModelArguments.__annotations__)
+    values = collect_arguments("sonde.load_model", names, arguments)
+    full_model_name = full_name(
+        name, adapter=values.pop("adapter", ""), quantise=values.pop("quantise", NONE)
+    )
+    return load(parse_spec(full_model_name, **values))

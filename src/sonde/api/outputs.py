@@ -26,21 +26,21 @@ class OutputOptions:
     features: bool = False
 
 
-def write_outputs(wanted: OutputOptions, outcome: Outcome, folder: Path, progress: Progress) -> Path | None:
+def write_outputs(options: OutputOptions, outcome: Outcome, folder: Path, progress: Progress) -> Path | None:
     """Write what is wanted into the folder of a run.
 
     Returns:
         The page; None where it was not wanted.
     """
     page = None
-    if wanted.page:
+    if options.page:
         with progress.stage("reporting", 1) as advance:
             page = write_report(folder, progress.note)
             advance()
-    if wanted.figures:
+    if options.figures:
         with progress.stage("drawing figures", 1) as advance:
             save_figures(folder, note=progress.note)
             advance()
-    if wanted.features:
+    if options.features:
         outcome.files += write_all_features(folder, progress)
     return page

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from sonde.api.hidden_states import read_probe_states, write_features
 from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.experiments.arguments import Place
+from sonde.experiments.arguments import StrPath
 from sonde.experiments.progress import headline_lines
 from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
@@ -78,7 +78,7 @@ class SectionFigure:
     @property
     def svgs(self) -> list[str]:
         """Its charts and drawings as SVG, drawn here and without a network."""
-        return [to_svg(one) for one in (*self.section.figure.charts, *self.section.figure.drawings)]
+        return [to_svg(image) for image in (*self.section.figure.charts, *self.section.figure.drawings)]
 
     @property
     def table(self) -> pl.DataFrame | None:
@@ -94,7 +94,7 @@ class SectionFigure:
         parts = [
             Markup("<h3>{}</h3>").format(self.title),
             Markup("<p>{}</p>").format(figure.answer),
-            *(render_image(one) for one in (*figure.charts, *figure.drawings)),
+            *(render_image(image) for image in (*figure.charts, *figure.drawings)),
             Markup("<p><small>{}</small></p>").format(self.section.plot.caption),
             *(Markup("<p><small>{}</small></p>").format(note) for note in figure.notes),
         ]
@@ -110,8 +110,8 @@ def find_section(run: RunData, name: str) -> SectionFigure:
     """
     section = build_section(run, name)
     if section is None:
-        of = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
-        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{of}")
+        lens_hint = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
+        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{lens_hint}")
     return SectionFigure(section)
 
 
@@ -162,14 +162,14 @@ def first_chart(run: RunData) -> Chart | None:
     """The chart that stands first on the page; None where there is none."""
     lenses = run.scored_lenses
     plots = [(PLOTS.load(name), name) for name in PLOTS.names()]
-    wanted = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
+    ordered_plots = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
     # A lens without a plot has the chart of its numbers.
-    names = [*(name for _, name in wanted), *(f"numbers_{lens}" for lens in lenses)]
+    names = [*(name for _, name in ordered_plots), *(f"numbers_{lens}" for lens in lenses)]
     sections = (build_section(run, name) for name in names)
     return next((section.figure.charts[0] for section in sections if section and section.figure.charts), None)
 
 
-def read_scores(directory: Place) -> pl.DataFrame:
+def read_scores(directory: StrPath) -> pl.DataFrame:
     """The scores of a run, or of any ``scores.parquet``, as a flat table: one row a number.
 
     A row says what its number is about (``model, lens, task, language, dimensions, layer, metric, ...``), the
@@ -207,7 +207,7 @@ class Run:
         InputError: There is no run in the folder.
     """
 
-    def __init__(self, directory: Place) -> None:
+    def __init__(self, directory: StrPath) -> None:
         self._data = RunData(fetch_folder(directory))
         self.directory: Path = self._data.directory.root
         self.summary: Mapping[str, Any] = self._data.summary
@@ -246,10 +246,10 @@ class Run:
             UnknownNameError: The run has no observations of this lens or model.
         """
         models = [self._model(model)] if model is not None else self._data.models
-        held = {one.name: self._data.table(lens, one) for one in models}
+        tables = {run_model.name: self._data.table(lens, run_model) for run_model in models}
         frames = [
             frame.select(pl.lit(name).alias("model"), pl.all())
-            for name, frame in held.items()
+            for name, frame in tables.items()
             if frame is not None
         ]
         if not frames:
@@ -283,7 +283,7 @@ class Run:
 
     def write_features(
         self,
-        file: Place,
+        file: StrPath,
         task: str,
         *,
         layers: Sequence[int] | None = None,
@@ -314,7 +314,7 @@ class Run:
 
     def predict(
         self,
-        files: Place | Sequence[Place],
+        files: StrPath | Sequence[StrPath],
         *,
         task: str | None = None,
         model: str | None = None,
@@ -340,8 +340,8 @@ class Run:
         """
         from sonde.api.predict import predict
 
-        named = [files] if isinstance(files, str | os.PathLike) else files
-        return predict(self.directory, map(Path, named), task=task, model=model, layer=layer)
+        paths = [files] if isinstance(files, str | os.PathLike) else files
+        return predict(self.directory, map(Path, paths), task=task, model=model, layer=layer)
 
     def plot(self, name: str) -> SectionFigure:
         """One section of the page by name (``sonde list plots``); a notebook shows it.
@@ -366,13 +366,13 @@ class Run:
     @property
     def page(self) -> Path:
         """The page, one file that needs no network; built where it is missing, damaged or of before."""
-        held = self._data.directory
-        return held.report if held.is_page_current() else write_report(self.directory)
+        directory = self._data.directory
+        return directory.report if directory.is_page_current() else write_report(self.directory)
 
     def __repr__(self) -> str:
         corpora = dict.fromkeys(str(corpus["name"]) for corpus in self.summary.get("corpus") or ())
-        what = f"{', '.join(self.lenses)} of {', '.join(self.models)} on {', '.join(corpora)}"
-        return f"<sonde.Run {str(self.directory)!r}: {' '.join(what.split())}>"
+        description = f"{', '.join(self.lenses)} of {', '.join(self.models)} on {', '.join(corpora)}"
+        return f"<sonde.Run {str(self.directory)!r}: {' '.join(description.split())}>"
 
     def _repr_html_(self) -> str:
         return render_run(repr(self), self._data)

@@ -96,14 +96,14 @@ def run(
     """
     _check_main_guard()
     first = "experiment" if isinstance(models, Experiment) else "models"
-    wanted, execution = from_arguments(by_position={first: models, "corpora": corpora}, **arguments)
+    experiment, execution = from_arguments(by_position={first: models, "corpora": corpora}, **arguments)
     progress = arguments.get("progress") or NullProgress()
     with sync_folder(execution.output, progress.note) as folder:
         # The page is not part of this call.
-        wanted, execution = fit_to_budget(
-            wanted, replace(execution, output=folder), wanted=OutputOptions(page=False), progress=progress
+        experiment, execution = fit_to_budget(
+            experiment, replace(execution, output=folder), wanted=OutputOptions(page=False), progress=progress
         )
-        return Run(carry_out(wanted, execution, progress).directory.root)
+        return Run(carry_out(experiment, execution, progress).directory.root)
 
 
 def _check_main_guard() -> None:

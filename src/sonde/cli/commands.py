@@ -75,7 +75,7 @@ def run(
     **arguments: Any,
 ) -> CommandOutput:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    begun = time.monotonic()
+    start_time = time.monotonic()
     from dataclasses import replace
 
     from sonde.api.cost import fit_to_budget
@@ -90,23 +90,26 @@ def run(
         from sonde.api.hidden_states import check_states_available
 
         check_states_available(experiment)
-    teller, wanted = make_progress(), OutputOptions(page=not no_report, figures=figures, features=features)
+    teller, output_options = (
+        make_progress(),
+        OutputOptions(page=not no_report, figures=figures, features=features),
+    )
     if plan:
         from sonde.cli.plan import build_plan_output
 
-        return build_plan_output(experiment, execution, wanted, trial=not no_trial, progress=teller)
+        return build_plan_output(experiment, execution, output_options, trial=not no_trial, progress=teller)
     if no_trial:
         raise UsageError("--no-trial leaves the warm-up out of a plan; give --plan as well")
     with sync_folder(execution.output, teller.note) as folder:
         set_log_folder(folder)
         execution = replace(execution, output=folder)
         experiment, execution = fit_to_budget(
-            experiment, execution, wanted=wanted, begun=begun, progress=teller
+            experiment, execution, wanted=output_options, begun=start_time, progress=teller
         )
         outcome = carry_out(experiment, execution, teller)
         if execution.shard:
             return CommandOutput(shard_data(outcome), lambda: print_shard(outcome, execution.shard))
-        page = write_outputs(wanted, outcome, folder, teller)
+        page = write_outputs(output_options, outcome, folder, teller)
     return CommandOutput(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 
@@ -181,7 +184,7 @@ def label(
     from sonde.experiments.label_files import LabelOptions, write_label_files
 
     selection = build_selection({"unit": unit, "languages": languages, "limit": limit, "seed": seed})
-    wanted = LabelOptions(
+    options = LabelOptions(
         task=task[0],
         corpora=tuple(corpus),
         selection=selection,
@@ -194,9 +197,9 @@ def label(
         workers=workers or count_cores(),
         progress=make_progress(),
     )
-    files = write_label_files(wanted, task, str(output))
-    told = [f"{one['rows']} rows in {one['file']}" for one in files]
-    return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*told))
+    files = write_label_files(options, task, str(output))
+    lines = [f"{file['rows']} rows in {file['file']}" for file in files]
+    return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*lines))
 
 
 @app.command()
@@ -242,12 +245,12 @@ def convert(
     from sonde.models import convert_checkpoint as to_safetensors
     from sonde.models import derive_checkpoint
 
-    made = (
+    folder = (
         to_safetensors(checkpoint, directory)
         if weights is None
         else derive_checkpoint(checkpoint, directory, weights, seed=seed)
     )
-    return CommandOutput({"directory": made}, lambda: print_lines(made))
+    return CommandOutput({"directory": folder}, lambda: print_lines(folder))
 
 
 @app.command()
@@ -277,8 +280,8 @@ def pretrain(
 app.command("list")(list_names)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         print_lines(f"sonde {__version__}")
         raise typer.Exit
 
@@ -322,8 +325,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     # Taken wherever it stands, so that every command has it.
     try:
-        given = [one for one in arguments if one != "--debug"]
-        sys.exit(run_command(lambda: app(given, standalone_mode=False), arguments))
+        command_arguments = [argument for argument in arguments if argument != "--debug"]
+        sys.exit(run_command(lambda: app(command_arguments, standalone_mode=False), arguments))
     finally:
         # At its end Python goes through all that is left, the objects of every library: a second and more.
         gc.freeze()

@@ -76,7 +76,7 @@ def corpus_build(
     from sonde.corpora import BuildOptions, build_corpus, rebuild_corpus
     from sonde.executors import connect_executor, count_cores
 
-    wanted = BuildOptions(
+    options = BuildOptions(
         corpora=tuple(corpora or ()),
         held_out=tuple(held_out or ()),
         languages=tuple(languages or ()),
@@ -91,13 +91,16 @@ def corpus_build(
         seed=seed or 0,
     )
     if manifest is None:
-        spread: dict[str, Any] = {"executor": executor or "local", "workers": workers or count_cores()}
-        wanted.check()
-        connect_executor(spread["executor"], address or "", spread["workers"])
-        return _build_output(build_corpus(wanted, output, **spread, report=print_note), output)
-    if dataclasses.replace(wanted, corpora=()) != BuildOptions(corpora=()) or executor or address:
+        executor_options: dict[str, Any] = {
+            "executor": executor or "local",
+            "workers": workers or count_cores(),
+        }
+        options.check()
+        connect_executor(executor_options["executor"], address or "", executor_options["workers"])
+        return _build_output(build_corpus(options, output, **executor_options, report=print_note), output)
+    if dataclasses.replace(options, corpora=()) != BuildOptions(corpora=()) or executor or address:
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
-    return _build_output(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=print_note), output)
+    return _build_output(rebuild_corpus(manifest, output, corpora=options.corpora, report=print_note), output)
 
 
 @corpus_app.command("lock", cls=DeclaredCommand)
@@ -116,13 +119,13 @@ def corpus_lock(
     from sonde.corpora import select, write_lock
     from sonde.experiments.arguments import build_selection
 
-    given = {"unit": unit, "languages": languages, "limit": limit, "per_cluster": per_cluster, "seed": seed}
-    selection = build_selection({**given, "cut_off": cut_off})
-    chosen = select(corpus, selection)
-    write_lock(chosen, output)
-    line = f"{len(chosen.items)} items of {corpus} in {output}"
+    values = {"unit": unit, "languages": languages, "limit": limit, "per_cluster": per_cluster, "seed": seed}
+    selection = build_selection({**values, "cut_off": cut_off})
+    item_set = select(corpus, selection)
+    write_lock(item_set, output)
+    line = f"{len(item_set.items)} items of {corpus} in {output}"
     return CommandOutput(
-        {"items": len(chosen.items), "corpus": corpus, "file": output}, lambda: print_lines(line)
+        {"items": len(item_set.items), "corpus": corpus, "file": output}, lambda: print_lines(line)
     )
 
 
@@ -162,7 +165,7 @@ def corpus_stats(
         spread=ParallelMap(executor=executor or "local", workers=workers or count_cores()),
         address=address or "",
     )
-    chosen = select(corpus, selection)
+    item_set = select(corpus, selection)
     tables = {"sizes": counts.sizes, "licences": counts.licences, "labels": counts.labels}
 
     def show() -> None:
@@ -173,28 +176,28 @@ def corpus_stats(
         for reason in counts.refused:
             print_lines(f"left out: {reason}")
         print_lines("what a run takes:")
-        print_corpus(chosen)
+        print_corpus(item_set)
 
-    taken = {"languages": corpus_rows(chosen), "left_out": dict(chosen.intake.counts)}
+    run_items = {"languages": corpus_rows(item_set), "left_out": dict(item_set.intake.counts)}
     rows = {name: table.to_dicts() for name, table in tables.items()}
-    return CommandOutput({**rows, "refused": counts.refused, "taken": taken}, show)
+    return CommandOutput({**rows, "refused": counts.refused, "taken": run_items}, show)
 
 
 def _build_output(manifest: Manifest, folder: Path) -> CommandOutput:
-    told = {"folder": folder, "corpora": manifest.head["corpora"], "splits": manifest.splits()}
-    return CommandOutput(told, lambda: _print_manifest(manifest, folder))
+    summary = {"folder": folder, "corpora": manifest.head["corpora"], "splits": manifest.splits()}
+    return CommandOutput(summary, lambda: _print_manifest(manifest, folder))
 
 
 def _print_manifest(manifest: Manifest, folder: Path) -> None:
     """Say what was left out and why, and what the corpus holds."""
     corpora = manifest.head["corpora"]
-    for one in corpora if len(corpora) <= _TOLD_EACH else [_sum_corpora(corpora)]:
-        print_lines(f"{one['name']}: {one['kept']} of {one['files']} files")
-        for reason, count in sorted(one["left_out"].items(), key=lambda found: (-found[1], found[0])):
-            print_lines(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
-    for name, told in manifest.splits().items():
+    for corpus in corpora if len(corpora) <= _TOLD_EACH else [_sum_corpora(corpora)]:
+        print_lines(f"{corpus['name']}: {corpus['kept']} of {corpus['files']} files")
+        for reason, count in sorted(corpus["left_out"].items(), key=lambda entry: (-entry[1], entry[0])):
+            print_lines(f"  left out: {count} {reason} ({', '.join(corpus['examples'][reason][:2])})")
+    for name, split in manifest.splits().items():
         clusters = len({row.cluster for row in manifest.rows if row.split == name})
-        print_lines(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
+        print_lines(f"{name}: {split['files']} files, {clusters} clusters, {split['bytes']} bytes")
     print_lines(f"corpus: {folder} (read it as built:{folder})")
 
 
@@ -202,13 +205,13 @@ def _sum_corpora(corpora: list[dict[str, Any]]) -> dict[str, Any]:
     """What is told of many corpora as of one."""
     left_out: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
-    for one in corpora:
-        left_out.update(one["left_out"])
-        for reason, paths in one["examples"].items():
+    for corpus in corpora:
+        left_out.update(corpus["left_out"])
+        for reason, paths in corpus["examples"].items():
             examples.setdefault(reason, []).extend(paths[:1])
-    kept, files = (sum(one[count] for one in corpora) for count in ("kept", "files"))
+    kept_files, files = (sum(corpus[count] for corpus in corpora) for count in ("kept", "files"))
     name = f"{len(corpora)} corpora (manifest.jsonl has each)"
-    return {"name": name, "kept": kept, "files": files, "left_out": left_out, "examples": examples}
+    return {"name": name, "kept": kept_files, "files": files, "left_out": left_out, "examples": examples}
 
 
 def _parse_shares(text: str) -> tuple[float, float, float]:

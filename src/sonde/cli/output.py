@@ -67,16 +67,16 @@ def with_output(*addresses: str) -> Callable[[Callable[..., CommandOutput]], Cal
 
     def decorate(command: Callable[..., CommandOutput]) -> Callable[..., None]:
         @functools.wraps(command)
-        def with_json(*, as_json: bool, **given: Any) -> None:
-            _refuse_addresses({name: value for name, value in given.items() if name not in addresses})
+        def with_json(*, as_json: bool, **values: Any) -> None:
+            _refuse_addresses({name: value for name, value in values.items() if name not in addresses})
             with redirect_stdout(sys.stderr if as_json else sys.stdout):
-                found = command(**given)
+                output = command(**values)
             if as_json:
-                write_text(json_text(found.data))
+                write_text(json_text(output.data))
             else:
-                found.show()
-            if found.exit_code:
-                raise typer.Exit(found.exit_code)
+                output.show()
+            if output.exit_code:
+                raise typer.Exit(output.exit_code)
 
         option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Json)
         return with_parameters(with_json, command, [option])
@@ -84,10 +84,10 @@ def with_output(*addresses: str) -> Callable[[Callable[..., CommandOutput]], Cal
     return decorate
 
 
-def _refuse_addresses(given: Mapping[str, Any]) -> None:
+def _refuse_addresses(values: Mapping[str, Any]) -> None:
     from sonde.store.address import parse_address
 
-    for value in given.values():
+    for value in values.values():
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path) and (address := parse_address(path)):
                 raise UsageError(
@@ -148,9 +148,9 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
         with _raise_on_signals():
             code = command()
     except _WRONG_CALL as error:
-        with io.StringIO() as shown:
-            error.show(shown)
-            for line in shown.getvalue().splitlines():
+        with io.StringIO() as buffer:
+            error.show(buffer)
+            for line in buffer.getvalue().splitlines():
                 print_note(line)
         return error.exit_code
     except SondeError as error:
@@ -160,11 +160,11 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
         if "--debug" in arguments:
             traceback.print_exc()
         return error.exit_code
-    except SignalExit as stopped:
-        return _exit_by_signal(stopped, arguments)
+    except SignalExit as signal_exit:
+        return _exit_by_signal(signal_exit, arguments)
     except Exception as error:
-        if stopped := _find_signal(error):
-            return _exit_by_signal(stopped, arguments)
+        if signal_exit := _find_signal(error):
+            return _exit_by_signal(signal_exit, arguments)
         if isinstance(error, RuntimeError) and (missing := _missing_home_error()):
             # Libraries look for a home folder when they are imported.
             print_note(f"sonde: {missing}")
@@ -180,12 +180,12 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _exit_by_signal(stopped: SignalExit, arguments: list[str]) -> int:
+def _exit_by_signal(signal_exit: SignalExit, arguments: list[str]) -> int:
     goes_on = arguments[:1] and arguments[0] in GOES_ON
     print_note(
         f"sonde: stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}"
     )
-    return 128 + stopped.number
+    return 128 + signal_exit.number
 
 
 def _missing_home_error() -> UsageError | None:
@@ -212,15 +212,15 @@ def _raise_on_signals() -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    previous_handlers = {number: signal.signal(number, stop) for number in _SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
 def _save_traceback(arguments: list[str]) -> str:
     """Write the traceback that is being handled; where it cannot be written, say so."""
-    written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
-    return str(log_path()) if written else "no file, since none could be written"
+    is_written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
+    return str(log_path()) if is_written else "no file, since none could be written"

@@ -29,34 +29,34 @@ from sonde.models.engine.model_names import NONE
 Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 
 
-def build_selection(given: Mapping[str, Any]) -> Selection:
+def build_selection(overrides: Mapping[str, Any]) -> Selection:
     """A selection with the options that were given; None stands for "not given"."""
-    return _merge_fields(Selection(), given)
+    return _merge_fields(Selection(), overrides)
 
 
-def merge_overrides(base: Experiment | None, given: Mapping[str, Any]) -> Experiment:
+def merge_overrides(base: Experiment | None, overrides: Mapping[str, Any]) -> Experiment:
     """An experiment with what was given in place of its own.
 
     Args:
         base: What a file says.
-        given: Fields of `Experiment`, `Selection` and `CaptureOptions` by name; None stands for "not given".
-            ``options`` are laid over the file's one by one.
+        overrides: Fields of `Experiment`, `Selection` and `CaptureOptions` by name; None stands for "not
+            given". ``options`` are laid over the file's one by one.
 
     Raises:
         UnknownNameError: A mode that does not exist.
     """
     start = base or Experiment()
-    merged: dict[str, Any] = {
-        **given,
-        "selection": _merge_fields(start.selection, given),
-        "capture": _merge_fields(start.capture, given),
+    fields: dict[str, Any] = {
+        **overrides,
+        "selection": _merge_fields(start.selection, overrides),
+        "capture": _merge_fields(start.capture, overrides),
     }
-    if options := given.get("options"):
-        merged["options"] = {
+    if options := overrides.get("options"):
+        fields["options"] = {
             lens: {**start.options.get(lens, {}), **options.get(lens, {})}
             for lens in {**start.options, **options}
         }
-    return _merge_fields(start, merged)
+    return _merge_fields(start, fields)
 
 
 def with_full_names(experiment: Experiment) -> Experiment:
@@ -72,12 +72,12 @@ def with_full_names(experiment: Experiment) -> Experiment:
     return dataclasses.replace(experiment, models=tuple(names), adapter="", quantise=NONE)
 
 
-def _merge_fields(base: Record, given: Mapping[str, Any]) -> Record:
+def _merge_fields(base: Record, overrides: Mapping[str, Any]) -> Record:
     """Plain data with the fields that were given, their lists as tuples."""
     values = {
         field.name: tuple(value) if isinstance(value, list) else value
         for field in dataclasses.fields(base)
-        if (value := given.get(field.name)) not in (None, [], {})
+        if (value := overrides.get(field.name)) not in (None, [], {})
     }
     return dataclasses.replace(base, **values)
 
@@ -95,18 +95,22 @@ def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict
     Raises:
         UsageError: A text is something else.
     """
-    loaded = {source: LENSES.load(source) for source in lenses}
-    loaded |= {lens.name: lens for lens in loaded.values()}
+    lenses_by_name = {source: LENSES.load(source) for source in lenses}
+    lenses_by_name |= {lens.name: lens for lens in lenses_by_name.values()}
     options: dict[str, dict[str, Option]] = {}
     for text in texts:
         path, equals, value = text.partition("=")
         source, _, name = path.rpartition(".")
         if not (equals and source and name):
-            known = get_option_type(LENSES.load(DEFAULT_LENS)).describe()
-            one = next(one for one in known if one.values.kind is int and not one.scoring)
-            example = f"{DEFAULT_LENS}.{one.name}={one.default}"
+            descriptions = get_option_type(LENSES.load(DEFAULT_LENS)).describe()
+            description = next(
+                description
+                for description in descriptions
+                if description.values.kind is int and not description.scoring
+            )
+            example = f"{DEFAULT_LENS}.{description.name}={description.default}"
             raise UsageError(f"option {text!r}: expected LENS.NAME=VALUE, for example {example}")
-        lens = loaded.get(source)
+        lens = lenses_by_name.get(source)
         read = get_option_type(lens).written(name, value) if lens else parse_value(value)
         options.setdefault(lens.name if lens else source, {})[name] = read
     return options
@@ -117,15 +121,15 @@ def default_output(experiment: Experiment, name: str | None) -> Path:
     return Path("runs") / f"{name or '-'.join(experiment.lenses)}-{fingerprint(experiment)[:8]}"
 
 
-Place = str | os.PathLike[str]
+StrPath = str | os.PathLike[str]
 """A file or folder."""
 
 
-Names = Place | Sequence[Place]
+Names = StrPath | Sequence[StrPath]
 """One name, or several; what is handed in as a file may be named by its path."""
 
 
-DeviceMap = Place | Mapping[str, str | int]
+DeviceMap = StrPath | Mapping[str, str | int]
 """Where the parts of a model lie: a policy of accelerate, devices by module, or a file of them."""
 
 
@@ -139,7 +143,7 @@ _DEMO = Path(__file__).parent / "demo.toml"
 class ModelArguments(TypedDict, total=False):
     """Keywords of `sonde.run` and `sonde.load_model`, which explain them; None stands for "not given"."""
 
-    adapter: Place | None
+    adapter: StrPath | None
     quantise: str | None
     device: str | None
     device_map: DeviceMap | None
@@ -171,7 +175,7 @@ class RunArguments(LabellingArguments, ModelArguments, total=False):
     model: Names | None
     corpora: Names | None
     experiment: Experiment | None
-    file: Place | None
+    file: StrPath | None
     lenses: Names | None
     lens: Names | None
     tasks: Names | None
@@ -185,8 +189,8 @@ class RunArguments(LabellingArguments, ModelArguments, total=False):
     options: GivenOptions | None
     option: GivenOptions | None
     include_seen: bool | None
-    lock: Place | None
-    output: Place | None
+    lock: StrPath | None
+    output: StrPath | None
     budget: str | None
     batch_tokens: int | None
     progress: Progress | None
@@ -215,7 +219,7 @@ _CONVERSIONS: Mapping[str, Callable[[Any], object]] = {
 
 
 def collect_arguments(
-    function: str, known: Iterable[str], keywords: Mapping[str, Any], **by_position: Any
+    function: str, names: Iterable[str], keywords: Mapping[str, Any], **by_position: Any
 ) -> dict[str, Any]:
     """Return the arguments that are given, checked, under their plural names and with several as a tuple.
 
@@ -224,7 +228,7 @@ def collect_arguments(
 
     Args:
         function: The function that was called, for errors.
-        known: Names of all its arguments.
+        names: Names of all its arguments.
         keywords: What it was called with by name; None stands for "not given".
         by_position: What it was called with by position, under the names that it has.
 
@@ -232,31 +236,31 @@ def collect_arguments(
         UnknownNameError: An argument that is not known; the nearest is named.
         UsageError: An argument is given twice, or names nothing.
     """
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     positions = [(f"{name} (by position)", name, value) for name, value in by_position.items()]
     for source, name, value in [*positions, *((name, name, value) for name, value in keywords.items())]:
-        if name not in known:
-            raise UnknownNameError("argument", name, known, f"see help({function})")
+        if name not in names:
+            raise UnknownNameError("argument", name, names, f"see help({function})")
         if value is None:
             continue
         plural = _PLURALS.get(name, name)
-        if plural in given:
+        if plural in values:
             raise UsageError(f"both {sources[plural]} and {source} are given; give one of them")
         sources[plural] = source
         if plural in _CONVERSIONS:
             try:
-                given[plural] = _CONVERSIONS[plural](value)
+                values[plural] = _CONVERSIONS[plural](value)
             except TypeError as error:
                 raise UsageError(f"{name} = {value!r}: {error}") from None
         elif plural in _PLURALS.values() and plural != "options":
-            given[plural] = as_tuple(name, value)
+            values[plural] = as_tuple(name, value)
         else:
-            given[plural] = value
-    return given
+            values[plural] = value
+    return values
 
 
-_MEASURED = {
+_EXPERIMENT_FIELDS = {
     field.name for record in (Experiment, Selection, CaptureOptions) for field in dataclasses.fields(record)
 }
 
@@ -282,31 +286,37 @@ def from_arguments(
         UsageError: A value of the wrong type, outside its range, or that contradicts another.
         InputError: The experiment or lock file cannot be read.
     """
-    given = collect_arguments("sonde.run", RunArguments.__annotations__, arguments, **by_position)
-    experiment, file, options = given.get("experiment"), given.get("file"), given.pop("options", None) or {}
+    values = collect_arguments("sonde.run", RunArguments.__annotations__, arguments, **by_position)
+    experiment, file, options = (
+        values.get("experiment"),
+        values.get("file"),
+        values.pop("options", None) or {},
+    )
     if experiment is not None and file is not None:
         raise UsageError("both an experiment and an experiment file are given; give one of them")
-    if "lock" in given:
-        given.setdefault("corpora", as_tuple("corpora", read_lock(given["lock"]).corpus))
+    if "lock" in values:
+        values.setdefault("corpora", as_tuple("corpora", read_lock(values["lock"]).corpus))
     source, name = (None, None) if file is None else find_experiment_file(file)
     if experiment is None and source is None:
-        if not options and not (given.keys() & _MEASURED) - {"languages"}:
+        if not options and not (values.keys() & _EXPERIMENT_FIELDS) - {"languages"}:
             source, name = _DEMO, _DEMO.stem
-        corpora = (corpus for language in given.get("languages", ()) for corpus in list_corpora(language)[:1])
-        given.setdefault("corpora", tuple(dict.fromkeys(corpora)) or None)
+        corpora = (
+            corpus for language in values.get("languages", ()) for corpus in list_corpora(language)[:1]
+        )
+        values.setdefault("corpora", tuple(dict.fromkeys(corpora)) or None)
     base = load_experiment(source) if source else experiment or Experiment()
-    given["options"] = _group_options(options, given.get("lenses", base.lenses))
-    wanted = with_full_names(merge_overrides(base, given))
-    folder = default_output(wanted, name)
+    values["options"] = _group_options(options, values.get("lenses", base.lenses))
+    full_experiment = with_full_names(merge_overrides(base, values))
+    folder = default_output(full_experiment, name)
     if shard is not None:
-        given["shard"] = shard
+        values["shard"] = shard
         folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
-    defaults = {"output": folder, "light_workers": given.get("workers", count_cores())}
-    names = {field.name for field in dataclasses.fields(Execution)} & given.keys()
-    return wanted, Execution(**defaults | {name: given[name] for name in names})
+    defaults = {"output": folder, "light_workers": values.get("workers", count_cores())}
+    names = {field.name for field in dataclasses.fields(Execution)} & values.keys()
+    return full_experiment, Execution(**defaults | {name: values[name] for name in names})
 
 
-def as_tuple(what: str, names: Names) -> tuple[str, ...]:
+def as_tuple(label: str, names: Names) -> tuple[str, ...]:
     """Return one name or several as a tuple.
 
     Raises:
@@ -315,20 +325,20 @@ def as_tuple(what: str, names: Names) -> tuple[str, ...]:
     if isinstance(names, str | os.PathLike):
         names = (names,)
     try:
-        given = tuple(os.fspath(name) for name in names)
+        paths = tuple(os.fspath(name) for name in names)
     except TypeError:
-        raise UsageError(f"{what} = {names!r} is neither a name nor a list of names") from None
-    if not given or "" in given:
-        raise UsageError(f"{what} = {names!r} names nothing; leave it out for the default")
-    return given
+        raise UsageError(f"{label} = {names!r} is neither a name nor a list of names") from None
+    if not paths or "" in paths:
+        raise UsageError(f"{label} = {names!r} names nothing; leave it out for the default")
+    return paths
 
 
-def _group_options(given: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
+def _group_options(user_options: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
     """Values by lens and name; several of one option become one text, as they are written in a file."""
-    if not isinstance(given, Mapping):
-        return parse_options([given] if isinstance(given, str) else given, lenses)
+    if not isinstance(user_options, Mapping):
+        return parse_options([user_options] if isinstance(user_options, str) else user_options, lenses)
     options: dict[str, dict[str, Option]] = {}
-    for lens, values in given.items():
+    for lens, values in user_options.items():
         if not isinstance(values, Mapping):
             raise UsageError(f"options of lens {lens!r} = {values!r} are not values by name")
         options[lens] = {

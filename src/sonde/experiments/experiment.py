@@ -192,12 +192,12 @@ def load_experiment(path: Path) -> Experiment:
 _TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}
 
 
-def parse_experiment(table: Mapping[str, Any], where: str) -> Experiment:
+def parse_experiment(table: Mapping[str, Any], source: str) -> Experiment:
     """An experiment from plain data; what is null, as JSON may have it, is not given.
 
     Args:
         table: Values by name.
-        where: What the table was read from, for errors.
+        source: The place that the table was read from, for errors.
 
     Raises:
         UnknownNameError: A key that no experiment has; the nearest is named.
@@ -210,7 +210,7 @@ def parse_experiment(table: Mapping[str, Any], where: str) -> Experiment:
         }
         return build_record(Experiment, {**table, **tables}, "experiment")
     except UsageError as error:
-        raise error.located(where) from None
+        raise error.located(source) from None
 
 
 def _drop_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,8 +271,8 @@ class LensChoice:
     @property
     def observation_lens(self) -> LensChoice:
         """The lens as far as observations depend on it: other numbers of the same states forward nothing."""
-        kept = tuple((name, value) for name, value in self.options if name not in self.scoring)
-        return dataclasses.replace(self, options=kept, scoring=(), labels="")
+        observation_options = tuple((name, value) for name, value in self.options if name not in self.scoring)
+        return dataclasses.replace(self, options=observation_options, scoring=(), labels="")
 
 
 def get_lens_settings(lens: LensChoice, root: str = "") -> LensSettings:

@@ -39,7 +39,7 @@ class DeclaredCommand(TyperCommand):
         return self._params
 
     @params.setter
-    def params(self, params: list[Any]) -> None:
+    def params(self, params: list[Any]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._params = params
 
 

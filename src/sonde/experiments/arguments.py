@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.fingerprint import fingerprint
@@ -311,7 +311,7 @@ def from_arguments(
     if shard is not None:
         values["shard"] = shard
         folder = folder.with_name(f"{folder.name}-{shard.replace('/', '-of-')}")
-    defaults = {"output": folder, "light_workers": values.get("workers", count_cores())}
+    defaults: dict[str, Any] = {"output": folder, "light_workers": values.get("workers", count_cores())}
     names = {field.name for field in dataclasses.fields(Execution)} & values.keys()
     return full_experiment, Execution(**defaults | {name: values[name] for name in names})
 
@@ -338,7 +338,7 @@ def _group_options(user_options: GivenOptions, lenses: Sequence[str]) -> dict[st
     if not isinstance(user_options, Mapping):
         return parse_options([user_options] if isinstance(user_options, str) else user_options, lenses)
     options: dict[str, dict[str, Option]] = {}
-    for lens, values in user_options.items():
+    for lens, values in cast("Mapping[str, object]", user_options).items():
         if not isinstance(values, Mapping):
             raise UsageError(f"options of lens {lens!r} = {values!r} are not values by name")
         options[lens] = {

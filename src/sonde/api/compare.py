@@ -43,17 +43,17 @@ class ModelComparison:
 
     @property
     def differences(self) -> pl.DataFrame:
-        """One row a difference with its interval, p-values and outcome; columns as in ``docs/files.md``."""
+        """Return one row per difference with interval, p-values and outcome; columns: ``docs/files.md``."""
         return self._data.differences
 
     @cached_property
     def overview(self) -> pl.DataFrame:
-        """Of each pair of models, lens and task the difference that is over the most."""
+        """Return the difference that covers the most data for each pair of models, lens and task."""
         return summary.select_overview(self.differences)
 
     @property
     def page(self) -> Path:
-        """The page, one file that needs no network."""
+        """Return the path of the page, one file that needs no network."""
         page = self.directory / "comparison.html"
         return page if page.is_file() else write_comparison_page(self.directory)
 
@@ -158,7 +158,7 @@ def compare_and_write(
 
 
 def card(run: StrPath | Run, *, require: StrPath | None = None) -> Card:
-    """What a finished run found in few numbers, and whether it meets what is required.
+    """Summarise a finished run in a few numbers, and check them against requirements.
 
     ``card.json`` and ``card.md`` are written into the folder of the run, as ``sonde card`` does; a notebook
     shows the second.

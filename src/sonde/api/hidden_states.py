@@ -65,7 +65,7 @@ def check_model_families(run: RunData, model_name: str | None) -> None:
 
 
 def find_probe_tasks(run: RunData) -> tuple[str, ...]:
-    """Tasks of the probe lens of a run that have a data set, in its order."""
+    """Return the tasks of the probe lens of a run that have a data set, in its order."""
     lens = _find_probe_lens(run)
     tasks = [TASKS.public(name) for name in lens["tasks"]] if lens else []
     groups = run.summary.get("corpus") or ()
@@ -77,7 +77,7 @@ def find_probe_tasks(run: RunData) -> tuple[str, ...]:
 
 
 def find_probe_targets(run: RunData, model: ModelInfo, task: str) -> tuple[ProbeTarget, ...]:
-    """The examples of a task by corpus and language.
+    """Return the examples of a task by corpus and language.
 
     Raises:
         UnknownNameError: The run has no such task.
@@ -117,7 +117,7 @@ def find_probe_targets(run: RunData, model: ModelInfo, task: str) -> tuple[Probe
 def read_probe_states(
     run: RunData, model: ModelInfo, task: str, layer: int, pooling: str | None
 ) -> LayerStates:
-    """States of a task's examples over all corpora and languages of a run; see `sonde.Run.states`."""
+    """Read the states of a task's examples over all corpora and languages; see `sonde.Run.states`."""
     parts: list[LayerStates] = []
     for group in find_probe_targets(run, model, task):
         states, _ = group.probed.at_layer(layer, pooling)
@@ -131,7 +131,7 @@ def read_probe_states(
 
 
 def count_layers(run: RunData, model: ModelInfo) -> int:
-    """How many layers the states of a model have, the embeddings among them.
+    """Count the layers of the states of a model, the embeddings included.
 
     Raises:
         InputError: The probe lens was not run, or observed nothing.
@@ -144,12 +144,12 @@ def count_layers(run: RunData, model: ModelInfo) -> int:
 
 
 def _find_probe_lens(run: RunData) -> Mapping[str, Any] | None:
-    """What ``run.json`` says of the lens that stores states."""
+    """Return the record of the probe lens in ``run.json``."""
     return next((lens for lens in run.summary.get("lenses") or () if lens["name"] == PROBE_LENS), None)
 
 
 def _locate_dataset(run: RunData, group: Mapping[str, Any], task: str) -> Path:
-    """The data set of a task in one corpus and language."""
+    """Return the path of the data set of a task in one corpus and language."""
     suffix = str((_find_probe_lens(run) or {}).get("labels") or "")
     return run.directory.root / label_path(task, group_prefix(group["name"], group["language"]), suffix)
 
@@ -249,7 +249,7 @@ def _list_classes(states: LayerStates) -> list[str]:
 
 
 def _example_tensors(states: LayerStates) -> dict[str, np.ndarray]:
-    """What else there is of each example, as numbers."""
+    """Return labels, values, splits and folds of examples as arrays."""
     examples, classes = states.examples, _list_classes(states)
     number = {name: index for index, name in enumerate(classes)}
     split = {name: index for index, name in enumerate(_SPLITS)}
@@ -267,7 +267,7 @@ _KINDS = {"float32": "F32", "float64": "F64", "int64": "I64"}
 def _safetensors_header(
     sizes: dict[str, tuple[np.dtype, tuple[int, ...]]], metadata: dict[str, str]
 ) -> bytes:
-    """The head of a safetensors file: its length in 8 bytes, then JSON, filled up with blanks."""
+    """Build the header of a safetensors file: its length in 8 bytes, then JSON, padded with blanks."""
     entries: dict[str, object] = {"__metadata__": metadata}
     begin = 0
     for name, (kind, shape) in sizes.items():

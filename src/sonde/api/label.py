@@ -113,14 +113,14 @@ def label(task: StrPath, corpora: Names | None = None, **arguments: Unpack[Label
 
 
 def _to_frame(labels: Labels) -> pl.DataFrame:
-    """The rows as a table; classes are texts and values numbers, also where the first rows have none."""
+    """Convert labels to a table; classes are text and values numbers, even if the first rows are null."""
     frame = pl.DataFrame(labels.rows(), infer_schema_length=None)
     kinds = {"label": pl.String, "value": pl.Float64}
     return frame.cast({name: kind for name, kind in kinds.items() if name in frame.columns})
 
 
 def align(model: str, text: str | Path, *, language: str | None = None, merged: bool = False) -> pl.DataFrame:
-    """The token table of one text: subwords, characters, code tokens, syntax nodes and tags.
+    """Return the token table of one text: subwords, characters, code tokens, syntax nodes and tags.
 
     Args:
         model: Whose tokenizer.
@@ -154,7 +154,7 @@ def _read_file(file: Path) -> str:
 
 
 def load_model(name: str, **arguments: Unpack[ModelArguments]) -> LoadedModel:
-    """A model with its tokenizer, held against a plain forward, ready for `sonde.capture`.
+    """Load a model with its tokenizer for `sonde.capture`, checked against a plain forward pass.
 
     Args:
         name: A path, hub name (``name@revision``) or bundled name (``sonde/mini-decoder``);

@@ -1,4 +1,4 @@
-"""What a command writes of a run when its scores are there: page, figures, states."""
+"""Output files of a finished run: page, figures and hidden states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sonde.report import save_figures, write_report
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """What is written.
+    """Files that are written from the scores of a run.
 
     Attributes:
         page: The page.

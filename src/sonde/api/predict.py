@@ -66,12 +66,12 @@ _MAXIMUM_EDITS = 256
 
 
 def is_finetuned_model(folder: Path) -> bool:
-    """Whether a folder holds a model that sonde fine-tuned, as ``RUN/trained/KEY/model`` does."""
+    """Return whether a folder holds a model that sonde fine-tuned, as ``RUN/trained/KEY/model`` does."""
     return (folder / FACTS).is_file()
 
 
 def find_finetuned_model(run: RunDirectory, task: str | None, model: str | None) -> Path | None:
-    """The fine-tuned model of a run that answers for a task: of several seeds the best on validation.
+    """Find the fine-tuned model of a run for a task: of several seeds, the best on validation.
 
     Args:
         run: The folder of the run.
@@ -103,7 +103,7 @@ def find_finetuned_model(run: RunDirectory, task: str | None, model: str | None)
 
 
 def predict_with_model(folder: Path, files: Iterable[Path]) -> Predictions:
-    """The class of the functions of files by a fine-tuned model.
+    """Predict the classes of the functions of files with a fine-tuned model.
 
     Of a task about bugs also where each stands and what would undo it: as the model points at it, or, where
     it gives a class alone, the edit after which it is surest that nothing is wrong. Where the model lies in
@@ -155,7 +155,7 @@ def predict_with_model(folder: Path, files: Iterable[Path]) -> Predictions:
 
 
 def _find_bug_task(name: str) -> BugTask | None:
-    """The task of a model where it is one about bugs."""
+    """Return the task of a model if it is a bug task."""
     task = TASKS.load(name) if name in TASKS.names() else None
     return task if isinstance(task, BugTask) and CORRECT in task.labels else None
 
@@ -167,7 +167,7 @@ def _add_bug(
     model: FineTuned,
     task: BugTask | None,
 ) -> FunctionPrediction:
-    """What is said of a function, with the place of its bug and what would undo it."""
+    """Add the location of a bug and its repair to a prediction."""
     clean = NOTHING if answer.label not in model.classes else CORRECT
     if clean not in prediction.chances:
         return prediction
@@ -189,7 +189,7 @@ def _add_bug(
 
 
 def _find_repair(function: InputFunction, answer: Prediction, model: FineTuned, task: BugTask) -> Edit | None:
-    """The edit after which a model is surest that nothing is wrong; None where it is not even then.
+    """Find the edit after which the model is surest that nothing is wrong; None if no edit makes it say so.
 
     Of a function with too many, those are tried that touch what the model rests on.
     """
@@ -208,7 +208,7 @@ def _find_repair(function: InputFunction, answer: Prediction, model: FineTuned, 
 
 
 def _describe_model(folder: Path) -> Mapping[str, Any]:
-    """Task and language that a model was trained for, and its accuracy, from the run that it lies in."""
+    """Return task, language and test accuracy of a fine-tuned model, from the run that contains it."""
     facts = FineTuned.about(folder)
     description = {
         "task": facts.get("task", folder.name),
@@ -349,7 +349,7 @@ def predict(
 def _find_spans(
     task: str, group: ProbeTarget, functions: Sequence[InputFunction], messages: list[str]
 ) -> Sequence[InputFunction]:
-    """The functions, or the places in them that the task asks about."""
+    """Return the functions, or the spans in them that the task asks about."""
     if group.probed.options.protocol.fit is not None:
         raise UsageError(f"task {task!r} was probed as published; new files are predicted in corrected mode")
     if group.probed.examples.are_texts:
@@ -381,7 +381,7 @@ def _find_spans(
 
 
 def _select_name(kind: str, name: str | None, names: Sequence[str], flag: str) -> str:
-    """The one that is named, or the only one."""
+    """Return `name`, or the only one of `names`."""
     if name is None:
         if len(names) > 1:
             raise UsageError(f"the run has several {kind}s; name one with {flag}: {', '.join(names)}")
@@ -398,7 +398,7 @@ def _predict_language(
     targets: Sequence[InputFunction],
     layer: int | None,
 ) -> tuple[ScoredProbe, list[FunctionPrediction | None]]:
-    """The probe of a language, and what it says of its functions."""
+    """Predict with the probe of one language; returns the probe and its predictions."""
     examples, options = group.probed.examples, group.probed.options
     pooling = get_poolings(examples, options)[0]
     rows = _probe_scores(run, model, group, pooling)
@@ -431,7 +431,7 @@ def _predict_language(
 
 
 def _probe_scores(run: RunData, model: ModelInfo, group: ProbeTarget, pooling: str) -> pl.DataFrame:
-    """The rows of the linear probes of a task, and of their gain over what the surface gives away."""
+    """Return the scores of a task's linear probes, and of their gain over the best surface baseline."""
     condition = (
         (pl.col("model") == model.name)
         & (pl.col("language") == group.language)
@@ -458,7 +458,7 @@ def _describe_layers(run: RunData, model: ModelInfo, group: ProbeTarget) -> str:
 
 
 def _select_layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int, dict[str, Any]]:
-    """The layer that is read, and the row of its accuracy."""
+    """Return the layer to read, and the score of its accuracy."""
     accuracy = rows.filter(pl.col("metric") == "accuracy")
     best = accuracy.filter(has_dimensions(dict([BEST])))
     layer_rows = accuracy.filter(has_dimensions({}))
@@ -481,7 +481,7 @@ def _read_states(
     pooling: str,
     layer: int,
 ) -> Float[np.ndarray, "place width"]:
-    """States of functions or places as the run would have stored them; NaN where there is none."""
+    """Read the states of functions or spans as a run stores them; NaN for those without a state."""
     ran = run.summary.get("execution") or {}
     spec = resolve_auto(
         parse_spec(
@@ -528,7 +528,7 @@ _ROW_SCHEMA = {
 
 
 def _to_row(target: InputFunction) -> dict[str, object]:
-    """A function or a place as an example; a place is not the whole of its text, even if it is all of it."""
+    """Return a function or span as an example; a span never counts as the whole text."""
     size = len(target.item.text)
     if not target.ends:
         return {"item_id": target.item.item_id, "start": 0, "end": size, "characters": size}
@@ -543,7 +543,7 @@ def _compute_probabilities(
     l2: Sequence[float],
     device: str,
 ) -> Float[np.ndarray, "function label"]:
-    """Probabilities by the probes of every fold, which are fitted again to the examples that they were."""
+    """Compute mean probabilities of the probes of all folds, fitted again to the run's examples."""
     known_count = len(examples.labels)
     all_states = np.concatenate([states, new])[None]
     labels = np.concatenate([examples.labels, np.zeros(len(new), np.int64)])

@@ -41,7 +41,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class FunctionPrediction:
-    """What a probe says of one function, or of a place in it.
+    """Prediction for one function, or for a span in it.
 
     Attributes:
         file: The file as named.
@@ -76,7 +76,7 @@ class FunctionPrediction:
 
     @property
     def has_bug(self) -> bool:
-        """Whether a bug is reported; never where the task is not about bugs."""
+        """Return whether a bug is reported; False if the task is not about bugs."""
         return bool(self.clean) and self.label != self.clean
 
 
@@ -110,7 +110,7 @@ class ScoredProbe:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What the probes of a run say of the functions of some files.
+    """Predictions of a run's probes, or of a fine-tuned model, for the functions of some files.
 
     Attributes:
         probes: The probe of each language among them.
@@ -124,7 +124,7 @@ class Predictions:
 
 
 def describe_probe(probe: ScoredProbe) -> str:
-    """How right a probe is on functions that it was not fitted to, in a sentence."""
+    """Describe a probe's held-out accuracy in a sentence."""
     row, gain = probe.accuracy, probe.gain
     reads = f"from layer {probe.layer} of {probe.model}" if probe.layer is not None else f"by {probe.model}"
     subject = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
@@ -140,7 +140,7 @@ def describe_probe(probe: ScoredProbe) -> str:
 
 
 def to_text(predictions: Predictions) -> str:
-    """One line a function, and below them how right the probes are."""
+    """Format predictions as text: a line per function, then the accuracy of the probes."""
     rows = [
         (
             f"{function.file}:{function.line}",
@@ -181,7 +181,7 @@ def _format_prediction(function: FunctionPrediction) -> str:
 
 
 def _format_bug(function: FunctionPrediction) -> str:
-    """Where a bug stands and what would undo it."""
+    """Format the location of a bug and its repair."""
     if function.spot is None:
         return ""
     location = f"{function.spot.line}:{function.spot.column} `{_short(function.spot.text)}`"
@@ -189,7 +189,7 @@ def _format_bug(function: FunctionPrediction) -> str:
 
 
 def _format_counts(predictions: Predictions) -> Iterator[str]:
-    """How many places of these files were told, which is no test: they may be of any kind."""
+    """Format the share of correct spans in these files, which is no test: they may be of any kind."""
     spans = [function for function in predictions.functions if function.column]
     if spans:
         right = sum(function.label == function.right for function in spans)
@@ -197,12 +197,12 @@ def _format_counts(predictions: Predictions) -> Iterator[str]:
 
 
 def to_json(predictions: Predictions) -> str:
-    """Everything, as one JSON object."""
+    """Format predictions as one JSON object."""
     return json.dumps(to_dict(predictions), indent=2) + "\n"
 
 
 def to_dict(predictions: Predictions) -> dict[str, Any]:
-    """Everything, as plain data."""
+    """Convert predictions to plain data."""
     functions = [
         {
             "file": function.file,
@@ -241,7 +241,7 @@ def _probe_data(probe: ScoredProbe) -> dict[str, Any]:
 
 
 def to_sarif(predictions: Predictions) -> str:
-    """A SARIF 2.1.0 log for code scanning: a rule a class, and a note a function or place.
+    """Format predictions as a SARIF 2.1.0 log: a rule per class, and a note per function or span.
 
     Of a task about bugs only functions with one are results: warnings at the place of the bug, with the edit
     that would undo it. Their fingerprint is of the code, so that one is known again when its line moves.
@@ -362,13 +362,13 @@ class InputFunction:
     right: str = ""
 
     def spot(self, start: int, end: int) -> SourceLocation:
-        """Some characters of the function as a place in its file."""
+        """Return characters of the function as a location in its file."""
         first, stop = (self.span.to_file_position(position) for position in (start, end))
         start_position, end_position = _line_and_column(self.whole, first), _line_and_column(self.whole, stop)
         return SourceLocation(*start_position, *end_position, self.whole[first:stop])
 
     def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
-        """The function or place with the probability of every class."""
+        """Build the prediction from the probability of every class."""
         label = max(chances, key=lambda name: chances[name])
         prediction = FunctionPrediction(self.file, self.line, self.end_line, self.item.name, label, chances)
         if not self.ends:
@@ -385,7 +385,7 @@ class InputFunction:
 
 
 def read_functions(files: Iterable[Path], messages: list[str]) -> list[InputFunction]:
-    """The functions of files, in their order.
+    """Read the functions of files, in their order.
 
     Args:
         files: Files of code or text.
@@ -420,7 +420,7 @@ def _read_file(file: Path, messages: list[str]) -> list[InputFunction]:
 
 
 def _line_and_column(text: str, position: int) -> tuple[int, int]:
-    """Line and column of a character, both from 1."""
+    """Return line and column of a character, both from 1."""
     return _line(text, position), _column(text, position)
 
 

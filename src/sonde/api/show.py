@@ -122,7 +122,7 @@ def show(
     function: str | None = None,
     device: str = "auto",
 ) -> FunctionView:
-    """One function of a file as models read it; the file is parsed and never run.
+    """Show one function of a file as models read it; the file is parsed and never run.
 
     Args:
         file: A file of code or text.
@@ -222,7 +222,7 @@ def _read_function(loaded_model: LoadedModel, target: InputFunction, name: str) 
 def _find_relations(
     loaded_model: LoadedModel, prepared_item: Prepared
 ) -> tuple[Words | None, Edges | None, str]:
-    """The words and relations of a function, or why there is no attention to show."""
+    """Return the words and relations of a function, or the reason that no attention is shown."""
     item = prepared_item.item
     if loaded_model.capabilities.attention not in ("interface", "eager"):
         return None, None, "this model shows no attention weights"
@@ -297,7 +297,7 @@ _ARCS = {**_HEAD, **_ENDS, "found": pl.Boolean}
 def _relation_tables(
     word_ranks: Mapping[str, WordRanks], words: Words | None, edges: Edges | None, text: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """For each relation the head that finds most of its edges at once, and what that head picks."""
+    """Find for each relation the head that finds most of its edges, and list what that head picks."""
     relations: list[dict[str, object]] = []
     arcs: list[dict[str, object]] = []
     if not word_ranks or words is None or edges is None:
@@ -364,7 +364,7 @@ def _node_table(prepared_item: Prepared, bits: Float[np.ndarray, " subword"]) ->
 
 
 def render_page(view: Mapping[str, Any]) -> str:
-    """The page as text.
+    """Render the page.
 
     Args:
         view: A function with its ``reads``, as ``sonde show --json`` prints it.
@@ -420,7 +420,7 @@ def _token_cells(row: Mapping[str, Any]) -> list[Any]:
 
 
 def _link_cells(row: Mapping[str, Any]) -> list[Any] | None:
-    """A row of a relation; None where the head looks at nothing, or nothing is looked for."""
+    """Return the cells of a relation; None if the head looks at nothing, or nothing is looked for."""
     ends = [(row[end], len(row[f"{end}_text"])) for end in ("asked", "picked", "expected")]
     if any(start is None for start, _ in ends):
         return None

@@ -183,7 +183,7 @@ class AllowedValues:
 
     @property
     def range_text(self) -> str:
-        """Names, form or bounds in words; empty if any value of the type is allowed."""
+        """Return names, form or bounds in words; empty if any value of the type is allowed."""
         return ", ".join(self.names) or self.form or self._limits_text.replace("of at", "at")
 
     @property
@@ -410,18 +410,18 @@ class OptionDescription:
 
     @property
     def default_text(self) -> str:
-        """The default in words."""
+        """Return the default in words."""
         default = self.values.format_value(self.default).replace("\n", "a newline")
         return self.unset or ("none" if self.default in (None, "", ()) else default)
 
     @property
     def sentence(self) -> str:
-        """Description, allowed values and default."""
+        """Return description, allowed values and default."""
         return f"{self.line} ({self.values}; default {self.default_text})"
 
     @property
     def help(self) -> str:
-        """Help of its flag, which is repeated for several values."""
+        """Return the help of its flag, which is repeated for several values."""
         line = f"{self.line[:1].upper()}{self.line[1:]}"
         if self.values.kind is bool:
             return f"{line}."

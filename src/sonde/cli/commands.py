@@ -305,7 +305,7 @@ _OBJECTS = 50_000
 
 
 def main() -> None:
-    """Entry point: however a command ends, it is one line and an exit code, never a traceback."""
+    """Run the command line: every command ends with one line and an exit code, never a traceback."""
     # Progress bars and advice of the libraries underneath would break into our own lines.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

@@ -202,7 +202,7 @@ def _print_manifest(manifest: Manifest, folder: Path) -> None:
 
 
 def _sum_corpora(corpora: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is told of many corpora as of one."""
+    """Sum the counts of many corpora into those of one."""
     left_out: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for corpus in corpora:
@@ -215,7 +215,7 @@ def _sum_corpora(corpora: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _parse_shares(text: str) -> tuple[float, float, float]:
-    """Three shares in per cent.
+    """Parse three shares in per cent.
 
     Raises:
         UsageError: The text is something else.

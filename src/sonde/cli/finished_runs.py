@@ -229,7 +229,7 @@ def cache_clear(
 
 
 def _cache_folders(root: Path) -> list[Path]:
-    """The folders that sonde makes there: the place may be shared."""
+    """List the folders that sonde makes in the cache, which may be shared."""
     names = ("definitions", "functions", "gguf", "imports", "npm", "observations", "page", "pypi", "weights")
     try:
         return [folder for name in names if (folder := root / name).is_dir()]

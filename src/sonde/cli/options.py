@@ -30,7 +30,7 @@ class DeclaredCommand(TyperCommand):
 
     @property
     def params(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Arguments and flags of the command."""
+        """Return arguments and flags of the command."""
         flags = [flag for flag in self._params if isinstance(flag, TyperOption) and not flag.help]
         declarations = read_declarations() if flags else {}
         for flag in flags:

@@ -97,7 +97,7 @@ def _refuse_addresses(values: Mapping[str, Any]) -> None:
 
 
 def json_text(data: Mapping[str, Any]) -> str:
-    r"""Data as JSON in ASCII, with null for what is not finite.
+    r"""Format data as JSON in ASCII, with null for what is not finite.
 
     >>> print(json_text({"value": float("nan"), "name": "\udc80"}), end="")
     {
@@ -189,7 +189,7 @@ def _exit_by_signal(signal_exit: SignalExit, arguments: list[str]) -> int:
 
 
 def _missing_home_error() -> UsageError | None:
-    """What to set if the user has no home folder."""
+    """Return the error that says what to set if the user has no home folder."""
     try:
         get_home_folder()
     except UsageError as error:
@@ -198,7 +198,7 @@ def _missing_home_error() -> UsageError | None:
 
 
 def _find_signal(error: BaseException | None) -> SignalExit | None:
-    """The signal that an error comes of: a native library may give its own error where one arrives."""
+    """Find the signal behind an error: a native library may raise its own error when one arrives."""
     while error is not None and not isinstance(error, SignalExit):
         error = error.__cause__ or error.__context__
     return error

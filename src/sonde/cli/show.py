@@ -150,7 +150,7 @@ def _short(text: str) -> str:
 
 
 def _cut_lines(text: str, start: int, stop: int) -> str:
-    """A part of a text in lines, whichever way they end."""
+    """Return a part of a text with normalised line breaks."""
     from sonde.languages.engine.text import normalise_line_breaks
 
     # One that ends between both signs of a line's end leaves it to what follows.
@@ -159,7 +159,7 @@ def _cut_lines(text: str, start: int, stop: int) -> str:
 
 
 def _colour_text(view: FunctionView, read: ModelView) -> Text:
-    """The text; on a terminal the background of a subword says how little it was expected."""
+    """Return the text, in which the background of a subword shows its surprisal on a terminal."""
     from rich.text import Text
 
     text, position = Text(), 0

@@ -30,12 +30,12 @@ Record = TypeVar("Record", Experiment, Selection, CaptureOptions)
 
 
 def build_selection(overrides: Mapping[str, Any]) -> Selection:
-    """A selection with the options that were given; None stands for "not given"."""
+    """Build a selection from the given options; None stands for "not given"."""
     return _merge_fields(Selection(), overrides)
 
 
 def merge_overrides(base: Experiment | None, overrides: Mapping[str, Any]) -> Experiment:
-    """An experiment with what was given in place of its own.
+    """Merge given options into an experiment.
 
     Args:
         base: What a file says.
@@ -60,7 +60,7 @@ def merge_overrides(base: Experiment | None, overrides: Mapping[str, Any]) -> Ex
 
 
 def with_full_names(experiment: Experiment) -> Experiment:
-    """An experiment whose models say by their names what adapter and quantisation they have.
+    """Move adapter and quantisation of an experiment into the names of its models.
 
     Raises:
         UsageError: A name that cannot be read, or a model behind a server that is to have either.
@@ -73,7 +73,7 @@ def with_full_names(experiment: Experiment) -> Experiment:
 
 
 def _merge_fields(base: Record, overrides: Mapping[str, Any]) -> Record:
-    """Plain data with the fields that were given, their lists as tuples."""
+    """Replace fields of plain data by those that are given, lists as tuples."""
     values = {
         field.name: tuple(value) if isinstance(value, list) else value
         for field in dataclasses.fields(base)
@@ -83,7 +83,7 @@ def _merge_fields(base: Record, overrides: Mapping[str, Any]) -> Record:
 
 
 def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
-    """Options that were written ``LENS.NAME=VALUE``, by lens and name, of the types that they have there.
+    """Parse options written ``LENS.NAME=VALUE`` into values by lens and name.
 
     >>> parse_options(["surprisal.min_count=50"], ["surprisal"])
     {'surprisal': {'min_count': 50}}
@@ -117,7 +117,7 @@ def parse_options(texts: Sequence[str], lenses: Sequence[str]) -> dict[str, dict
 
 
 def default_output(experiment: Experiment, name: str | None) -> Path:
-    """The folder of a run that names none: the same arguments give the same folder, so it goes on there."""
+    """Return the default folder of a run, which is the same for equal arguments, so that a run resumes."""
     return Path("runs") / f"{name or '-'.join(experiment.lenses)}-{fingerprint(experiment)[:8]}"
 
 
@@ -271,7 +271,7 @@ def from_arguments(
     by_position: Mapping[str, Any] = MappingProxyType({}),
     **arguments: Unpack[RunArguments],
 ) -> tuple[Experiment, Execution]:
-    """What is measured and how, with the defaults that a run has.
+    """Build the experiment and its execution from the arguments of a caller, with the defaults of a run.
 
     Where nothing is given of what is measured, or languages alone, it is the demo. Languages without a corpus
     are read in the first of `sonde.languages.list_corpora`.
@@ -334,7 +334,7 @@ def as_tuple(label: str, names: Names) -> tuple[str, ...]:
 
 
 def _group_options(user_options: GivenOptions, lenses: Sequence[str]) -> dict[str, dict[str, Option]]:
-    """Values by lens and name; several of one option become one text, as they are written in a file."""
+    """Group options by lens and name; several values of an option become one text, as in a file."""
     if not isinstance(user_options, Mapping):
         return parse_options([user_options] if isinstance(user_options, str) else user_options, lenses)
     options: dict[str, dict[str, Option]] = {}

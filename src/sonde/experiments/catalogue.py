@@ -34,12 +34,12 @@ GROUP = "sonde.experiments.published"
 
 
 def experiment_files() -> dict[str, Path]:
-    """Experiment files that papers ship, by name as ``inspect/table2``."""
+    """Return the experiment files that papers ship, by name as ``inspect/table2``."""
     return _find_files("experiments")
 
 
 def published_files() -> dict[str, Path]:
-    """Tables that papers published, by name as ``inspect/table2``."""
+    """Return the tables that papers published, by name as ``inspect/table2``."""
     return _find_files("published")
 
 
@@ -53,7 +53,7 @@ def _find_files(folder: str) -> dict[str, Path]:
 
 
 def find_experiment_file(name: Path) -> tuple[Path, str]:
-    """An experiment file by its path, else by the name that a paper ships it under.
+    """Find an experiment file by its path, else by the name that a paper ships it under.
 
     Args:
         name: A path, or a name as ``inspect/table2.toml``; that of a published table stands for the file that
@@ -96,7 +96,7 @@ def _first_comment(path: Path) -> str:
 
 
 def describe_replication(experiment: Experiment) -> dict[str, Any]:
-    """The published tables that an experiment replicates and what the shipped file says, for ``run.json``.
+    """Return the published tables that an experiment replicates and the shipped file, for ``run.json``.
 
     Raises:
         UnknownNameError: No paper published a table of this name; the nearest is named.
@@ -115,7 +115,7 @@ def describe_replication(experiment: Experiment) -> dict[str, Any]:
 
 
 def _read_shipped_experiment(experiment: Experiment) -> Mapping[str, Any]:
-    """The first shipped experiment of the same tables; nothing where there is none."""
+    """Read the first shipped experiment with the same tables; empty if there is none."""
     for path in experiment_files().values():
         candidate = load_experiment(path)
         if candidate.replicates == experiment.replicates:
@@ -124,7 +124,7 @@ def _read_shipped_experiment(experiment: Experiment) -> Mapping[str, Any]:
 
 
 def _read_published_table(path: Path) -> dict[str, Any]:
-    """A published table, with null for NaN, which JSON lacks."""
+    """Read a published table, with null for NaN, which JSON lacks."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -144,7 +144,7 @@ REGISTRIES: dict[str, Registry[object]] = {
 def list_headers(
     kind: str, additional_registries: Mapping[str, Registry[Any]] | None = None
 ) -> tuple[Header, ...]:
-    """Headers of everything of one kind.
+    """List the headers of all extensions of one kind.
 
     Args:
         kind: The kind, such as ``"lenses"``.
@@ -164,7 +164,7 @@ def list_headers(
 
 
 def list_checkpoints(lens: str | None = None) -> tuple[Checkpoint, ...]:
-    """The known checkpoints, by name and without reading any.
+    """List the known checkpoints by name, without reading any.
 
     Args:
         lens: Only those that this lens can read.
@@ -184,7 +184,7 @@ RUN = "run"
 
 
 def run_options() -> tuple[OptionDescription, ...]:
-    """The options that belong to all lenses: of an experiment, its selection, capture and execution."""
+    """Describe the options of all lenses: those of an experiment, its selection, capture and execution."""
     return (
         *describe_fields(Experiment),
         *describe_fields(Selection, "selection"),
@@ -194,7 +194,7 @@ def run_options() -> tuple[OptionDescription, ...]:
 
 
 def lens_options(source: str) -> tuple[OptionDescription, ...]:
-    """The options of a lens, which a name or a path names.
+    """Describe the options of a lens, given by name or path.
 
     Raises:
         UnknownNameError: There is no such lens; the nearest is named.
@@ -210,7 +210,7 @@ def lens_options(source: str) -> tuple[OptionDescription, ...]:
 
 
 def all_options(source: str | None = None) -> Mapping[str, tuple[OptionDescription, ...]]:
-    """The options of a run and of every lens, or of one of these alone.
+    """Describe the options of a run and of every lens, or of one of these alone.
 
     Args:
         source: ``"run"``, or a lens by name or path; None for everything.

@@ -40,7 +40,7 @@ DTYPES = ("auto", "float32", "tf32", "float16", "bfloat16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What is measured. Two equal experiments on equal inputs give equal scores."""
+    """Everything that is measured. Two equal experiments on equal inputs give equal scores."""
 
     models: tuple[str, ...] = option(
         ("sonde/mini-decoder",),
@@ -103,7 +103,7 @@ class Experiment:
 
     @property
     def seed(self) -> int:
-        """The seed of everything random; the sample of items follows it too."""
+        """Return the seed of everything random; the sample of items follows it too."""
         return self.selection.seed
 
 
@@ -193,7 +193,7 @@ _TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selectio
 
 
 def parse_experiment(table: Mapping[str, Any], source: str) -> Experiment:
-    """An experiment from plain data; what is null, as JSON may have it, is not given.
+    """Build an experiment from plain data; null values, as JSON may have them, count as not given.
 
     Args:
         table: Values by name.
@@ -222,7 +222,7 @@ def _drop_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_plain_data(experiment: Experiment) -> dict[str, Any]:
-    """An experiment as ``run.json`` holds it."""
+    """Convert an experiment to plain data, as in ``run.json``."""
     return json.loads(json.dumps(dataclasses.asdict(experiment), default=list))
 
 
@@ -270,13 +270,13 @@ class LensChoice:
 
     @property
     def observation_lens(self) -> LensChoice:
-        """The lens as far as observations depend on it: other numbers of the same states forward nothing."""
+        """Return the lens without the options that change only scores, as keys of observations have it."""
         observation_options = tuple((name, value) for name, value in self.options if name not in self.scoring)
         return dataclasses.replace(self, options=observation_options, scoring=(), labels="")
 
 
 def get_lens_settings(lens: LensChoice, root: str = "") -> LensSettings:
-    """A lens's settings as its methods take them.
+    """Return the settings that the methods of a lens take.
 
     Args:
         lens: The lens.

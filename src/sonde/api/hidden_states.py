@@ -40,7 +40,7 @@ class ProbeTarget:
         corpus: As named by the user.
         corpus_hash: Hash of its files.
         language: Of the examples.
-        probed: The examples and where their states are.
+        probe_examples: The examples and where their states are.
         capture: How the texts were read, as ``run.json`` has it.
         settings: Those of the lens in the run.
     """
@@ -48,7 +48,7 @@ class ProbeTarget:
     corpus: str
     corpus_hash: str
     language: str
-    probed: ProbedExamples
+    probe_examples: ProbedExamples
     capture: Mapping[str, Any]
     settings: LensSettings
 
@@ -120,7 +120,7 @@ def read_probe_states(
     """Read the states of a task's examples over all corpora and languages; see `sonde.Run.states`."""
     parts: list[LayerStates] = []
     for group in find_probe_targets(run, model, task):
-        states, _ = group.probed.at_layer(layer, pooling)
+        states, _ = group.probe_examples.at_layer(layer, pooling)
         columns = pl.lit(group.corpus).alias("corpus"), pl.lit(group.language).alias("language")
         parts.append(dataclasses.replace(states, examples=states.examples.with_columns(columns)))
     return LayerStates(

@@ -350,9 +350,9 @@ def _find_spans(
     task: str, group: ProbeTarget, functions: Sequence[InputFunction], messages: list[str]
 ) -> Sequence[InputFunction]:
     """Return the functions, or the spans in them that the task asks about."""
-    if group.probed.options.protocol.fit is not None:
+    if group.probe_examples.options.protocol.fit is not None:
         raise UsageError(f"task {task!r} was probed as published; new files are predicted in corrected mode")
-    if group.probed.examples.are_texts:
+    if group.probe_examples.examples.are_texts:
         return functions
     asks = TASKS.load(task)
     if asks.needs_repository or not asks.labels:
@@ -399,11 +399,11 @@ def _predict_language(
     layer: int | None,
 ) -> tuple[ScoredProbe, list[FunctionPrediction | None]]:
     """Predict with the probe of one language; returns the probe and its predictions."""
-    examples, options = group.probed.examples, group.probed.options
+    examples, options = group.probe_examples.examples, group.probe_examples.options
     pooling = get_poolings(examples, options)[0]
     rows = _probe_scores(run, model, group, pooling)
     selected_layer, accuracy = _select_layer(rows, layer, examples.task)
-    states, layer_examples = group.probed.at_layer(selected_layer, pooling)
+    states, layer_examples = group.probe_examples.at_layer(selected_layer, pooling)
     new = _read_states(run, model, group, targets, pooling, selected_layer)
     indices = np.flatnonzero(~np.isnan(new).any(axis=1))
     chances = _compute_probabilities(
@@ -444,7 +444,7 @@ def _probe_scores(run: RunData, model: ModelInfo, group: ProbeTarget, pooling: s
         metrics=["accuracy", "gain"],
         where=condition,
         lens=PROBE_LENS,
-        task=group.probed.examples.task,
+        task=group.probe_examples.examples.task,
         controls=True,
     )
     return rows.filter((pl.col("metric") == "gain") | pl.col("control").is_null())
@@ -452,7 +452,7 @@ def _probe_scores(run: RunData, model: ModelInfo, group: ProbeTarget, pooling: s
 
 def _describe_layers(run: RunData, model: ModelInfo, group: ProbeTarget) -> str:
     """Say at which layers the run found a task encoded, as its page does."""
-    key = (model.name, group.probed.examples.task, group.language)
+    key = (model.name, group.probe_examples.examples.task, group.language)
     accounts = summarise_layers(run.every_score.filter(pl.col("lens") == PROBE_LENS))
     return next((account.describe() for account in accounts if account.key == key), "")
 
@@ -494,13 +494,13 @@ def _read_states(
     if resolve_revision(spec) != model.facts.get("revision"):
         raise InputError(f"model {model.name!r} has changed since the run; run again to probe it as it is")
     loaded_model = load_model(spec)
-    capture, poolings = CaptureOptions(**group.capture), group.probed.options.pooling
+    capture, poolings = CaptureOptions(**group.capture), group.probe_examples.options.pooling
     # Functions of the same text are read once, with the places of all of them.
     prepared_items = prepare(
         loaded_model, list({target.item.item_id: target.item for target in targets}.values())
     )
     rows = pl.DataFrame([_to_row(target) for target in targets], schema=_ROW_SCHEMA)
-    task = group.probed.examples.task
+    task = group.probe_examples.examples.task
     passes = with_bos(state_requests(prepared_items, {task: rows}, poolings), capture.bos)
     captures = observe(loaded_model, prepared_items, passes, settings=capture.settings)
     captured_items = [

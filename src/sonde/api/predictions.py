@@ -346,7 +346,7 @@ class InputFunction:
         line: Its first line, from 1.
         end_line: Its last line.
         span: Where it stands in its file, and what was left out of it.
-        whole: The text of its file.
+        file_text: The text of its file.
         ends: Characters of the place that a task asks about, in the function, and of the other one of a pair;
             empty for the whole function.
         right: The class of the place by the syntax of the code.
@@ -357,15 +357,18 @@ class InputFunction:
     line: int
     end_line: int
     span: Function = field(default=Function(0, 0, "", ""), repr=False)
-    whole: str = field(default="", repr=False)
+    file_text: str = field(default="", repr=False)
     ends: tuple[tuple[int, int], ...] = ()
     right: str = ""
 
     def spot(self, start: int, end: int) -> SourceLocation:
         """Return characters of the function as a location in its file."""
         first, stop = (self.span.to_file_position(position) for position in (start, end))
-        start_position, end_position = _line_and_column(self.whole, first), _line_and_column(self.whole, stop)
-        return SourceLocation(*start_position, *end_position, self.whole[first:stop])
+        start_position, end_position = (
+            _line_and_column(self.file_text, first),
+            _line_and_column(self.file_text, stop),
+        )
+        return SourceLocation(*start_position, *end_position, self.file_text[first:stop])
 
     def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
         """Build the prediction from the probability of every class."""

@@ -261,8 +261,8 @@ def _token_table(
         rank = np.where(scores.scored, scores.rank, 0)
         entropy = np.where(scores.scored, scores.entropy, np.nan)
         alternatives = [
-            [str(surfaces[token_id]) for token_id in row] if is_scored else []
-            for row, is_scored in zip(scores.top_ids.tolist(), scores.scored.tolist(), strict=True)
+            [str(surfaces[token_id]) for token_id in row] if has_score else []
+            for row, has_score in zip(scores.top_ids.tolist(), scores.scored.tolist(), strict=True)
         ]
     return pl.DataFrame(
         {
@@ -412,10 +412,10 @@ def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings
 
 
 def _token_cells(row: Mapping[str, Any]) -> list[Any]:
-    is_scored = row["rank"] > 0
+    has_score = row["rank"] > 0
     # Which pieces were likelier is known, not by how much.
     top = [part for piece in row["expected"] for part in (legible(piece), None)]
-    bits, entropy = (round(row[name], 3) if is_scored else None for name in ("bits", "entropy"))
+    bits, entropy = (round(row[name], 3) if has_score else None for name in ("bits", "entropy"))
     return [row["start"], row["end"], bits, row["rank"] or None, entropy, row["text"], row["kind"], top]
 
 

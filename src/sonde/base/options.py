@@ -442,12 +442,12 @@ def describe_fields(data_class: type[DataclassInstance], table: str = "") -> tup
         data_class: The dataclass.
         table: Name of the fields' table in a file; empty for the top level.
     """
-    described = (
+    descriptions = (
         _describe(f"{table}.{name}" if table else name, field)
         for name, field in get_annotated_fields(data_class).items()
         if field.description is not None
     )
-    return tuple(described)
+    return tuple(descriptions)
 
 
 def _describe(name: str, field: FieldInfo) -> OptionDescription:
@@ -539,7 +539,7 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-REQUIRED = dataclasses.MISSING
+NO_DEFAULT = dataclasses.MISSING
 """Default of an option that has none."""
 
 

@@ -280,8 +280,8 @@ def pretrain(
 app.command("list")(list_names)
 
 
-def _print_version(is_requested: bool) -> None:
-    if is_requested:
+def _print_version(flag: bool) -> None:
+    if flag:
         print_lines(f"sonde {__version__}")
         raise typer.Exit
 

@@ -16,7 +16,7 @@ from sonde.base.errors import UsageError
 from sonde.base.files import read_toml
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT
 from sonde.base.options import (
-    REQUIRED,
+    NO_DEFAULT,
     AnyDevice,
     Count,
     OneOf,
@@ -118,7 +118,7 @@ class Execution:
     """
 
     output: Path = option(
-        REQUIRED,
+        NO_DEFAULT,
         "folder of the run, or an address as s3://bucket/run",
         flag="--output",
         short="-o",

@@ -27,7 +27,7 @@ from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import read_toml
-from sonde.base.options import REQUIRED, ValidatedRecord, build_record, option
+from sonde.base.options import NO_DEFAULT, ValidatedRecord, build_record, option
 from sonde.report.card import (
     Card,
     CardNumber,
@@ -52,8 +52,8 @@ TABLE = "require"
 class Requirement(ValidatedRecord):
     """A number of a run and what its interval has to keep to."""
 
-    lens: str = option(REQUIRED, "the lens that measured it")
-    metric: str = option(REQUIRED, "what the number is, as in `scores.parquet`")
+    lens: str = option(NO_DEFAULT, "the lens that measured it")
+    metric: str = option(NO_DEFAULT, "what the number is, as in `scores.parquet`")
     task: str | None = option(None, "of which task of the lens; may be left out where there is one")
     slice: dict[str, Any] | None = option(None, "its dimensions, name and value; exactly these")
     where: dict[str, Any] | None = option(None, "further columns, for example model or k")

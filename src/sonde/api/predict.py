@@ -468,9 +468,8 @@ def _select_layer(rows: pl.DataFrame, layer: int | None, task: str) -> tuple[int
     selected_layer = best["layer"][0] if layer is None else layer
     if not -count <= selected_layer < count:
         raise UsageError(f"layer = {layer} is not one of 0 (the embeddings) to {count - 1}")
-    return selected_layer % count, layer_rows.filter(pl.col("layer") == selected_layer % count).row(
-        0, named=True
-    )
+    number = selected_layer % count
+    return number, layer_rows.filter(pl.col("layer") == number).row(0, named=True)
 
 
 def _read_states(

@@ -55,6 +55,7 @@ from sonde.results.schema import has_dimensions, scan_files
 from sonde.results.scores import Score
 from sonde.store.remote import fetch_folder
 from sonde.store.run_folder import RunDirectory, group_prefix
+from sonde.tasks import EXAMPLE_SCHEMA
 from sonde.tasks.engine.bugs import CORRECT, BugTask, Edit
 from sonde.tasks.engine.task import TASKS
 from sonde.training.finetune.predict import FACTS, NOTHING, FineTuned, Prediction
@@ -498,7 +499,8 @@ def _read_states(
     prepared_items = prepare(
         loaded_model, list({target.item.item_id: target.item for target in targets}.values())
     )
-    rows = pl.DataFrame([_to_row(target) for target in targets], schema=_ROW_SCHEMA)
+    schema = {name: EXAMPLE_SCHEMA[name] for name in _ROW_COLUMNS}
+    rows = pl.DataFrame([_to_row(target) for target in targets], schema=schema)
     task = group.probe_examples.examples.task
     passes = with_bos(state_requests(prepared_items, {task: rows}, poolings), capture.bos)
     captures = observe(loaded_model, prepared_items, passes, settings=capture.settings)
@@ -520,10 +522,7 @@ def _read_states(
     return vectors
 
 
-_ROW_SCHEMA = {
-    "item_id": pl.String,
-    **dict.fromkeys(("start", "end", "other_start", "other_end", "characters"), pl.Int32),
-}
+_ROW_COLUMNS = ("item_id", "start", "end", "other_start", "other_end", "characters")
 
 
 def _to_row(target: InputFunction) -> dict[str, object]:

@@ -54,11 +54,24 @@ def attention(model_class: Any, config: Any) -> str:
     return "interface" if hasattr(module, "ALL_ATTENTION_FUNCTIONS") else "eager"
 
 
-def model_class(mapping: str, config: Any) -> Any:
-    """The class that transformers has for a configuration in one of its mappings; None where it has none."""
+_MAPPINGS = {
+    "decoder": "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "encoder": "MODEL_FOR_MASKED_LM_MAPPING",
+    "encoder-decoder": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+}
+"""Mappings of transformers from configurations to models with a head, by the kind of the model."""
+
+
+def model_class(kind: str, config: Any) -> Any:
+    """Return the class that transformers has for a configuration, or None.
+
+    Args:
+        kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``; None is returned for any other.
+        config: A configuration of transformers.
+    """
     from transformers.models.auto import modeling_auto
 
-    return getattr(modeling_auto, mapping).get(type(config), None)
+    return getattr(modeling_auto, _MAPPINGS[kind]).get(type(config), None) if kind in _MAPPINGS else None
 
 
 def names_language_model(saved: Iterable[str]) -> bool:

@@ -23,7 +23,6 @@ _ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 
 def load_auto_class(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
     """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
-    """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
     place = locate_model(spec)
     try:
         with silence_libraries():

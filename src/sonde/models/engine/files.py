@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from sonde.base.errors import InputError, StoreError, UnknownNameError
-from sonde.base.files import FileStamp, expand_home, get_file_stamps
+from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageError
+from sonde.base.files import FileStamp, expand_home, get_cache_folder, get_file_stamps
 from sonde.models.engine.external import is_encoder
 from sonde.models.engine.family import Capabilities, ModelSpec, SpecialTokens
 from sonde.models.engine.model_names import (
@@ -120,7 +121,7 @@ def _locate(spec: ModelSpec) -> Location:
                 f"model {bare!r}: the folder holds no config.json; name a saved transformers model"
             )
         return Location(name=str(folder), local=True, revision="")
-    if not _is_hub_name(bare):
+    if bare.startswith(".") or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", bare, re.ASCII):
         raise UnknownNameError(
             "model", bare, _neighbours(bare), "give a folder, a hub name or a bundled name"
         )
@@ -152,10 +153,6 @@ def hub_name(folder: Path) -> str:
     """The name on the hub of a snapshot in its cache; empty for any other folder."""
     found = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
     return found.removeprefix("models--").replace("--", "/")
-
-
-def _is_hub_name(name: str) -> bool:
-    return not name.startswith(".") and bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name, re.ASCII))
 
 
 def _neighbours(name: str) -> list[str]:
@@ -426,6 +423,11 @@ def read_header(path: Path, model: str) -> dict[str, Tensor]:
     return held
 
 
+def read_headers(files: Iterable[Path], model: str) -> dict[str, Tensor]:
+    """Return the tensors of several safetensors files, by name; see `read_header`."""
+    return {name: tensor for path in files for name, tensor in read_header(path, model).items()}
+
+
 def _tensors(header: dict[str, Any]) -> dict[str, Tensor]:
     header.pop("__metadata__", None)
     found: dict[str, Tensor] = {}
@@ -485,28 +487,66 @@ def adapter_hash(spec: ModelSpec) -> str:
     return f"{files_hash(adapter_files(spec))[:16]}-peft-{version('peft')}"
 
 
-def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Write a folder through a neighbour, so that it is there as a whole or not at all.
+def check_folder_empty(folder: Path) -> None:
+    """Check that a folder that a user named can be written.
+
+    Raises:
+        UsageError: It holds something, or is a file.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"folder {str(folder)!r} is not empty; name a new one")
+
+
+def write_folder(folder: Path, write: Callable[[Path], object], *, replace: bool = False) -> None:
+    """Write a folder beside its place and move it there, so that it exists completely or not at all.
 
     Args:
-        folder: The folder; it is not there, or empty.
-        write: Writes a folder of the name that it is given.
+        folder: The folder.
+        write: Fills the empty folder that it is given.
+        replace: Whether a folder that exists is replaced; else it is kept, since another process was faster.
 
     Raises:
         StoreError: The folder cannot be written.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as temporary:
-            made = Path(temporary) / "model"
-            write(made)
-            if folder.is_dir():
-                # Empty, or another process was faster.
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+            # The temporary folder itself can be read by its owner alone.
+            new_folder = Path(temporary) / "new"
+            new_folder.mkdir()
+            write(new_folder)
+            if replace:
+                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
             if not folder.is_dir():
-                made.replace(folder)
+                new_folder.replace(folder)
     except OSError as error:
         raise StoreError(
             f"cannot write {folder}: {error.strerror or error}; free space and run again"
         ) from error
+
+
+def convert_once(cache: str, files: Iterable[Path], version: str, convert: Callable[[Path], object]) -> Path:
+    """Return the folder in sonde's cache that holds what files are converted to; written on first use.
+
+    Args:
+        cache: The cache's name.
+        files: The folder is named by their content.
+        version: Version of the conversion, a part of that name.
+        convert: Fills the empty folder that it is given.
+
+    Raises:
+        StoreError: The cache cannot be written.
+    """
+    folder = get_cache_folder(cache) / f"{files_hash(files)}-{version}"
+    if not folder.is_dir():
+        write_folder(folder, convert)
+    return folder
+
+
+def copy_files(files: Iterable[Path], folder: Path) -> None:
+    """Copy files into a folder, but those that it has."""
+    for path in files:
+        if not (folder / path.name).exists():
+            shutil.copyfile(path, folder / path.name)

@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import get_cache_folder, write_atomic
+from sonde.base.files import write_atomic
 from sonde.base.terminal import print_note
-from sonde.models.engine.files import check_not_pointer, files_hash, write_folder
+from sonde.models.engine.files import check_not_pointer, convert_once
 from sonde.models.engine.silence import format_error, silence_libraries
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
@@ -209,10 +210,7 @@ def convert_gguf(file: Path, model: str) -> Path:
         InputError: The file is damaged, or of an architecture or a tokenizer that transformers does not read.
         StoreError: The cache cannot be written.
     """
-    folder = get_cache_folder("gguf") / f"{files_hash([file])}-{VERSION}"
-    if not folder.is_dir():
-        _convert(file, folder, model)
-    return folder
+    return convert_once("gguf", [file], VERSION, partial(_convert, file, model))
 
 
 def gguf_facts(folder: Path) -> dict[str, str]:
@@ -221,7 +219,7 @@ def gguf_facts(folder: Path) -> dict[str, str]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _convert(file: Path, folder: Path, model: str) -> None:
+def _convert(file: Path, model: str, folder: Path) -> None:
     if find_spec("gguf") is None:
         raise UsageError(f"model {model!r}: GGUF files need the package gguf: pip install 'sonde[gguf]'")
     check_not_pointer(file, model)
@@ -240,14 +238,10 @@ def _convert(file: Path, folder: Path, model: str) -> None:
         f"model {model!r}: dequantising {header.quantisation} once, {header.numbers / 1e6:,.0f} million "
         f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
     )
-
-    def write(made: Path) -> None:
-        with _one_line(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
-            said = _write_model(file, reader, made, model)
-        facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
-        write_atomic(made / FACTS, json.dumps(facts))
-
-    write_folder(folder, write)
+    with _one_line(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
+        said = _write_model(file, reader, folder, model)
+    facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
+    write_atomic(folder / FACTS, json.dumps(facts))
 
 
 @contextmanager

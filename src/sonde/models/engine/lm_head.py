@@ -361,7 +361,7 @@ def last_steps(loaded: LoadedModel) -> LastSteps:
         if not _shares_memory(call.returned, at):
             continue
         if call.in_layer:
-            return _Steps(tuple(reversed(steps)))
+            return nn.Sequential(*reversed(steps))
         if not _shares_memory(call.given, at):
             steps.append(call.module)
             at = call.given
@@ -369,18 +369,6 @@ def last_steps(loaded: LoadedModel) -> LastSteps:
         f"model {loaded.spec.name!r}: what {type(model).__name__} does between its last layer and its head "
         "is no module of its own, so no other layer can be read through its head"
     )
-
-
-class _Steps:
-    """Modules, one after the other."""
-
-    def __init__(self, modules: tuple[Any, ...]) -> None:
-        self.modules = modules
-
-    def __call__(self, states: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes d_model"]:
-        for module in self.modules:
-            states = module(states)
-        return states
 
 
 def _is_list_member(name: str) -> bool:

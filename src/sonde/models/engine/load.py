@@ -7,18 +7,15 @@ to compare another with.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import shutil
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError
+from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageError
 from sonde.models.engine.adapters import check_adapter, lacks_adapter
-from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
+from sonde.models.engine.architectures import ArchitectureFamily, EncoderDecoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
 from sonde.models.engine.checks import check_vocabulary, contents_by_headers, head_weights
 from sonde.models.engine.config_values import architectures, names_language_model, number, text_config
@@ -41,10 +38,13 @@ from sonde.models.engine.files import (
     SERVED_REVISION,
     SERVED_SPECIAL,
     adapter_hash,
+    check_folder_empty,
+    copy_files,
     gguf_file,
     small_files,
     takes_texts,
     uses_server,
+    write_folder,
 )
 from sonde.models.engine.gguf import gguf_facts
 from sonde.models.engine.locate import check_content, files_revision, locate_model
@@ -80,7 +80,10 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         capabilities = _with_head(capabilities, contents)
     if capabilities.head:
         _check_head(spec, family, model, capabilities)
-    kind = _linear_format(spec, config)
+    kind = find_quantisation(spec, config)
+    if spec.reinitialise is not None and not needs_bitsandbytes(kind):
+        # Weights drawn at random are quantised by bitsandbytes alone.
+        kind = ""
     revision = resolve_revision(spec)
     check_content(spec)
     loaded = LoadedModel(
@@ -95,8 +98,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         alone=kind == "8bit",
         facts=_facts(spec, config, model, kind),
     )
-    loaded = _with_positions(loaded)
-    return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
+    return _with_trial_facts(loaded)
 
 
 def resolve_auto(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
@@ -159,19 +161,16 @@ def describe_checkpoint(checkpoint: Checkpoint) -> Capabilities:
         return describe_model(ModelSpec(name=checkpoint.name))
 
     family = FAMILIES.load(checkpoint.family)
-    if isinstance(family, DecoderFamily):
-        kind = "decoder"
-    else:
-        kind = "encoder" if isinstance(family, EncoderFamily) else "encoder-decoder"
+    assert isinstance(family, ArchitectureFamily), checkpoint.family
     return Capabilities(
-        kind=kind,
+        kind=family.kind,
         layers=0,
         heads=0,
         d_model=0,
         vocab=0,
         context=0,
         attention="none" if ATTENTION_WEIGHTS in checkpoint.lacks else "interface",
-        masks=kind != "decoder" and MASKED_HEAD not in checkpoint.lacks,
+        masks=family.kind != "decoder" and MASKED_HEAD not in checkpoint.lacks,
         head=MASKED_HEAD not in checkpoint.lacks,
     )
 
@@ -190,12 +189,6 @@ def _check_weight_options(spec: ModelSpec, config: Any) -> None:
     check_quantisation(spec, config)
     if spec.adapter:
         check_adapter(spec, number(text_config(config), "vocab_size"))
-
-
-def _linear_format(spec: ModelSpec, config: Any) -> str:
-    """How the linear layers are held: weights drawn at random are quantised by bitsandbytes alone."""
-    kind = find_quantisation(spec, config)
-    return kind if spec.reinitialise is None or needs_bitsandbytes(kind) else ""
 
 
 def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str]:
@@ -267,7 +260,7 @@ def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
         if family.matches(config):
             return name, family
     both = (family for name in named if isinstance(family := FAMILIES.load(name), EncoderDecoderFamily))
-    if any(config.model_type in family.model_types for family in both):
+    if any(config.model_type in (family.model_types or ()) for family in both):
         raise InputError(
             f"model {spec.name!r}: its config.json describes one half of an encoder-decoder of type "
             f"{config.model_type!r}, which is read whole; name the checkpoint that has both"
@@ -278,26 +271,18 @@ def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
     )
 
 
-def _with_positions(loaded: LoadedModel) -> LoadedModel:
-    """A model with as many positions as its tables have, where its configuration says more."""
-    from sonde.models.engine.trial_batches import table_positions
+def _with_trial_facts(loaded: LoadedModel) -> LoadedModel:
+    """A model with what a few subwords show: its positions, where fewer than it says, and its padding."""
+    from sonde.models.engine.trial_batches import table_positions, takes_padding
 
+    told = loaded.capabilities
     with _one_line(loaded.spec, loaded.model), disable_outliers(loaded.model):
         found = table_positions(loaded)
-    told = loaded.capabilities
-    if found is None or found >= told.context:
-        return loaded
-    fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
-    return dataclasses.replace(
-        loaded, capabilities=dataclasses.replace(told, context=found), facts={**loaded.facts, **fact}
-    )
-
-
-def _takes_padding(loaded: LoadedModel) -> bool:
-    from sonde.models.engine.trial_batches import takes_padding
-
-    with _one_line(loaded.spec, loaded.model), disable_outliers(loaded.model):
-        return takes_padding(loaded)
+        if found is not None and found < told.context:
+            fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
+            shorter = dataclasses.replace(told, context=found)
+            loaded = dataclasses.replace(loaded, capabilities=shorter, facts={**loaded.facts, **fact})
+        return dataclasses.replace(loaded, takes_padding=takes_padding(loaded))
 
 
 def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
@@ -386,29 +371,19 @@ def derive_checkpoint(name: str, target: Path, weights: str, *, seed: int = 0) -
     place = locate_model(ModelSpec(name=name))
     if not place.local:
         raise UsageError(f"model {name!r}: only weights of a folder are derived; download it first")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"folder {str(target)!r} is not empty; name a new one")
+    check_folder_empty(target)
     spec = ModelSpec(
         name=name, device="cpu", dtype="float32", reinitialise=seed if weights == "random" else None
     )
     loaded = load_model(spec)
     if weights == "int8":
         _round(loaded.model)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".deriving-") as temporary:
-            made = Path(temporary) / "model"
-            save_model(loaded, made)
-            for path in small_files(Path(place.name)):
-                if not (made / path.name).exists():
-                    shutil.copyfile(path, made / path.name)
-            with contextlib.suppress(OSError):
-                target.rmdir()
-            made.replace(target)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {target}: {error.strerror or error}; free space and run again"
-        ) from error
+
+    def write(new_folder: Path) -> None:
+        save_model(loaded, new_folder)
+        copy_files(small_files(Path(place.name)), new_folder)
+
+    write_folder(target, write)
     return target
 
 

@@ -7,12 +7,10 @@ content, not by its path on this machine.
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from sonde.base.errors import InputError, StoreError
+from sonde.base.errors import InputError
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
     Location,
@@ -23,12 +21,14 @@ from sonde.models.engine.files import (
     adapter_location,
     content_files,
     content_hash,
+    copy_files,
     files_hash,
     find_weights,
     gguf_file,
-    read_header,
+    read_headers,
     resolve_commit,
     takes_texts,
+    write_folder,
 )
 from sonde.models.engine.model_names import bundled_folder, split_family
 
@@ -107,7 +107,7 @@ def point_to_folder(spec: ModelSpec, folder: Path) -> ModelSpec:
         return dataclasses.replace(spec, revision=resolve_commit(place))
     copy = folder / content_hash(place.name)
     if not copy.is_dir() or content_hash(str(copy)) != copy.name:
-        _copy(spec.name, [*content_files(Path(place.name)), *Path(place.name).glob("*.jinja")], copy)
+        _copy([*content_files(Path(place.name)), *Path(place.name).glob("*.jinja")], copy)
     return dataclasses.replace(spec, name=f"{family}:{copy}" if family else str(copy))
 
 
@@ -119,25 +119,12 @@ def _stored_adapter(spec: ModelSpec, folder: Path) -> str:
     files = adapter_files(spec)
     copy = folder / f"adapter-{files_hash(files)}"
     if not copy.is_dir() or files_hash([copy / file.name for file in files]) != files_hash(files):
-        _copy(spec.adapter, files, copy)
+        _copy(files, copy)
     return str(copy)
 
 
-def _copy(source: str, files: Iterable[Path], copy: Path) -> None:
-    """Copy what is read of a checkpoint; a copy that was cut off does not bear the name of a whole one."""
-    begun = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
-    try:
-        shutil.rmtree(copy, ignore_errors=True)
-        begun.mkdir(parents=True)
-        for file in files:
-            shutil.copyfile(file, begun / file.name)
-        begun.rename(copy)
-    except OSError as error:
-        shutil.rmtree(begun, ignore_errors=True)
-        raise StoreError(
-            f"cannot copy model {source!r} to {copy}: {error.strerror or error}; finished results are "
-            "kept, free space and run again"
-        ) from error
+def _copy(files: Iterable[Path], copy: Path) -> None:
+    write_folder(copy, lambda new_folder: copy_files(files, new_folder), replace=True)
 
 
 def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
@@ -150,7 +137,4 @@ def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
     weights = find_weights(place, spec.name) if place.local else None
     if weights is None or weights.pickled:
         return {}
-    held: dict[str, Tensor] = {}
-    for file in weights.files:
-        held |= read_header(file, spec.name)
-    return held
+    return read_headers(weights.files, spec.name)

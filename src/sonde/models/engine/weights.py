@@ -150,11 +150,9 @@ def check_files(spec: ModelSpec) -> None:
     place = locate_model(spec)
     if place.local:
         weights = find_weights(place, spec.name)
+        check = check_not_pointer if weights.pickled else read_header
         for file in weights.files:
-            if weights.pickled:
-                check_not_pointer(file, spec.name)
-            else:
-                read_header(file, spec.name)
+            check(file, spec.name)
 
 
 def resolve_device(spec: ModelSpec) -> Any:

@@ -41,6 +41,7 @@ from sonde.training.finetune.recipe import (
     HELD,
     KEEP,
     LSTM_POINTER,
+    MODEL,
     SUBWORDS,
     TRANSFORMER,
     WEIGHTS,
@@ -158,18 +159,6 @@ def inapplicable_reason(name: str, task: str) -> str:
     return ""
 
 
-def get_baseline_options(name: str, of_models: frozenset[str]) -> frozenset[str]:
-    """The options that a baseline's training depends on.
-
-    Args:
-        name: The baseline.
-        of_models: Those that the training of a model depends on.
-    """
-    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
-    more = _WORD2VEC if name in WORD2VEC else ()
-    return (of_models - _NOT_THEIRS) | {*_SHARED, *own, *more}
-
-
 def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> UnlabelledTexts:
     """The functions of a corpus without those of validation and test, and without what is like them.
 
@@ -279,14 +268,7 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
 
 
 def make_method(
-    name: str,
-    task: str,
-    settings: LensSettings,
-    variant: SweepVariant,
-    *,
-    number: int = 0,
-    needs_model: bool = True,
-    only: frozenset[str] | None = None,
+    name: str, task: str, settings: LensSettings, variant: SweepVariant, *, number: int = 0
 ) -> Method:
     """A method with the options that its training depends on.
 
@@ -296,20 +278,17 @@ def make_method(
         settings: What the user chose.
         variant: The values of what is swept.
         number: Which of several seeds, from 0.
-        needs_model: See `Method`.
-        only: Names of all options that it knows; None for every option of a training.
     """
-    known = {
-        option: value
-        for option, value in variant.settings(settings).options.items()
-        if option not in _APART and (only is None or option in only)
-    }
+    chosen = variant.settings(settings)
+    options = FinetuneOptions.read(chosen.options)
+    names = get_method_options(name, settings)
+    known = {option: value for option, value in chosen.options.items() if option in names}
     kept = [part for part in variant.name.split(";") if part.partition("=")[0] in known]
     return Method(
         name=name,
         task=task,
         seed=settings.seed + number,
-        needs_model=needs_model,
+        needs_model=name != BAG and (name not in BASELINES or options.subwords == MODEL),
         variant=";".join(kept),
         options=tuple(sorted(known.items())),
     )
@@ -510,18 +489,32 @@ class FinetuneOptions(BaselineOptions):
         return RECIPE.resolve(settings, recipe)
 
 
-AS_SAVED = frozenset({"as_saved"})
-"""Options that a model which is not trained knows."""
-
-
 SCRATCH_OPTIONS = frozenset({"scratch_rates", "scratch_epochs"})
 """Options that the training from scratch alone knows."""
 
 
-def get_replaced_options(settings: LensSettings) -> frozenset[str]:
-    """Options that a grid of its own takes the place of, where a model is trained from scratch."""
-    return frozenset(name.removeprefix("scratch_") for name in SCRATCH_OPTIONS if settings.options.get(name))
-
-
 MODEL_OPTIONS = FinetuneOptions.names() - BaselineOptions.names() - SCRATCH_OPTIONS
 """Options that the training of a model knows."""
+
+
+def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
+    """Return the names of the options that the training of a method depends on.
+
+    Args:
+        name: The method.
+        settings: What the user chose.
+    """
+    if name == BAG:
+        return BAG_OPTIONS
+    if settings.options.get("as_saved"):
+        return frozenset({"as_saved"})
+    names = MODEL_OPTIONS - _APART
+    if name == SCRATCH:
+        # A grid of its own takes the place of the model's.
+        replaced = {option for option in SCRATCH_OPTIONS if settings.options.get(option)}
+        return (names | SCRATCH_OPTIONS) - {option.removeprefix("scratch_") for option in replaced}
+    if name not in BASELINES:
+        return names
+    replaced = {"epochs"} if "baseline_epochs" in settings.options else set[str]()
+    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
+    return (names - _NOT_THEIRS - replaced) | _SHARED | own | (_WORD2VEC if name in WORD2VEC else set())

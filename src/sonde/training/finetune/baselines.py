@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ from sonde.models import ModelSpec, describe_model, describe_special, load_token
 from sonde.training.finetune.batches import Batch
 from sonde.training.finetune.checkpoint import replace_file
 from sonde.training.finetune.data import TaskData, TextEncoder, build_text_encoder
-from sonde.training.finetune.model import HeadedModel, States, build_head, segment_ids
+from sonde.training.finetune.model import HeadedModel, States, build_head, segment_ids, use_seed
 from sonde.training.finetune.recipe import (
     LSTM_POINTER,
     PROGRAM,
@@ -47,12 +47,9 @@ from sonde.training.pretrain.vocabulary import (
     EOS,
     PAD,
     SPECIALS,
-    learn_program_vocabulary,
+    learn_vocabulary,
     with_template,
 )
-
-if TYPE_CHECKING:
-    from gensim.models import Word2Vec
 
 _PAD, _BOS, _EOS = map(SPECIALS.index, (PAD, BOS, EOS))
 
@@ -77,7 +74,7 @@ def build_baseline_encoder(
     if sizes.subwords != PROGRAM:
         reader = build_text_encoder(load_tokenizer(spec), describe_special(spec), describe_model(spec).kind)
     else:
-        learned = learn_program_vocabulary(list_training_texts(data), sizes.vocabulary)
+        learned = learn_vocabulary(list_training_texts(data), sizes.vocabulary, "program")
         tokenizer = with_template(learned, "encoder", recipe.length)
         reader = TextEncoder(tokenizer, np.array([_BOS]), np.array([_EOS]), _PAD)
     reader.check(recipe.length, recipe.length, "baseline")
@@ -125,21 +122,17 @@ def learn_vectors(
     Raises:
         InputError: gensim is not installed, or there is nothing to learn from.
     """
+    try:
+        from gensim.models import Word2Vec
+    except ImportError as error:
+        raise InputError(
+            "Word2Vec needs gensim, which is not installed; install sonde[baselines], or leave out "
+            f"{', '.join(WORD2VEC)}"
+        ) from error
     if not any(map(len, sentences)):
         raise InputError(f"baseline {name!r}: there is no subword to learn vectors of; draw from more code")
-    vectors: Any = train_gensim(sentences, name, sizes, seed).wv
-    ids = np.array([int(key) for key in vectors.index_to_key], np.int64)
-    return TokenVectors(ids, np.array(vectors.vectors, np.float32))
-
-
-def train_gensim(sentences: Sequence[Sequence[int]], name: str, sizes: BaselineSizes, seed: int) -> Word2Vec:
-    """Gensim's own model of the sentences; its words are the subwords' numbers, written out.
-
-    Raises:
-        InputError: gensim is not installed.
-    """
     skipgram, softmax = WORD2VEC[name]
-    return import_word2vec()(
+    model = Word2Vec(
         # Whole numbers would be taken for places of its vocabulary.
         sentences=[list(map(str, sentence)) for sentence in sentences],
         vector_size=sizes.embedding,
@@ -154,27 +147,14 @@ def train_gensim(sentences: Sequence[Sequence[int]], name: str, sizes: BaselineS
         workers=1,
         hashfxn=stable_hash,
     )
+    vectors: Any = model.wv
+    ids = np.array([int(key) for key in vectors.index_to_key], np.int64)
+    return TokenVectors(ids, np.array(vectors.vectors, np.float32))
 
 
 def stable_hash(word: str) -> int:
     """A hash that is the same in every process."""
     return zlib.crc32(word.encode())
-
-
-def import_word2vec() -> Any:
-    """Gensim's class.
-
-    Raises:
-        InputError: gensim is not installed.
-    """
-    try:
-        from gensim.models import Word2Vec
-    except ImportError as error:
-        raise InputError(
-            "Word2Vec needs gensim, which is not installed; install sonde[baselines], or leave out "
-            f"{', '.join(WORD2VEC)}"
-        ) from error
-    return Word2Vec
 
 
 FILE = "vectors.safetensors"
@@ -232,17 +212,15 @@ def get_vectors(
         return read, json.loads(held.metadata()["about"])
 
 
-def init_embedding(vocabulary: int, width: int) -> nn.Embedding:
-    """Vectors drawn as Glorot and Bengio 2010 have it, which is what CuBERT's paper names."""
-    embedding = nn.Embedding(vocabulary, width)
-    nn.init.xavier_uniform_(embedding.weight)
-    return embedding
+def build_embedding(vocabulary: int, width: int, vectors: TokenVectors | None) -> nn.Embedding:
+    """A table of vectors: learned, or drawn as Glorot and Bengio 2010 have it, which is what CuBERT names.
 
-
-def build_embedding(vocabulary: int, vectors: TokenVectors) -> nn.Embedding:
-    """Learned vectors; a subword that never occurred has one of the size that Word2Vec draws at first."""
-    width = vectors.values.shape[1]
+    Beside learned ones, a subword that never occurred has a vector of the size that Word2Vec draws at first.
+    """
     embedding = nn.Embedding(vocabulary, width)
+    if vectors is None:
+        nn.init.xavier_uniform_(embedding.weight)
+        return embedding
     nn.init.uniform_(embedding.weight, -1 / width, 1 / width)
     with torch.no_grad():
         embedding.weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.values)
@@ -333,8 +311,7 @@ class TransformerBody(nn.Module):
 
     def save_pretrained(self, folder: Path) -> None:
         """Write it as a masked model, so that every lens can read its states; its head is not trained."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with use_seed(0):
             whole = BertForMaskedLM(self.inner.config)
         whole.bert.load_state_dict(self.inner.state_dict())
         whole.save_pretrained(folder)
@@ -379,8 +356,7 @@ def tune_baseline(
     learned = None
     if name in WORD2VEC:
         learned = get_vectors(name, data, reader, recipe, sizes, folder, unlabelled)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("body", recipe.seed) % 2**63)
+    with use_seed(derive_seed("body", recipe.seed)):
         body = _build_body(name, reader, recipe, sizes, learned)
     head = build_head(data, recipe, body.width, "mean", _pointer_pooling(name, reader))
     model = HeadedModel(body, head, frozen=False).to(resolve_auto(spec).device)
@@ -407,10 +383,7 @@ def _build_body(
     rows = 1 + max(*reader.tokenizer.get_vocab().values(), reader.pad, *reader.before, *reader.behind)
     if name == TRANSFORMER:
         return TransformerBody(rows, recipe.length, sizes)
-    if learned is not None:
-        embedding = build_embedding(rows, learned[0])
-    else:
-        embedding = init_embedding(rows, sizes.embedding)
+    embedding = build_embedding(rows, sizes.embedding, learned and learned[0])
     return RecurrentBody(embedding, sizes, both=name != LSTM_POINTER)
 
 

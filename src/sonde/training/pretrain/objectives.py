@@ -265,8 +265,37 @@ def _permute(size: int, *seed: int) -> Int[np.ndarray, " block"]:
     return np.random.default_rng(derive_seed("order", *seed)).permutation(size)
 
 
-class BlockDataset(Dataset[dict[str, Tensor]]):
+class _StreamDataset(Dataset[dict[str, Tensor]]):
     """The samples of a run in training order; sample ``k`` is the same in every process and after every stop.
+
+    Args:
+        stream: The packed subwords.
+        recipe: How many samples there are.
+    """
+
+    def __init__(self, stream: Int[np.ndarray, " token"], recipe: Recipe) -> None:
+        self._stream = stream
+        self._recipe = recipe
+        self._samples = recipe.training.steps * recipe.training.blocks_per_step
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def _sum_passes(
+        self,
+        first: Int[np.ndarray, "*sample"],
+        end: Int[np.ndarray, "*sample"],
+        passes: Int[np.ndarray, "*sample"],
+    ) -> Int[np.ndarray, " token"]:
+        """How often each subword of the stream is read, where stretches of it are read so often."""
+        counts = np.zeros(len(self._stream) + 1, np.int64)
+        np.add.at(counts, first, passes)
+        np.subtract.at(counts, end, passes)
+        return counts[:-1].cumsum()
+
+
+class BlockDataset(_StreamDataset):
+    """The samples of a run in training order, each of them a block.
 
     A decoder's block is one subword longer than its width, so that every subword of the stream but the first
     is predicted. An encoder's block stands between `BOS` and `EOS` as its inputs will later, with some of its
@@ -282,16 +311,10 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
     """
 
     def __init__(self, stream: Int[np.ndarray, " token"], recipe: Recipe) -> None:
-        self._stream = stream
-        self._recipe = recipe
-        training = recipe.training
+        super().__init__(stream, recipe)
         self._decoder = recipe.model.role == "decoder"
-        self.width = training.block - 1 if self._decoder else training.block - 2
+        self.width = recipe.training.block - (1 if self._decoder else 2)
         self.course = BlockOrder(count_blocks(len(stream), self.width), recipe.seed)
-        self._samples = training.steps * training.blocks_per_step
-
-    def __len__(self) -> int:
-        return self._samples
 
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         start = block_start(self.course.block(k), len(self._stream), self.width)
@@ -313,13 +336,11 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
         """How often each subword of the stream is read in the run."""
-        passes = self.course.passes(self._samples)
-        counts = np.zeros(len(self._stream) + 1, np.int64)
-        for block in np.flatnonzero(passes):
-            start = block_start(int(block), len(self._stream), self.width)
-            counts[start] += passes[block]
-            counts[min(start + self.width, len(self._stream))] -= passes[block]
-        return counts[:-1].cumsum()
+        size = len(self._stream)
+        starts = [block_start(block, size, self.width) for block in range(self.course.blocks)]
+        first = np.array(starts, np.int64)
+        ends = np.minimum(first + self.width, size)
+        return self._sum_passes(first, ends, self.course.passes(self._samples))
 
     def _block(self, start: int, length: int) -> Int[Tensor, " token"]:
         return torch.from_numpy(self._stream[start : start + length].astype(np.int64))
@@ -476,8 +497,8 @@ def _count_heads(tosses: int, draw: random.Random) -> int:
     return draw.getrandbits(tosses).bit_count() if tosses else 0
 
 
-class PairDataset(Dataset[dict[str, Tensor]]):
-    """The pairs of a run in training order; sample ``k`` is the same in every process and after every stop.
+class PairDataset(_StreamDataset):
+    """The pairs of a run in training order.
 
     Each sample is one pair, padded to the block length: special pieces stand before A, behind A and behind B,
     as the tokenizer of the finished model puts them. All pairs of all duplicates are shuffled together;
@@ -495,14 +516,9 @@ class PairDataset(Dataset[dict[str, Tensor]]):
     def __init__(
         self, stream: Int[np.ndarray, " token"], pairs: Int[np.ndarray, "pair 5"], recipe: Recipe
     ) -> None:
-        self._stream = stream
+        super().__init__(stream, recipe)
         self._pairs = pairs
-        self._recipe = recipe
         self.course = BlockOrder(len(pairs), recipe.seed, stretch=len(pairs))
-        self._samples = recipe.training.steps * recipe.training.blocks_per_step
-
-    def __len__(self) -> int:
-        return self._samples
 
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         number = self.course.block(k)
@@ -528,12 +544,8 @@ class PairDataset(Dataset[dict[str, Tensor]]):
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
         """How often each subword of the stream is read in the run."""
-        passes = self.course.passes(self._samples)
-        counts = np.zeros(len(self._stream) + 1, np.int64)
-        for begin, end in ((0, 1), (2, 3)):
-            np.add.at(counts, self._pairs[:, begin], passes)
-            np.subtract.at(counts, self._pairs[:, end], passes)
-        return counts[:-1].cumsum()
+        passes = self.course.passes(self._samples)[:, None]
+        return self._sum_passes(self._pairs[:, [0, 2]], self._pairs[:, [1, 3]], passes)
 
 
 def frame_pair(

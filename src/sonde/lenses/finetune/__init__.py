@@ -257,8 +257,7 @@ class FinetuneLens(LensDefaults):
                 method.name,
                 training.model,
                 data,
-                options.baseline_recipe(recipe),
-                options.sizes,
+                recipe.with_grid(options.baseline_rates, options.baseline_epochs),
                 training.folder,
                 unlabelled=further,
                 about=about,
@@ -269,7 +268,7 @@ class FinetuneLens(LensDefaults):
             spec = training.model
             if method.name == SCRATCH:
                 spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
-                recipe = options.scratch_recipe(recipe)
+                recipe = recipe.with_grid(options.scratch_rates, options.scratch_epochs)
             tuned = tune(spec, data, recipe, training.folder, about=about)
         if tuned.halved:
             training.counts["batches of trainings halved for memory"] = tuned.halved

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
@@ -37,6 +37,7 @@ from sonde.training.finetune.recipe import (
     BASELINES,
     CUTS,
     DROP,
+    FIXED,
     HEADS,
     HELD,
     KEEP,
@@ -46,7 +47,6 @@ from sonde.training.finetune.recipe import (
     TRANSFORMER,
     WEIGHTS,
     WORD2VEC,
-    BaselineSizes,
     FinetuneRecipe,
 )
 from sonde.training.precision import PRECISIONS
@@ -64,27 +64,17 @@ Rate = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Le(0.9)]
 
 
-_DEFAULT_SIZES = BaselineSizes()
+_DEFAULT = FinetuneRecipe()
 
 
 _SHARED = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
 
 
-_RECURRENT = frozenset({"embedding", "lstm_layers", "lstm_width", "lstm_dropout"})
-
-
-_TRANSFORMER = frozenset({"transformer_layers", "transformer_width"})
-
-
-_WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative", "word2vec_corpus"})
+_RECURRENT = frozenset({"embedding", "lstm_width"})
 
 
 _MOST = 40_000
 """Further functions that are read; by hash, as many as data sets are drawn from at most."""
-
-
-_NOT_THEIRS = frozenset({"rates", "frozen"})
-"""Options of fine-tuning that baselines do not know."""
 
 
 scoring_option = partial(option, scoring=True)
@@ -105,30 +95,13 @@ class BaselineOptions(Options):
         (), "most passes of the baselines, as epochs is the model's", unset="as epochs"
     )
     subwords: Annotated[str, OneOf(SUBWORDS)] = scoring_option(
-        _DEFAULT_SIZES.subwords,
+        _DEFAULT.subwords,
         "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
         "training texts",
     )
-    vocabulary: Count = scoring_option(_DEFAULT_SIZES.vocabulary, "size of that vocabulary")
-    embedding: Count = scoring_option(_DEFAULT_SIZES.embedding, "width of token vectors below an LSTM")
-    lstm_layers: Count = scoring_option(_DEFAULT_SIZES.lstm_layers, "layers of an LSTM")
-    lstm_width: Count = scoring_option(_DEFAULT_SIZES.lstm_width, "its hidden units in each direction")
-    lstm_dropout: Dropout = scoring_option(_DEFAULT_SIZES.lstm_dropout, "dropout between its layers")
-    transformer_layers: Count = scoring_option(
-        _DEFAULT_SIZES.transformer_layers, "layers of the transformer that is trained from scratch"
-    )
-    transformer_width: Count = scoring_option(
-        _DEFAULT_SIZES.transformer_width, "its hidden units, in heads of 64"
-    )
-    word2vec_epochs: Count = scoring_option(
-        _DEFAULT_SIZES.word2vec_epochs, "passes of Word2Vec over its texts"
-    )
-    word2vec_window: Count = scoring_option(
-        _DEFAULT_SIZES.word2vec_window, "subwords to each side that it looks at"
-    )
-    word2vec_negative: Count = scoring_option(
-        _DEFAULT_SIZES.word2vec_negative, "negative samples for each subword that occurs"
-    )
+    vocabulary: Count = scoring_option(_DEFAULT.vocabulary, "size of that vocabulary")
+    embedding: Count = scoring_option(_DEFAULT.embedding, "width of token vectors below an LSTM")
+    lstm_width: Count = scoring_option(_DEFAULT.lstm_width, "its hidden units in each direction")
     word2vec_corpus: str = scoring_option(
         "",
         "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "
@@ -136,20 +109,16 @@ class BaselineOptions(Options):
         corpus=True,
     )
 
-    @property
-    def sizes(self) -> BaselineSizes:
-        """The sizes of the baselines."""
-        return BaselineSizes(
-            **self.model_dump(include={one.name for one in dataclasses.fields(BaselineSizes)})
-        )
-
-    def baseline_recipe(self, recipe: FinetuneRecipe) -> FinetuneRecipe:
-        """How a baseline is trained: as a model is, but for its rates and epochs."""
-        recipe = dataclasses.replace(recipe, rates=self.baseline_rates)
-        if not self.baseline_epochs:
-            return recipe
-        first, *others = self.baseline_epochs
-        return dataclasses.replace(recipe, epochs=first, other_epochs=tuple(others))
+    @classmethod
+    def read(cls, values: Mapping[str, object]) -> Self:
+        """Validate the options that a user set; those of the fixed recipe of baselines are refused."""
+        for name in values:
+            if name in FIXED:
+                raise UsageError(
+                    f"lens {cls.lens!r}: {name} is fixed at {FIXED[name]} in the recipe of the baselines; "
+                    "leave it out"
+                )
+        return super().read(values)
 
 
 def inapplicable_reason(name: str, task: str) -> str:
@@ -198,8 +167,7 @@ SWEPT = frozenset(
         *("warmup", "decay"),
         *("dropout", "patience", "precision", "cut", "head", "class_weights", "pointer_epochs", "lora_rank"),
         *("scratch_rates", "scratch_epochs"),
-        *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
-        *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
+        *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_width"),
     }
 )
 """Options that may take several values in one run."""
@@ -344,9 +312,6 @@ BAG_OPTIONS = frozenset({"fraction", "valid", "examples"})
 """Options that what needs no model knows."""
 
 
-_DEFAULT = FinetuneRecipe()
-
-
 class FinetuneOptions(BaselineOptions):
     """The options of the lens: what a method is trained with is its own, so all of them change scores alone.
 
@@ -467,12 +432,6 @@ class FinetuneOptions(BaselineOptions):
         "published file alone is a test",
     )
 
-    def scratch_recipe(self, recipe: FinetuneRecipe) -> FinetuneRecipe:
-        """How a model is trained from scratch: as one that is fine-tuned, but for its rates and epochs."""
-        first, *others = self.scratch_epochs or (recipe.epochs, *recipe.other_epochs)
-        rates = self.scratch_rates or recipe.rates
-        return dataclasses.replace(recipe, rates=rates, epochs=first, other_epochs=tuple(others))
-
     def recipe(self, settings: LensSettings) -> FinetuneRecipe:
         """How a model is fine-tuned; the seed is a method's."""
         same = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {"epochs", "batch", "cut"}
@@ -516,5 +475,6 @@ def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
     if name not in BASELINES:
         return names
     replaced = {"epochs"} if "baseline_epochs" in settings.options else set[str]()
-    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
-    return (names - _NOT_THEIRS - replaced) | _SHARED | own | (_WORD2VEC if name in WORD2VEC else set())
+    own = set[str]() if name == TRANSFORMER else _RECURRENT
+    more = {"word2vec_corpus"} if name in WORD2VEC else set[str]()
+    return (names - {"rates", "frozen"} - replaced) | _SHARED | own | more

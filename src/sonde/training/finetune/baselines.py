@@ -34,11 +34,12 @@ from sonde.training.finetune.checkpoint import replace_file
 from sonde.training.finetune.data import TaskData, TextEncoder, build_text_encoder
 from sonde.training.finetune.model import HeadedModel, States, build_head, segment_ids, use_seed
 from sonde.training.finetune.recipe import (
+    FIXED,
     LSTM_POINTER,
     PROGRAM,
+    SIZE_OPTIONS,
     TRANSFORMER,
     WORD2VEC,
-    BaselineSizes,
     FinetuneRecipe,
 )
 from sonde.training.finetune.tune import FinetuneResult, OnStep, TrainingSetup, train
@@ -54,9 +55,7 @@ from sonde.training.pretrain.vocabulary import (
 _PAD, _BOS, _EOS = map(SPECIALS.index, (PAD, BOS, EOS))
 
 
-def build_baseline_encoder(
-    spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe, sizes: BaselineSizes
-) -> TextEncoder:
+def build_baseline_encoder(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TextEncoder:
     """How a baseline's inputs are made: as those of the model, or by a vocabulary of the training texts.
 
     No weight of the model is read.
@@ -64,17 +63,16 @@ def build_baseline_encoder(
     Args:
         spec: The model under study.
         data: The examples; a vocabulary is learned on those of train alone.
-        recipe: Its length.
-        sizes: Whose subwords are read, and how many there are.
+        recipe: Its length, whose subwords are read, and how many there are.
 
     Raises:
         UsageError: The limit is too short for any text.
         InputError: The training texts have fewer subwords than are asked for.
     """
-    if sizes.subwords != PROGRAM:
+    if recipe.subwords != PROGRAM:
         reader = build_text_encoder(load_tokenizer(spec), describe_special(spec), describe_model(spec).kind)
     else:
-        learned = learn_vocabulary(list_training_texts(data), sizes.vocabulary, "program")
+        learned = learn_vocabulary(list_training_texts(data), recipe.vocabulary, "program")
         tokenizer = with_template(learned, "encoder", recipe.length)
         reader = TextEncoder(tokenizer, np.array([_BOS]), np.array([_EOS]), _PAD)
     reader.check(recipe.length, recipe.length, "baseline")
@@ -108,15 +106,13 @@ class TokenVectors:
     values: Float[np.ndarray, "subword width"]
 
 
-def learn_vectors(
-    sentences: Sequence[Sequence[int]], name: str, sizes: BaselineSizes, seed: int
-) -> TokenVectors:
+def learn_vectors(sentences: Sequence[Sequence[int]], name: str, width: int, seed: int) -> TokenVectors:
     """Learn a vector for every subword that occurs.
 
     Args:
         sentences: Subwords in the order of their texts.
         name: One of `WORD2VEC`.
-        sizes: Width, epochs, window and negative samples; the rest is as gensim has it.
+        width: Of a vector. Epochs, window and negative samples are `FIXED`, the rest is as gensim has it.
         seed: Of first vectors and of everything drawn.
 
     Raises:
@@ -135,12 +131,12 @@ def learn_vectors(
     model = Word2Vec(
         # Whole numbers would be taken for places of its vocabulary.
         sentences=[list(map(str, sentence)) for sentence in sentences],
-        vector_size=sizes.embedding,
-        window=sizes.word2vec_window,
+        vector_size=width,
+        window=FIXED["word2vec_window"],
         sg=int(skipgram),
         hs=int(softmax),
-        negative=0 if softmax else sizes.word2vec_negative,
-        epochs=sizes.word2vec_epochs,
+        negative=0 if softmax else FIXED["word2vec_negative"],
+        epochs=FIXED["word2vec_epochs"],
         min_count=1,
         seed=derive_seed("word2vec", seed) % 2**31,
         # Two workers would take turns as the machine has it; Python's hash differs between processes.
@@ -182,7 +178,6 @@ def get_vectors(
     data: TaskData,
     reader: TextEncoder,
     recipe: FinetuneRecipe,
-    sizes: BaselineSizes,
     folder: Path,
     unlabelled: Callable[[], UnlabelledTexts] | None,
 ) -> Learned:
@@ -197,7 +192,7 @@ def get_vectors(
         texts = list_training_texts(data)
         more = UnlabelledTexts(()) if unlabelled is None else unlabelled()
         found = split_sentences([*texts, *more.texts], reader, recipe.length)
-        vectors = learn_vectors(found, name, sizes, recipe.seed)
+        vectors = learn_vectors(found, name, recipe.embedding, recipe.seed)
         about = {
             "training texts": len(texts),
             "further texts": len(more.texts),
@@ -232,25 +227,25 @@ class RecurrentBody(nn.Module):
 
     Args:
         embedding: The table of token vectors.
-        sizes: Layers, hidden units and dropout.
+        width: Hidden units in each direction; layers and dropout are `FIXED`.
         both: Whether each layer reads in both directions.
 
     Attributes:
         width: Of the states.
     """
 
-    def __init__(self, embedding: nn.Embedding, sizes: BaselineSizes, *, both: bool) -> None:
+    def __init__(self, embedding: nn.Embedding, width: int, *, both: bool) -> None:
         super().__init__()
         self.embedding = embedding
         self.lstm = nn.LSTM(
             embedding.embedding_dim,
-            sizes.lstm_width,
-            sizes.lstm_layers,
+            width,
+            FIXED["lstm_layers"],
             batch_first=True,
-            dropout=sizes.lstm_dropout if sizes.lstm_layers > 1 else 0.0,
+            dropout=FIXED["lstm_dropout"],
             bidirectional=both,
         )
-        self.width = sizes.lstm_width * (2 if both else 1)
+        self.width = width * (2 if both else 1)
 
     def forward(self, batch: Batch) -> States:
         """The last layer's states; 0 on padding, which no direction reads."""
@@ -267,11 +262,7 @@ class RecurrentBody(nn.Module):
 
 
 _HEAD = 64
-
-
-def _choose_head_count(width: int) -> int:
-    """As many heads as have `_HEAD` units each, or fewer that share all units evenly."""
-    return next(heads for heads in range(max(1, width // _HEAD), 0, -1) if width % heads == 0)
+"""Units of a head of the Transformer."""
 
 
 class TransformerBody(nn.Module):
@@ -279,21 +270,20 @@ class TransformerBody(nn.Module):
 
     Args:
         vocabulary: Number of subwords.
-        length: Most subwords of an input.
-        sizes: Layers and hidden units.
+        length: Most subwords of an input; layers and hidden units are `FIXED`.
 
     Attributes:
         width: Of the states.
     """
 
-    def __init__(self, vocabulary: int, length: int, sizes: BaselineSizes) -> None:
+    def __init__(self, vocabulary: int, length: int) -> None:
         super().__init__()
-        self.width = sizes.transformer_width
+        self.width: int = FIXED["transformer_width"]
         config = BertConfig(
             vocab_size=vocabulary,
             hidden_size=self.width,
-            num_hidden_layers=sizes.transformer_layers,
-            num_attention_heads=_choose_head_count(self.width),
+            num_hidden_layers=FIXED["transformer_layers"],
+            num_attention_heads=self.width // _HEAD,
             intermediate_size=4 * self.width,
             max_position_embeddings=length,
             # Where the end of a text pads as well, its vector is to be learned.
@@ -326,7 +316,6 @@ def tune_baseline(
     spec: ModelSpec,
     data: TaskData,
     recipe: FinetuneRecipe,
-    sizes: BaselineSizes,
     folder: Path,
     *,
     unlabelled: Callable[[], UnlabelledTexts] | None = None,
@@ -339,8 +328,7 @@ def tune_baseline(
         name: One of `sonde.training.finetune.recipe.BASELINES`.
         spec: The model under study; only its tokenizer is read, and where it runs.
         data: The examples.
-        recipe: How; a frozen body is of no use here, so all is trained.
-        sizes: How large, and in whose subwords.
+        recipe: How, how large, and in whose subwords; a frozen body is of no use here, so all is trained.
         folder: A folder of this training's own. A call after a kill goes on from what is there.
         unlabelled: Gives further texts that Word2Vec learns on; asked once.
         on_step: Is told the number of every update done.
@@ -352,12 +340,12 @@ def tune_baseline(
         StoreError: A checkpoint or the model could not be written.
     """
     recipe = dataclasses.replace(recipe, frozen=False)
-    reader = build_baseline_encoder(spec, data, recipe, sizes)
+    reader = build_baseline_encoder(spec, data, recipe)
     learned = None
     if name in WORD2VEC:
-        learned = get_vectors(name, data, reader, recipe, sizes, folder, unlabelled)
+        learned = get_vectors(name, data, reader, recipe, folder, unlabelled)
     with use_seed(derive_seed("body", recipe.seed)):
-        body = _build_body(name, reader, recipe, sizes, learned)
+        body = _build_body(name, reader, recipe, learned)
     head = build_head(data, recipe, body.width, "mean", _pointer_pooling(name, reader))
     model = HeadedModel(body, head, frozen=False).to(resolve_auto(spec).device)
 
@@ -369,7 +357,8 @@ def tune_baseline(
                 {key: one.cpu() for key, one in body.state_dict().items()}, target / "model.safetensors"
             )
         reader.tokenizer.save_pretrained(target)
-        facts: dict[str, Any] = {"baseline": name, "sizes": dataclasses.asdict(sizes)}
+        sizes = {option: getattr(recipe, option) for option in SIZE_OPTIONS} | dict(FIXED)
+        facts: dict[str, Any] = {"baseline": name, "sizes": sizes}
         if learned is not None:
             _, facts["vectors"] = learned
         (target / FACTS).write_text(json.dumps(facts, indent=2), encoding="utf-8")
@@ -378,13 +367,13 @@ def tune_baseline(
 
 
 def _build_body(
-    name: str, reader: TextEncoder, recipe: FinetuneRecipe, sizes: BaselineSizes, learned: Learned | None
+    name: str, reader: TextEncoder, recipe: FinetuneRecipe, learned: Learned | None
 ) -> RecurrentBody | TransformerBody:
     rows = 1 + max(*reader.tokenizer.get_vocab().values(), reader.pad, *reader.before, *reader.behind)
     if name == TRANSFORMER:
-        return TransformerBody(rows, recipe.length, sizes)
-    embedding = build_embedding(rows, sizes.embedding, learned and learned[0])
-    return RecurrentBody(embedding, sizes, both=name != LSTM_POINTER)
+        return TransformerBody(rows, recipe.length)
+    embedding = build_embedding(rows, recipe.embedding, learned and learned[0])
+    return RecurrentBody(embedding, recipe.lstm_width, both=name != LSTM_POINTER)
 
 
 def _pointer_pooling(name: str, reader: TextEncoder) -> str:

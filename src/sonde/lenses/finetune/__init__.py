@@ -75,8 +75,8 @@ or, with whatever stands before a text put there as in training:
 """
 
 
-def write_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> None:
-    """Write the card into the folder of a model.
+def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
+    """The card as Markdown.
 
     Args:
         tuned: The training.
@@ -84,11 +84,6 @@ def write_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about:
         data: What it was trained on.
         about: Task, language, base model, method and seed.
     """
-    write_atomic(Path(tuned.folder) / CARD_FILE, render_card(tuned, rows, data, about))
-
-
-def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
-    """The card as Markdown; see `write_card`."""
     setting, kind = tuned.setting, tuned.head
     tried = ", ".join(
         f"rate {one.rate:g} x batch {one.batch} x {one.epochs} epochs"
@@ -273,7 +268,7 @@ class FinetuneLens(LensDefaults):
         if tuned.halved:
             training.counts["batches of trainings halved for memory"] = tuned.halved
         rows = trained_rows(tuned, splits, data)
-        write_card(tuned, rows, data, about)
+        write_atomic(Path(tuned.folder) / CARD_FILE, render_card(tuned, rows, data, about))
         if method.name == PRETRAINED and method.seed == training.settings.seed:
             from sonde.lenses.finetune.attention import with_attention
 

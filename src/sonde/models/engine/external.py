@@ -314,9 +314,8 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
     what = f"encoder {spec.name!r}"
     if spec.adapter or spec.quantise or spec.device_map:
         raise UsageError(f"{what} holds its weights itself; leave out adapter, quantise and device map")
-    by_name = find_entry_points(GROUP)
-    if spec.name in by_name:
-        module = import_entry_point(by_name[spec.name], what)
+    if entry := find_entry_points(GROUP).get(spec.name):
+        module = import_entry_point(entry, what)
     else:
         module = import_from_path(expand_home(spec.name), "sonde.models", what)
     encoder = getattr(module, "encoder", None)
@@ -327,8 +326,8 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
 
 def encoder_revision(spec: ModelSpec) -> str:
     """Hash of the encoder's file and of what it says of its weights."""
-    by_name = find_entry_points(GROUP)
-    source = find_source_file(by_name[spec.name]) if spec.name in by_name else expand_home(spec.name)
+    entry = find_entry_points(GROUP).get(spec.name)
+    source = find_source_file(entry) if entry else expand_home(spec.name)
     said = str(getattr(load_encoder(spec), "weights", ""))
     return fingerprint("encoder", "" if source is None else hash_path(source), said)[:32]
 

@@ -32,6 +32,7 @@ from sonde.models.engine.model_names import (
     split_family,
     split_revision,
 )
+from sonde.models.engine.silence import format_error
 
 SERVED = Capabilities(
     kind="endpoint", layers=0, heads=0, d_model=0, vocab=0, context=0, attention="none", masks=False
@@ -339,9 +340,8 @@ def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str,
     except RecursionError:
         held = None
     except ValueError as error:
-        line = " ".join(str(error).split())[:200]
         raise InputError(
-            f"model {model!r}: {path.name} is not valid JSON: {line}; fetch the file again"
+            f"model {model!r}: {path.name} is not valid JSON: {format_error(error)}; fetch the file again"
         ) from error
     if not isinstance(held, dict):
         raise InputError(f"model {model!r}: {path.name} holds no JSON object; fetch the file again")

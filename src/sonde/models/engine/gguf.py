@@ -10,19 +10,18 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import AbstractContextManager, redirect_stderr
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, StoreError, UsageError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.files import write_atomic
 from sonde.base.terminal import print_note
 from sonde.models.engine.files import check_not_pointer, convert_once
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
@@ -226,7 +225,7 @@ def _convert(file: Path, model: str, folder: Path) -> None:
     with file.open("rb") as handle:
         if handle.read(len(_MAGIC)) != _MAGIC:
             raise InputError(f"model {model!r}: {file.name} is no GGUF file; fetch it again")
-    with _one_line(file, model):
+    with _reading_errors(file, model):
         from gguf import GGUFReader
 
         # Opened once: a large vocabulary takes it many seconds.
@@ -238,21 +237,15 @@ def _convert(file: Path, model: str, folder: Path) -> None:
         f"model {model!r}: dequantising {header.quantisation} once, {header.numbers / 1e6:,.0f} million "
         f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
     )
-    with _one_line(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
+    with _reading_errors(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
         said = _write_model(file, reader, folder, model)
     facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
     write_atomic(folder / FACTS, json.dumps(facts))
 
 
-@contextmanager
-def _one_line(file: Path, model: str) -> Generator[None]:
+def _reading_errors(file: Path, model: str) -> AbstractContextManager[None]:
     """Turn whatever a reader of files says of a damaged one into a line."""
-    try:
-        yield
-    except (InputError, StoreError, UsageError, MemoryError, OSError):
-        raise
-    except Exception as error:
-        raise InputError(f"model {model!r}: {file.name} cannot be read: {format_error(error)}") from error
+    return one_line_errors(f"model {model!r}: {file.name} cannot be read", passing=(MemoryError, OSError))
 
 
 def _read_header(reader: Any) -> GgufHeader:

@@ -8,12 +8,11 @@ to compare another with.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, SondeError, UnknownNameError, UsageError
+from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.models.engine.adapters import check_adapter, lacks_adapter
 from sonde.models.engine.architectures import ArchitectureFamily, EncoderDecoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
@@ -56,7 +55,7 @@ from sonde.models.engine.quantise import (
     needs_bitsandbytes,
     quantiser,
 )
-from sonde.models.engine.silence import MODEL_CODE_ERRORS, silence_libraries
+from sonde.models.engine.silence import MODEL_CODE_ERRORS, one_line_errors, silence_libraries
 from sonde.models.engine.tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models.engine.weights import TF32, check_files, resolve_device, resolve_dtype
 
@@ -276,7 +275,7 @@ def _with_trial_facts(loaded: LoadedModel) -> LoadedModel:
     from sonde.models.engine.trial_batches import table_positions, takes_padding
 
     told = loaded.capabilities
-    with _one_line(loaded.spec, loaded.model), disable_outliers(loaded.model):
+    with _trial_errors(loaded.spec, loaded.model), disable_outliers(loaded.model):
         found = table_positions(loaded)
         if found is not None and found < told.context:
             fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
@@ -297,7 +296,7 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
     if capabilities.kind == "encoder-decoder":
         given["decoder_input_ids"] = some
     try:
-        with _one_line(spec, model):
+        with _trial_errors(spec, model):
             separable = is_separable(*family.body_and_head(model), model, **given)
     except FloatingPointError as error:
         dtype = str(model.dtype).removeprefix("torch.")
@@ -311,18 +310,10 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
         )
 
 
-@contextmanager
-def _one_line(spec: ModelSpec, model: Any) -> Generator[None]:
+def _trial_errors(spec: ModelSpec, model: Any) -> AbstractContextManager[None]:
     """Turn whatever a model's own code raises on a few subwords into one line."""
-    try:
-        yield
-    except MODEL_CODE_ERRORS as error:
-        if isinstance(error, SondeError):
-            raise
-        line = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself: {line}"
-        ) from error
+    subject = f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself"
+    return one_line_errors(subject, MODEL_CODE_ERRORS)
 
 
 def save_model(loaded: LoadedModel, folder: Path) -> None:

@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, cast
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
 from sonde.models.engine.family import ModelSpec
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 
 _PACKAGE = "bitsandbytes"
 
@@ -94,15 +94,14 @@ def _must_be_readable(spec: ModelSpec, config: Any, saved: str) -> None:
     """Ask transformers whether this machine has what a quantised checkpoint needs."""
     from transformers.quantizers.auto import AutoHfQuantizer
 
-    try:
-        with silence_libraries():
-            asked = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
-            asked.validate_environment(device_map=None, weights_only=True)
-    except (ImportError, RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-        raise InputError(
-            f"model {spec.name!r}: its weights were saved as {saved}, which is not read here: "
-            f"{format_error(error)}; or name its weights before they were quantised"
-        ) from error
+    subject = f"model {spec.name!r}: its weights were saved as {saved}, which is not read here"
+    missing = (ImportError, RuntimeError, ValueError, TypeError, NotImplementedError)
+    with (
+        one_line_errors(subject, missing, fix="; or name its weights before they were quantised"),
+        silence_libraries(),
+    ):
+        asked = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
+        asked.validate_environment(device_map=None, weights_only=True)
 
 
 def bitsandbytes_settings(kind: str, dtype: Any) -> Any:

@@ -31,6 +31,7 @@ from sonde.models.engine.configuration import (
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import JSON_LIMIT, VOCABULARY_LIMIT, check_size, find_file, read_object
 from sonde.models.engine.locate import locate_model
+from sonde.models.engine.silence import one_line_errors
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
@@ -186,11 +187,8 @@ def match_tokenizer_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[
 def _subwords_of_file(spec: ModelSpec, path: Path) -> list[list[int]]:
     from tokenizers import Tokenizer
 
-    try:
+    with one_line_errors(f"model {spec.name!r}: its {FILE} cannot be read", fix="; fetch it again"):
         held = Tokenizer.from_file(str(path))
-    except Exception as error:
-        line = " ".join(str(error).split())[:200]
-        raise InputError(f"model {spec.name!r}: its {FILE} cannot be read: {line}; fetch it again") from error
     return cut_texts(held)
 
 

@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models.engine.adapters import apply_adapter
 from sonde.models.engine.checks import check_finite, check_keys, head_weights
@@ -29,7 +29,7 @@ from sonde.models.engine.quantise import (
     needs_bitsandbytes,
     quantise_in_memory,
 )
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
@@ -79,11 +79,8 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
         placed = None if at_once else placed
     if placed and not kind:
         folder = offload_folder()
-        try:
-            with silence_libraries():
-                model = dispatch_model(model, placed, folder)
-        except ValueError as error:
-            raise InputError(f"model {spec.name!r}: cannot be placed: {format_error(error)}") from error
+        with one_line_errors(f"model {spec.name!r}: cannot be placed", (ValueError,)), silence_libraries():
+            model = dispatch_model(model, placed, folder)
         delete_folder_after_model(model, folder)
     elif spec.reinitialise is not None or not (kind or spec.device_map):
         model = model.to(device)
@@ -117,23 +114,20 @@ def _read(
         more["quantization_config"] = fewer
     if placed or find_quantisation(spec, config):
         more["device_map"] = placed or {"": str(resolve_device(spec))}
-    try:
-        with silence_libraries():
-            model, report = picker.from_pretrained(
-                files_place.name,
-                revision=resolve_commit(files_place),
-                config=config,
-                dtype=dtype,
-                use_safetensors=True,
-                trust_remote_code=spec.trust_remote_code,
-                output_loading_info=True,
-                # Sizes that differ are named afterwards; transformers only logs which they are.
-                ignore_mismatched_sizes=True,
-                offload_folder=folder,
-                **more,
-            )
-    except Exception as error:
-        raise InputError(f"model {spec.name!r}: cannot be loaded: {format_error(error)}") from error
+    with one_line_errors(f"model {spec.name!r}: cannot be loaded"), silence_libraries():
+        model, report = picker.from_pretrained(
+            files_place.name,
+            revision=resolve_commit(files_place),
+            config=config,
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=spec.trust_remote_code,
+            output_loading_info=True,
+            # Sizes that differ are named afterwards; transformers only logs which they are.
+            ignore_mismatched_sizes=True,
+            offload_folder=folder,
+            **more,
+        )
     if folder is not None:
         delete_folder_after_model(model, folder)
     contents = check_keys(spec, model, report)

@@ -44,15 +44,12 @@ from sonde.training.finetune.recipe import (
 )
 from sonde.training.finetune.tune import FinetuneResult, OnStep, TrainingSetup, train
 from sonde.training.pretrain.vocabulary import (
-    BOS,
-    EOS,
-    PAD,
-    SPECIALS,
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
     learn_vocabulary,
     with_template,
 )
-
-_PAD, _BOS, _EOS = map(SPECIALS.index, (PAD, BOS, EOS))
 
 
 def build_baseline_encoder(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TextEncoder:
@@ -74,7 +71,7 @@ def build_baseline_encoder(spec: ModelSpec, data: TaskData, recipe: FinetuneReci
     else:
         learned = learn_vocabulary(list_training_texts(data), recipe.vocabulary, "program")
         tokenizer = with_template(learned, "encoder", recipe.length)
-        reader = TextEncoder(tokenizer, np.array([_BOS]), np.array([_EOS]), _PAD)
+        reader = TextEncoder(tokenizer, np.array([BOS_ID]), np.array([EOS_ID]), PAD_ID)
     reader.check(recipe.length, recipe.length, "baseline")
     return reader
 

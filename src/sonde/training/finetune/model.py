@@ -37,7 +37,7 @@ from sonde.base.fingerprint import derive_seed
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models.engine.lm_head import body_and_head
 from sonde.models.engine.load import save_model
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 from sonde.training.finetune.batches import Batch
 from sonde.training.finetune.data import FIRST, SECOND, TaskData, build_text_encoder
 from sonde.training.finetune.recipe import BALANCED, BFLOAT16, FLOAT32, MAX, POOLED, FinetuneRecipe
@@ -285,11 +285,9 @@ def with_lora(body: Any, recipe: FinetuneRecipe) -> None:
         lora_dropout=recipe.lora_dropout,
         target_modules="all-linear",
     )
-    try:
-        with use_seed(derive_seed("lora", recipe.seed)):
-            peft.inject_adapter_in_model(settings, body)
-    except ValueError as error:
-        raise InputError(f"LoRA does not fit {type(body).__name__}: {format_error(error)}") from error
+    subject = f"LoRA does not fit {type(body).__name__}"
+    with one_line_errors(subject, (ValueError,)), use_seed(derive_seed("lora", recipe.seed)):
+        peft.inject_adapter_in_model(settings, body)
     for name, weight in body.named_parameters():
         if "lora_" in name:
             # What is trained takes small steps.

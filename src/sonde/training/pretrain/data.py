@@ -48,9 +48,8 @@ from sonde.results.schema import scan_files
 from sonde.training.pretrain.objectives import DocumentLines, build_all_pairs
 from sonde.training.pretrain.recipe import SMALL_VOCABULARY, CorpusConfig, DataConfig, Recipe
 from sonde.training.pretrain.vocabulary import (
-    BOS,
-    EOS,
-    SPECIALS,
+    BOS_ID,
+    EOS_ID,
     learn_vocabulary,
     load_vocabulary,
     save_vocabulary,
@@ -385,7 +384,7 @@ class PackedData:
     """Tokenised documents.
 
     Attributes:
-        tokens: All documents' subwords one after the other, each document between `BOS` and `EOS`; on disk.
+        tokens: All documents' subwords one after the other, each document between BOS and EOS; on disk.
         documents: One row a document in that order: ``corpus, cluster, path, language, version, licence,
             hash, bytes, first`` (its first subword's place), ``tokens`` (their number), ``items`` (list of
             uint64: the first 16 digits of the ids of the file and its functions).
@@ -484,12 +483,11 @@ def _take_texts(documents: list[Document], size: int) -> Iterator[str]:
 
 
 def encode_document(vocabulary: Tokenizer, texts: list[str]) -> list[Int[np.ndarray, " token"]]:
-    """Subwords of documents, each between `BOS` and `EOS`; special pieces inside a text are spelled out."""
+    """Subwords of documents, each between BOS and EOS; special pieces inside a text are spelled out."""
     vocabulary.encode_special_tokens = True
-    bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
     kind = subword_type(vocabulary.get_vocab_size())
     encodings = vocabulary.encode_batch_fast(texts, add_special_tokens=False)
-    return [np.array(bos + encoding.ids + eos, kind) for encoding in encodings]
+    return [np.array([BOS_ID, *encoding.ids, EOS_ID], kind) for encoding in encodings]
 
 
 def find_break_offsets(facet: ProgramLexer, text: str) -> list[int] | None:
@@ -531,10 +529,10 @@ def line_edges(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) 
         vocabulary: What the subwords are.
         text: The document.
         breaks: From `find_break_offsets`.
-        first: Place of the document's `BOS` in the stream.
+        first: Place of the document's BOS in the stream.
 
     Returns:
-        First subword of every line, closed by the place of the document's `EOS`.
+        First subword of every line, closed by the place of the document's EOS.
     """
     vocabulary.encode_special_tokens = True
     offsets = vocabulary.encode(text, add_special_tokens=False).offsets

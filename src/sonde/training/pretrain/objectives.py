@@ -31,7 +31,7 @@ from transformers import PreTrainedModel
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.training.pretrain.recipe import PairsConfig, Recipe
-from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
+from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, MASK_ID, PAD_ID, SPECIALS
 
 _CHUNK = {"cpu": 512, "cuda": 8192}
 """Positions whose logits exist at a time: on a processor they should fit its cache, elsewhere fill the
@@ -298,7 +298,7 @@ class BlockDataset(_StreamDataset):
     """The samples of a run in training order, each of them a block.
 
     A decoder's block is one subword longer than its width, so that every subword of the stream but the first
-    is predicted. An encoder's block stands between `BOS` and `EOS` as its inputs will later, with some of its
+    is predicted. An encoder's block stands between BOS and EOS as its inputs will later, with some of its
     subwords hidden; which ones depends on the seed and ``k`` alone.
 
     Args:
@@ -321,14 +321,13 @@ class BlockDataset(_StreamDataset):
         if self._decoder:
             start = max(0, start - 1)
             return {"input_ids": self._block(start, self.width + 1)}
-        bos, eos = SPECIALS.index(BOS), SPECIALS.index(EOS)
-        block = torch.cat([torch.tensor([bos]), self._block(start, self.width), torch.tensor([eos])])
+        block = torch.cat([torch.tensor([BOS_ID]), self._block(start, self.width), torch.tensor([EOS_ID])])
         generator = torch.Generator().manual_seed(derive_seed("hide", self._recipe.seed, k))
         shown, labels = mask_tokens(
             block,
             share=self._recipe.training.masked,
             vocabulary=self._recipe.vocabulary.size,
-            mask=SPECIALS.index(MASK),
+            mask=MASK_ID,
             special=len(SPECIALS),
             generator=generator,
         )
@@ -529,13 +528,13 @@ class PairDataset(_StreamDataset):
             share=recipe.training.masked,
             most=recipe.pairs.predictions,
             vocabulary=recipe.vocabulary.size,
-            mask=SPECIALS.index(MASK),
+            mask=MASK_ID,
             special=len(SPECIALS),
             draw=np.random.default_rng(derive_seed("hide", recipe.seed, number)),
         )
         block = recipe.training.block
         return {
-            "input_ids": _pad(shown, block, SPECIALS.index(PAD)),
+            "input_ids": _pad(shown, block, PAD_ID),
             "token_type_ids": _pad(segments, block, 0),
             "attention_mask": _pad(np.ones_like(tokens), block, 0),
             "labels": _pad(labels, block, -100),
@@ -553,9 +552,8 @@ def frame_pair(
 ) -> tuple[Int[np.ndarray, " framed"], Int[np.ndarray, " framed"], int]:
     """A pair as a model reads it: subwords with the special pieces, segments (0, 1), whether B is random."""
     pair = SentencePair(*row.tolist())
-    bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
     first, second = stream[pair.first : pair.first_end], stream[pair.second : pair.second_end]
-    tokens = np.concatenate([bos, first, eos, second, eos]).astype(np.int64)
+    tokens = np.concatenate([[BOS_ID], first, [EOS_ID], second, [EOS_ID]]).astype(np.int64)
     segments = np.zeros_like(tokens)
     segments[len(first) + 2 :] = 1
     return tokens, segments, pair.random

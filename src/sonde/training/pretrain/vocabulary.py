@@ -46,6 +46,9 @@ PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|
 """Special tokens, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
 
 
+PAD_ID, BOS_ID, EOS_ID, MASK_ID, UNK_ID = range(len(SPECIALS))
+
+
 _OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|=>|::|:=|\+\+|--|&&|\|\||[-+*/%&|^@<>=!]="
 
 
@@ -164,7 +167,7 @@ def with_template(
     copy.post_processor = processors.TemplateProcessing(
         single=f"{BOS} $A {EOS}" if encoder else f"{BOS} $A",
         pair=f"{BOS} $A {EOS} $B:1 {EOS}:1" if encoder else f"{BOS} $A $B:1",
-        special_tokens=[(BOS, SPECIALS.index(BOS)), (EOS, SPECIALS.index(EOS))],
+        special_tokens=[(BOS, BOS_ID), (EOS, EOS_ID)],
     )
     roles: dict[str, Any] = {"cls_token": BOS, "sep_token": EOS} if encoder else {}
     if segments:

@@ -101,7 +101,10 @@ class BaselineOptions(Options):
     )
     vocabulary: Count = scoring_option(_DEFAULT.vocabulary, "size of that vocabulary")
     embedding: Count = scoring_option(_DEFAULT.embedding, "width of token vectors below an LSTM")
-    lstm_width: Count = scoring_option(_DEFAULT.lstm_width, "its hidden units in each direction")
+    lstm_width: Count = scoring_option(
+        _DEFAULT.lstm_width,
+        f"hidden units of an LSTM in each direction; it has {FIXED['lstm_layers']} layers",
+    )
     word2vec_corpus: str = scoring_option(
         "",
         "a corpus whose functions Word2Vec learns on beside the training texts; what shares a cluster with "

@@ -59,7 +59,7 @@ from sonde.training.finetune.predict import ExamplePredictions, HeadConfig, pred
 from sonde.training.finetune.recipe import KEEP, FinetuneRecipe, Hyperparameters
 from sonde.training.precision import compile_body, uses_bfloat16
 
-CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
+CHECKPOINT, BEST, _COURSE = "checkpoint.pt", "best.safetensors", "course.json"
 
 
 OnStep = Callable[[int], None]
@@ -84,8 +84,10 @@ def fit(
     folder: Path,
     portions: MicroBatches,
     on_step: OnStep | None = None,
-) -> TrainingState:
+) -> list[Epoch]:
     """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
+
+    A call after one that has finished gives what that has seen.
 
     The order of the examples follows from seed and epoch, and a checkpoint holds weights, optimiser, random
     numbers and place, so that a killed training ends with the weights of an undisturbed one (one thread, same
@@ -102,10 +104,16 @@ def fit(
         portions: How much is read at once.
         on_step: Is told the number of every update done.
 
+    Returns:
+        What was seen of every epoch.
+
     Raises:
         StoreError: A checkpoint could not be written.
         InputError: The checkpoint found is of another architecture, or one example does not fit into memory.
     """
+    finished = folder / _COURSE
+    if finished.is_file():
+        return [Epoch(**epoch) for epoch in json.loads(finished.read_text(encoding="utf-8"))]
     optimiser = _build_optimiser(model, rate, recipe)
     steps = recipe.epochs * len(order_batches(train, recipe.batch, recipe.seed, 0))
     device = next(model.parameters()).device
@@ -135,7 +143,10 @@ def fit(
                 checkpoint.write_weights(folder / BEST, model)
             checkpoint.write_checkpoint(folder / CHECKPOINT, course, model, optimiser)
             barrier()
-    return course
+    if is_main_process():
+        write_atomic(finished, json.dumps([asdict(epoch) for epoch in course.history]))
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    return course.history
 
 
 def _is_done(course: TrainingState, recipe: FinetuneRecipe) -> bool:
@@ -202,9 +213,6 @@ def _build_optimiser(model: HeadedModel, rate: float, recipe: FinetuneRecipe) ->
 
 MODEL = "model"
 """Folder of the trained model below that of the training: transformers reads it like any other."""
-
-
-_COURSE = "course.json"
 
 
 _POINTER = "pointer"
@@ -356,7 +364,7 @@ def train(
     for setting in recipe.settings:
         checkpoint.restore_state(model, start)
         one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
-        courses[setting] = _fit_once(
+        courses[setting] = fit(
             model,
             fitted,
             chosen_on,
@@ -398,33 +406,8 @@ def _train_pointer(
     )
     one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
     rate = recipe.rates[0]
-    _fit_once(pointing.model, train, valid, one, rate=rate, pad=reader.pad, folder=folder, portions=portions)
+    fit(pointing.model, train, valid, one, rate=rate, pad=reader.pad, folder=folder, portions=portions)
     checkpoint.read_weights(folder / BEST, pointing.model)
-
-
-def _fit_once(
-    model: HeadedModel,
-    train: Sequence[EncodedExample],
-    valid: Sequence[EncodedExample],
-    recipe: FinetuneRecipe,
-    *,
-    rate: float,
-    pad: int,
-    folder: Path,
-    portions: MicroBatches,
-    on_step: OnStep | None = None,
-) -> list[Epoch]:
-    """Train, unless an earlier call has finished; see `fit`. The best weights lie in the folder."""
-    path = folder / _COURSE
-    if path.is_file():
-        return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
-    course = fit(
-        model, train, valid, recipe, rate=rate, pad=pad, folder=folder, portions=portions, on_step=on_step
-    )
-    if is_main_process():
-        write_atomic(path, json.dumps([asdict(epoch) for epoch in course.history]))
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-    return course.history
 
 
 def _select_usable(

@@ -11,7 +11,7 @@ them: the model's card does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from sonde.base.errors import CaptureError, InputError
@@ -208,6 +208,15 @@ def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(ids[:before]), tuple(ids[before + len(bare) :])
 
 
+def _framed_text(tokenizer: Any, config: Any) -> SpecialTokens:
+    """What the tokenizer puts around a text that is read from both sides, and its mask."""
+    prefix, suffix = _template(tokenizer)
+    pad = _pad(tokenizer, config_values.number(config, "vocab_size"))
+    return SpecialTokens(
+        bos=None, bos_source="none", prefix=prefix, suffix=suffix, pad=pad, mask=tokenizer.mask_token_id
+    )
+
+
 def _saved_as_decoder(config: Any) -> bool:
     saved = config_values.architectures(config)
     return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
@@ -346,16 +355,7 @@ class EncoderFamily(ArchitectureFamily):
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
         """What the tokenizer puts around a text, and its mask."""
-        prefix, suffix = _template(tokenizer)
-        vocab = config_values.number(config_values.text_config(config), "vocab_size")
-        return SpecialTokens(
-            bos=None,
-            bos_source="none",
-            prefix=prefix,
-            suffix=suffix,
-            pad=_pad(tokenizer, vocab),
-            mask=tokenizer.mask_token_id,
-        )
+        return _framed_text(tokenizer, config_values.text_config(config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,15 +405,7 @@ class EncoderDecoderFamily(ArchitectureFamily):
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
         """What the tokenizer puts around a text; the decoder starts from its configured id."""
-        prefix, suffix = _template(tokenizer)
-        vocab = config_values.number(config, "vocab_size")
+        around = _framed_text(tokenizer, config)
         start = getattr(config, "decoder_start_token_id", None)
-        return SpecialTokens(
-            bos=start,
-            bos_source="none" if start is None else "bos",
-            prefix=prefix,
-            suffix=suffix,
-            pad=_pad(tokenizer, vocab),
-            mask=tokenizer.mask_token_id,
-            gap=self.gap(tokenizer, config, prefix, suffix),
-        )
+        gap = self.gap(tokenizer, config, around.prefix, around.suffix)
+        return replace(around, bos=start, bos_source="none" if start is None else "bos", gap=gap)

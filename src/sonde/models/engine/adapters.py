@@ -68,7 +68,7 @@ def check_adapter(spec: ModelSpec, vocabulary: int) -> None:
 
 
 def _is_different_model(spec: ModelSpec, named: str) -> bool:
-    """Whether an adapter's base is known to be another model than the one that was named."""
+    """Return whether the base of an adapter is known to be another model than the one of `spec`."""
     place = locate_model(spec)
     bare = split_revision(split_family(spec.name)[1])[0]
     if not named or named == bare:
@@ -128,7 +128,7 @@ def _times(one: Tensor) -> str:
 
 
 def apply_adapter(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
-    """A base with its adapter.
+    """Apply an adapter to its base.
 
     Args:
         spec: What was asked for.
@@ -196,5 +196,5 @@ def _merge_adapter(wrapped: Any) -> Any:
 
 
 def lacks_adapter(model: Any) -> bool:
-    """Whether no adapter stands beside the weights of a model."""
+    """Return whether no adapter is beside the weights of a model."""
     return not any(hasattr(module, "base_layer") for module in model.modules())

@@ -37,7 +37,7 @@ _SIGNS: tuple[tuple[str, str, str | None], ...] = (
 
 
 def find_infill_tokens(tokenizer: Any, vocab: int) -> Infill | None:
-    """The tokens of a tokenizer by which a decoder is asked to fill in; None where it has none.
+    """Return the tokens by which a decoder is asked to fill in, or None if the tokenizer has none.
 
     Args:
         tokenizer: A tokenizer of transformers.
@@ -53,7 +53,7 @@ def find_infill_tokens(tokenizer: Any, vocab: int) -> Infill | None:
 
 
 def find_token_id(tokenizer: Any, name: str, vocab: int) -> int | None:
-    """The id of a token; None for one that the tokenizer or the model does not have."""
+    """Return the id of a token, or None if the tokenizer or the model does not have it."""
     found = tokenizer.convert_tokens_to_ids(name)
     known = isinstance(found, int) and found < vocab and tokenizer.convert_ids_to_tokens(found) == name
     return found if known else None
@@ -102,7 +102,7 @@ Sites = Mapping[str, ModelStack]
 
 
 def find_sites(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
-    """The modules that places name.
+    """Find the layers and heads of each side of a model.
 
     Args:
         body: What their names begin at.
@@ -134,7 +134,7 @@ def _side(body: Any, places: ModuleNames, model: Any) -> ModelStack:
 
 
 def _first(module: Any, names: tuple[str, ...]) -> Any | None:
-    """The first of several parts that a module has."""
+    """Return the first of several parts that a module has, or None."""
     for name in names:
         at = module
         for part in name.split("."):
@@ -201,7 +201,7 @@ def _pad(tokenizer: Any, vocab: int) -> int:
 
 
 def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ids that the tokenizer puts before and after a text, read off its own post-processing."""
+    """Return the ids that the tokenizer puts before and after a text, read off its post-processing."""
     ids = tokenizer("a")["input_ids"]
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     before = next((at for at in range(len(ids)) if ids[at : at + len(bare)] == bare), 0)
@@ -209,7 +209,7 @@ def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _framed_text(tokenizer: Any, config: Any) -> SpecialTokens:
-    """What the tokenizer puts around a text that is read from both sides, and its mask."""
+    """Return the ids around a text that is read from both sides, and the mask."""
     prefix, suffix = _template(tokenizer)
     pad = _pad(tokenizer, config_values.number(config, "vocab_size"))
     return SpecialTokens(
@@ -223,7 +223,7 @@ def _saved_as_decoder(config: Any) -> bool:
 
 
 def _by_prefix(model: Any) -> tuple[Any, Any]:
-    """The body, by the name that its class has for it, and the model's own way from its states to logits."""
+    """Return the body, by the name that its class has for it, and the model's own head."""
     from sonde.models.engine.lm_head import build_head
 
     body = getattr(model, model.base_model_prefix, None)
@@ -235,7 +235,7 @@ def _by_prefix(model: Any) -> tuple[Any, Any]:
 
 
 def _like_bart(model: Any) -> tuple[Any, Any]:
-    """Body and head of a model whose encoder and decoder stand together in ``model``."""
+    """Return body and head of a model whose encoder and decoder are together in ``model``."""
     from sonde.models.engine.lm_head import build_head
 
     return model.model, build_head(model, "model", states="decoder_inputs_embeds")
@@ -243,7 +243,7 @@ def _like_bart(model: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchitectureFamily:
-    """What the families of all three kinds share.
+    """Base of the families of all three kinds.
 
     Attributes:
         kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
@@ -263,22 +263,22 @@ class ArchitectureFamily:
     places: Mapping[str, ModuleNames]
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
-        """The model with its head."""
+        """Load the model with its head."""
         return read_weights(self.auto_class, spec, config)
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
-        """The body, of two sides with the states of the decoder, and the way from states to logits."""
+        """Return the body, whose states are those of the last side, and the head from states to logits."""
         return self.separate(model)
 
     def sites(self, model: Any) -> Sites:
-        """Where it can be changed on its way."""
+        """Return the places where a model can be changed during a forward pass."""
         return find_sites(getattr(model, model.base_model_prefix, model), self.places, model)
 
     def _class(self, config: Any) -> Any:
         return config_values.model_class(self.kind, config)
 
     def _single_stack(self, config: Any, *, head: bool = True) -> Capabilities:
-        """Capabilities of a model with a decoder or an encoder alone."""
+        """Describe a model with only a decoder or only an encoder."""
         text = config_values.text_config(config)
         return Capabilities(
             kind=self.kind,
@@ -303,7 +303,7 @@ class DecoderFamily(ArchitectureFamily):
     places: Mapping[str, ModuleNames] = field(default_factory=lambda: _DECODER)
 
     def matches(self, config: Any) -> bool:
-        """Whether this family takes a configuration."""
+        """Return whether this family takes a configuration."""
         if self.model_types is not None:
             return config.model_type in self.model_types
         if self.auto_class in (getattr(config, "auto_map", None) or {}):
@@ -313,11 +313,11 @@ class DecoderFamily(ArchitectureFamily):
         return not whole and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone."""
+        """Describe a model by its configuration."""
         return self._single_stack(config)
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """BOS where the tokenizer has one, else EOS in its place, else nothing; and how it fills in."""
+        """Return BOS if the tokenizer has it, else EOS, else nothing; and the infilling tokens."""
         vocab = config_values.number(config_values.text_config(config), "vocab_size")
         tokens = ((source, getattr(tokenizer, f"{source}_token_id")) for source in ("bos", "eos"))
         held = [(source, int(token)) for source, token in tokens if token is not None and token < vocab]
@@ -341,7 +341,7 @@ class EncoderFamily(ArchitectureFamily):
     places: Mapping[str, ModuleNames] = field(default_factory=lambda: _ENCODER)
 
     def matches(self, config: Any) -> bool:
-        """Whether this family takes a configuration."""
+        """Return whether this family takes a configuration."""
         if getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False):
             return False
         if self.model_types is not None:
@@ -349,12 +349,12 @@ class EncoderFamily(ArchitectureFamily):
         return not _saved_as_decoder(config) and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone; whether there is a head is told by the files, if at hand."""
+        """Describe a model by its configuration; its files tell later whether there is a head."""
         saved = config_values.architectures(config)
         return self._single_stack(config, head=not saved or config_values.names_language_model(saved))
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """What the tokenizer puts around a text, and its mask."""
+        """Return the ids that the tokenizer puts around a text, and its mask."""
         return _framed_text(tokenizer, config_values.text_config(config))
 
 
@@ -375,12 +375,12 @@ class EncoderDecoderFamily(ArchitectureFamily):
     places: Mapping[str, ModuleNames] = field(default_factory=lambda: _BART)
 
     def matches(self, config: Any) -> bool:
-        """Whether this family takes a configuration."""
+        """Return whether this family takes a configuration."""
         known = self.model_types is not None and config.model_type in self.model_types
         return known and bool(getattr(config, "is_encoder_decoder", True))
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone; layers of both sides are counted together.
+        """Describe a model by its configuration; layers of both sides are counted together.
 
         Raises:
             InputError: The decoder writes with a vocabulary of its own.
@@ -404,7 +404,7 @@ class EncoderDecoderFamily(ArchitectureFamily):
         )
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """What the tokenizer puts around a text; the decoder starts from its configured id."""
+        """Return the ids around a text; the decoder starts from its configured id."""
         around = _framed_text(tokenizer, config)
         start = getattr(config, "decoder_start_token_id", None)
         gap = self.gap(tokenizer, config, around.prefix, around.suffix)

@@ -139,7 +139,7 @@ def check_config(spec: ModelSpec) -> None:
 
 
 def tokenizer_fault(spec: ModelSpec) -> str | None:
-    """Why no tokenizer could be made, where its files say so."""
+    """Return the reason why no tokenizer could be made, if the files show one."""
     place = locate_model(spec)
     held = [name for name in _VOCABULARIES if find_file(place, name) is not None]
     if not held:
@@ -257,7 +257,7 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
 
 
 def head_weights(model: Any, missing: Sequence[str]) -> dict[str, bool]:
-    """The weights that a head does not share with the body, by name, each with whether it is missing."""
+    """Return the weights that a head does not share with the body; True for those that are missing."""
     body = getattr(model, model.base_model_prefix, None)
     named = dict(model.named_parameters(remove_duplicate=False))
     if body is None or body is model:
@@ -338,7 +338,7 @@ _Shapes = Mapping[str, tuple[int, ...]]
 
 
 def contents_by_headers(spec: ModelSpec, config: Any, kind: str) -> Contents | None:
-    """What the files hold; None where that is seen only when they are read.
+    """Return the contents of the files, or None if only reading the weights shows them.
 
     That is so of code that a model brings, of weights that were quantised before they were saved, and of what
     the hub does not say.
@@ -390,7 +390,7 @@ def _of_folder(
 
 
 def _shapes_on_hub(spec: ModelSpec) -> _Shapes | None:
-    """What the hub says of the safetensors of a model, without fetching them; None where it says nothing."""
+    """Return the shapes of a model's tensors as the hub lists them, or None if it does not."""
     from huggingface_hub import HfApi
 
     place = locate_model(spec)

@@ -57,7 +57,7 @@ _SECONDS, _BYTES_A_SECOND = 600, 4 << 20
 
 
 def convert_weights(place: Location, weights: WeightFiles, model: str) -> Path:
-    """The folder in sonde's cache that holds pickled weights as safetensors; written on first use.
+    """Convert pickled weights to safetensors in sonde's cache on first use; return the folder.
 
     It is named by the content of the pickles and of what is copied beside them: the configuration, and of a
     folder the code that a model brings.
@@ -159,7 +159,7 @@ def _convert_in_child(source: Path, target: Path, model: str) -> None:
 
 
 def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
-    """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use.
+    """Return the location and files of a model's safetensors; pickled weights are converted on first use.
 
     Raises:
         InputError: They are missing or damaged.

@@ -54,7 +54,7 @@ _CONTENT = (".safetensors", ".json", ".txt", ".model", ".py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where a model is.
+    """Location of a model.
 
     Attributes:
         name: What transformers is given: a folder or a hub name.
@@ -68,12 +68,12 @@ class Location:
 
 
 def uses_server(spec: ModelSpec) -> bool:
-    """Whether a model is one of a server's."""
+    """Return whether a model is behind a server."""
     return spec.name.startswith(PREFIX)
 
 
 def takes_texts(spec: ModelSpec) -> bool:
-    """Whether a model is handed texts as they are: behind a server, or an encoder from outside."""
+    """Return whether a model takes texts as they are: behind a server, or an encoder from outside."""
     return uses_server(spec) or is_encoder(spec)
 
 
@@ -130,7 +130,7 @@ def _locate(spec: ModelSpec) -> Location:
 
 
 def _snapshot(folder: Path, revision: str) -> Path:
-    """The files of a revision in a folder of the hub's cache (``models--OWNER--NAME``); else the folder.
+    """Return the folder of a revision in the hub's cache (``models--OWNER--NAME``); else `folder`.
 
     Raises:
         InputError: The cache holds no such revision.
@@ -151,7 +151,7 @@ def _snapshot(folder: Path, revision: str) -> Path:
 
 
 def hub_name(folder: Path) -> str:
-    """The name on the hub of a snapshot in its cache; empty for any other folder."""
+    """Return the hub name of a snapshot in the hub's cache; empty for any other folder."""
     found = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
     return found.removeprefix("models--").replace("--", "/")
 
@@ -168,7 +168,7 @@ def content_hash(folder: str) -> str:
 
 
 def content_files(folder: Path) -> list[Path]:
-    """A model folder's configuration, vocabulary, code and weights, by name."""
+    """List a model folder's configuration, vocabulary, code and weights, by name."""
     held = sorted(path for path in folder.iterdir() if path.is_file())
     files = [path for path in held if path.suffix in _CONTENT]
     if not any(path.suffix == ".safetensors" for path in files):
@@ -222,7 +222,7 @@ class WeightFiles:
 
 
 def find_file(place: Location, name: str) -> Path | None:
-    """A file of a model, None where it has none or it cannot be fetched."""
+    """Return a file of a model, or None if it has none or it cannot be fetched."""
     if place.local:
         path = Path(place.name) / name
         return path if path.is_file() else None
@@ -230,7 +230,7 @@ def find_file(place: Location, name: str) -> Path | None:
 
 
 def resolve_commit(place: Location) -> str:
-    """The commit that a name of the hub means, asked once: every file of a model is then of one commit.
+    """Return the commit of a hub name, requested once, so that all files of a model are of one commit.
 
     Where the hub does not tell, what the user named.
     """
@@ -270,7 +270,7 @@ def _download_file(place: Location, name: str, revision: str) -> Path | None:
 
 
 def find_weights(place: Location, model: str) -> WeightFiles:
-    """Where a model's weights are: safetensors where there are any, else pickles.
+    """Find a model's weights: safetensors if there are any, else pickles.
 
     Args:
         place: Where the model is.
@@ -329,7 +329,7 @@ def check_size(path: Path, model: str, limit: int) -> None:
 
 
 def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str, Any]:
-    """A JSON object from a file of bounded size.
+    """Read a JSON object from a file of bounded size.
 
     Raises:
         InputError: It is too large, is no JSON, or holds something else than an object.
@@ -349,7 +349,7 @@ def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str,
 
 
 def small_files(folder: Path) -> Iterable[Path]:
-    """The configuration, vocabulary and code of a model's folder, without weights and their indexes."""
+    """Yield the configuration, vocabulary and code of a model's folder, without weights and their indexes."""
     for path in sorted(folder.iterdir()):
         wanted = path.suffix in (".json", ".txt", ".model", ".py") and not path.name.endswith(INDEX_SUFFIX)
         if wanted and path.is_file():
@@ -393,7 +393,7 @@ def check_not_pointer(path: Path, model: str) -> None:
 
 
 def read_header(path: Path, model: str) -> dict[str, Tensor]:
-    """What a safetensors file holds, by name.
+    """Read the header of a safetensors file: its tensors by name.
 
     Args:
         path: The file.
@@ -446,7 +446,7 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTER_PICKLED = (
 
 
 def adapter_location(spec: ModelSpec) -> Location:
-    """Where the adapter of a model is.
+    """Return the location of a model's adapter.
 
     Raises:
         InputError: No folder and no hub name is called so.
@@ -461,7 +461,7 @@ def adapter_location(spec: ModelSpec) -> Location:
 
 
 def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
-    """The configuration and the weights of a model's adapter.
+    """Return the configuration and the weights of a model's adapter.
 
     Raises:
         InputError: One is missing, or the weights are a pickle.

@@ -139,7 +139,7 @@ _KNOWN = 0.99
 
 
 def _spell_token(word: str) -> str:
-    """A word as tokenizers write it: files hold blanks as they are."""
+    """Write a word as tokenizers do: files contain blanks as they are."""
     return "▁" * len(word) if word and not word.strip(" ") else word
 
 
@@ -180,7 +180,7 @@ _NEEDLESS = ("rope_freqs.weight",)
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """What a file says of itself.
+    """The header of a GGUF file.
 
     Attributes:
         architecture: As llama.cpp names it.

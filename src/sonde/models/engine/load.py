@@ -101,7 +101,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
 
 
 def resolve_auto(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
-    """Spell ``auto`` out for this machine, so that results on another are told apart.
+    """Replace ``auto`` by its meaning on this machine, so that results of other machines are distinguished.
 
     Args:
         spec: A model.
@@ -123,12 +123,12 @@ def resolve_auto(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
 
 
 def is_trainable(spec: ModelSpec) -> bool:
-    """Whether the weights of a model are numbers on one device, as training needs them; none is read."""
+    """Return whether a model's weights are numbers on one device, as training needs; none is read."""
     return takes_texts(spec) or not (spec.device_map or find_quantisation(spec, load_config(spec)))
 
 
 def describe_model(spec: ModelSpec) -> Capabilities:
-    """What a model can be asked for, from its configuration and tokenizer; no weight is read.
+    """Describe a model by its configuration and tokenizer; no weight is read.
 
     The weights of a folder are held against their headers, so a damaged one is refused before work begins.
 
@@ -175,7 +175,7 @@ def describe_checkpoint(checkpoint: Checkpoint) -> Capabilities:
 
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:
-    """A model's special-token policy; no weight is read."""
+    """Return a model's special-token policy; no weight is read."""
     if takes_texts(spec):
         return SERVED_SPECIAL
     config = load_config(spec)
@@ -191,7 +191,7 @@ def _check_weight_options(spec: ModelSpec, config: Any) -> None:
 
 
 def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str]:
-    """How a model was read, for ``run.json``."""
+    """Return the facts of how a model was read, for ``run.json``."""
     facts = {"tokenizer": tokenizer_fact(spec)}
     if gguf_file(spec) is not None:
         facts |= gguf_facts(Path(locate_model(spec).name))
@@ -212,7 +212,7 @@ def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str
 
 
 def resolve_revision(spec: ModelSpec) -> str:
-    """What a name stands for now: a hub commit or a hash of files, and what was made of the weights.
+    """Return the revision of a name: a hub commit or a hash of files, and the changes to the weights.
 
     That is the adapter by its content, the quantisation, and the seed of random weights.
     """
@@ -231,7 +231,7 @@ def resolve_revision(spec: ModelSpec) -> str:
 
 
 def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
-    """What a family says of a model, held against its vocabulary and files; without a mask none masks."""
+    """Describe a model by its family, and check vocabulary and files; without a mask none masks."""
     config, tokenizer = load_config(spec), load_tokenizer(spec)
     capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
     check_vocabulary(spec, tokenizer, capabilities, special)
@@ -243,7 +243,7 @@ def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, 
 
 
 def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:
-    """What a model can be asked for, given what its files hold; without a head it cannot fill in."""
+    """Replace the capabilities by those of the files' contents; without a head it cannot fill in."""
     return dataclasses.replace(capabilities, head=contents.head, masks=capabilities.masks and contents.head)
 
 
@@ -271,7 +271,7 @@ def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
 
 
 def _with_trial_facts(loaded: LoadedModel) -> LoadedModel:
-    """A model with what a few subwords show: its positions, where fewer than it says, and its padding."""
+    """Read a few subwords to set the number of positions, if smaller than configured, and the padding."""
     from sonde.models.engine.trial_batches import table_positions, takes_padding
 
     told = loaded.capabilities

@@ -84,7 +84,7 @@ def check_content(spec: ModelSpec) -> None:
 
 
 def point_to_folder(spec: ModelSpec, folder: Path) -> ModelSpec:
-    """The specification by which another machine loads the very same model.
+    """Return the specification by which another machine loads the very same model.
 
     A local checkpoint is copied below the folder under the hash of its files, unless it is there. A hub name
     gets the revision that it stands for on this machine. Bundled models come with sonde.
@@ -112,7 +112,7 @@ def point_to_folder(spec: ModelSpec, folder: Path) -> ModelSpec:
 
 
 def _stored_adapter(spec: ModelSpec, folder: Path) -> str:
-    """The adapter of a model, copied likewise; what comes from the hub with the revision that it has here."""
+    """Copy the adapter of a model likewise; one from the hub gets its revision on this machine."""
     place = adapter_location(spec)
     if not place.local:
         return f"{place.name}@{resolve_commit(place)}"
@@ -128,7 +128,7 @@ def _copy(files: Iterable[Path], copy: Path) -> None:
 
 
 def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
-    """What the safetensors of a local folder hold, by name; nothing of pickles, nor of the hub.
+    """Read the safetensors headers of a local folder; empty for pickles and for models on the hub.
 
     Raises:
         InputError: A file is missing or damaged.

@@ -47,7 +47,7 @@ _CODES = {
 
 
 def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
-    """The tokenizer of a PLBART checkpoint.
+    """Build the tokenizer of a PLBART checkpoint.
 
     Args:
         path: Its SentencePiece model.
@@ -102,7 +102,7 @@ def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
 
 
 def _merges(pieces: list[tuple[str, float]]) -> list[tuple[str, str]]:
-    """Every pair of pieces that is a piece, in the order in which SentencePiece prefers what they make."""
+    """List every pair of pieces that is a piece, in the order of SentencePiece's preference."""
     order = {piece: place for place, (piece, _) in enumerate(pieces)}
     found = [
         (-score, order[piece[:cut]], order[piece[cut:]], piece[:cut], piece[cut:])
@@ -114,7 +114,7 @@ def _merges(pieces: list[tuple[str, float]]) -> list[tuple[str, str]]:
 
 
 def _read_pieces(path: Path, model: str) -> tuple[list[tuple[str, float]], bytes]:
-    """Pieces with scores, and the table that characters are replaced by."""
+    """Read the pieces with their scores, and the table that replaces characters."""
     from google.protobuf.message import DecodeError
     from transformers.convert_slow_tokenizer import import_protobuf
 
@@ -268,7 +268,7 @@ def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any
 
 
 def _published_by_pieces(spec: ModelSpec) -> Any | None:
-    """The tokenizer of a model that transformers reads without character offsets, where we can."""
+    """Build the tokenizer of a model that transformers reads without character offsets, if possible."""
     place = locate_model(spec)
     if find_file(place, "config.json") is None or load_config(spec).model_type != "plbart":
         return None
@@ -279,7 +279,7 @@ def _published_by_pieces(spec: ModelSpec) -> Any | None:
 
 
 def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
-    """What transformers 5 does not read by itself: additional tokens written without their type (CodeT5)."""
+    """Return additional tokens written without their type (CodeT5), which transformers 5 does not read."""
     more = _settings(spec, "special_tokens_map.json").get("additional_special_tokens", [])
     if not any(isinstance(token, dict) and "__type" not in token for token in more):
         return {}

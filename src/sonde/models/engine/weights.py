@@ -39,7 +39,7 @@ TF32 = "tf32"
 
 
 def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
-    """A model in evaluation mode where it computes.
+    """Read a model in evaluation mode, on the device where it computes.
 
     Args:
         auto_class: Name of the transformers class that picks the architecture.
@@ -90,7 +90,7 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
 
 
 def _init_random(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
-    """The architecture with random weights, in memory."""
+    """Build the architecture with random weights, in memory."""
     import torch
 
     config = copy.deepcopy(config)
@@ -106,7 +106,7 @@ def _init_random(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
 def _read(
     picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any
 ) -> tuple[Any, Contents]:
-    """The trained weights: in memory, or where a device map or a quantisation has them at once."""
+    """Read the trained weights: into memory, or to where a device map or a quantisation puts them."""
     files_place, files = locate_safetensors(spec)
     more: dict[str, Any] = {}
     folder = offload_folder() if placed else None
@@ -150,7 +150,7 @@ def check_files(spec: ModelSpec) -> None:
 
 
 def resolve_device(spec: ModelSpec) -> Any:
-    """The device that a specification means.
+    """Return the device that a specification means.
 
     Raises:
         UsageError: It does not exist here.
@@ -170,7 +170,7 @@ def resolve_device(spec: ModelSpec) -> Any:
 
 
 def resolve_dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
-    """Auto is what the weights were saved in, but float32 for float16 where a processor computes.
+    """Return the dtype; auto is that of the saved weights, but float32 for float16 on a processor.
 
     Processors do not compute in float16: every number would be widened and rounded again at each step.
     """
@@ -193,7 +193,7 @@ def resolve_dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
 
 
 def _dtype_of_files(spec: ModelSpec) -> Any:
-    """The type of most numbers in the safetensors of a folder, where the configuration names none."""
+    """Return the dtype of most numbers in a folder's safetensors, if the configuration names none."""
     import torch
 
     sizes: Counter[str] = Counter()

@@ -32,7 +32,7 @@ def _separate(model: Any) -> tuple[Any, Any]:
 
 
 def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...]) -> Gap | None:
-    """A sentinel in the encoder's text; the decoder reads it, and writes what it stands for.
+    """Ask by a sentinel in the encoder's text; the decoder reads it, and writes what it stands for.
 
     Pre-training made targets with the tokenizer, so what that puts before a text stands before the sentinel
     too: CodeT5 answers ``<pad><s><extra_id_0>...`` (salesforce/CodeT5, issue 81).

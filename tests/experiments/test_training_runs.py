@@ -95,7 +95,7 @@ def test_a_corpus_read_beside_the_examples_is_trained_on_again_when_it_changes(
     more.mkdir()
     (more / "module.py").write_text(function("more", "<"))
     small = {"subwords": "program", "vocabulary": 300, "embedding": 8, "lstm_width": 8, "epochs": 1}
-    methods = {"methods": "bag_of_tokens,word2vec_cbow_ns"}
+    methods = {"methods": "bag_of_tokens,word2vec_cbow_ns", "word2vec_epochs": 1}
     asked = experiment(code, **small, **methods, word2vec_corpus=f"local:{more}")
     folder = tmp_path / "run"
     assert run(asked, Execution(output=folder)).trained == 2

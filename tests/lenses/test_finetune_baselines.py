@@ -13,17 +13,17 @@ from tests.lenses.test_finetune import code, experiment, save_encoder
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.experiments import Execution
-from sonde.experiments.resolve import resolve_lenses
 from sonde.experiments.run import run
 from sonde.lenses import LensSettings, Method, load_training_lens
-from sonde.lenses.finetune.options import SWEPT, FinetuneOptions, further_texts
-from sonde.training.finetune.recipe import BASELINES, FIXED
+from sonde.lenses.finetune.options import FinetuneOptions, further_texts
+from sonde.training.finetune.recipe import BASELINES
 
 LENS = load_training_lens("finetune")
 TASKS = ("variable_misuse", "misuse_repair")
 OPTIONS = {
     "epochs": 1, "length": 64, "batch": 16, "methods": ",".join(("pretrained", *BASELINES)),
-    "embedding": 16, "lstm_width": 16,
+    "embedding": 16, "lstm_width": 16, "lstm_layers": 1, "transformer_width": 16, "transformer_layers": 1,
+    "word2vec_epochs": 1,
 }  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def test_methods_differ_in_what_they_know_alone() -> None:
     assert changed(rates="1e-4") == {"pretrained"}
     assert changed(frozen=True) == {"pretrained"}
     assert changed(baseline_rates="1e-4") == {"bilstm", "transformer", "word2vec_cbow_ns"}
-    assert changed(lstm_width=8) == {"bilstm", "word2vec_cbow_ns"}
+    assert changed(transformer_layers=3) == {"transformer"}
     assert changed(embedding=8) == {"bilstm", "word2vec_cbow_ns"}
     assert changed(word2vec_corpus="stdlib") == {"word2vec_cbow_ns"}
     assert changed(length=64) == set(names.split(","))
@@ -135,13 +135,13 @@ def test_baselines_have_rates_and_epochs_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"lstm_width": 0}, UsageError, "option lstm_width = 0 is not a whole number"),
+        ({"lstm_layers": 0}, UsageError, "option lstm_layers = 0 is not a whole number"),
         (
             {"baseline_rates": "2"},
             UsageError,
             "baseline_rates = '2' is not a number above 0 and below 1",
         ),
-        ({"lora_dropout": 1}, UsageError, "option lora_dropout = 1 is not a number from 0 to 0.9"),
+        ({"lstm_dropout": 1}, UsageError, "option lstm_dropout = 1 is not a number from 0 to 0.9"),
         ({"subwords": "programs"}, UnknownNameError, "did you mean 'program'"),
         ({"methods": "word2vec_cbow"}, UnknownNameError, "did you mean 'word2vec_cbow_"),
     ],
@@ -151,14 +151,6 @@ def test_options_that_cannot_be_used_are_refused(
 ) -> None:
     with pytest.raises(kind, match=message):
         FinetuneOptions.read(options)
-
-
-@pytest.mark.parametrize("name", FIXED)
-def test_what_is_fixed_of_the_baselines_is_said_before_anything_is_read(name: str, tmp_path: Path) -> None:
-    choices = dataclasses.replace(asked(tmp_path, tmp_path), options={"finetune": {name: 1}})
-    with pytest.raises(UsageError, match=f"{name} is fixed at {FIXED[name]} in the recipe of the baselines"):
-        resolve_lenses(choices)
-    assert name not in FinetuneOptions.names() and name not in SWEPT
 
 
 def test_further_texts_share_nothing_with_what_is_chosen_on_or_told(project: Path, tmp_path: Path) -> None:

@@ -171,10 +171,11 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 PROCESS = """
 import hashlib, sys
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.baselines import learn_vectors
 texts = [[(7 * at * at + place) % 50 for place in range(40)] for at in range(60)]
 for name in sys.argv[1:]:
-    found = learn_vectors(texts, name, 16, 3)
+    found = learn_vectors(texts, name, FinetuneRecipe(embedding=16, seed=3))
     print(hashlib.sha256(found.ids.tobytes() + found.values.tobytes()).hexdigest())
 """
 
@@ -228,13 +229,14 @@ def test_a_baseline_killed_anywhere_goes_on_to_the_same_weights(
 ) -> None:
     """Three kills each, at updates drawn at random; two rates, dropout, a checkpoint every third update."""
     data = split(misuses, 60, 24, 24) if name == LSTM_POINTER else few
+    recipe = dataclasses.replace(SHORT, lstm_layers=2)
     kills = np.random.default_rng([seed, 1]).integers(1, 10, 3).tolist()
-    whole = tune_baseline(name, spec, data, SHORT, tmp_path / "whole")
+    whole = tune_baseline(name, spec, data, recipe, tmp_path / "whole")
     for kill in kills:
         with pytest.raises(KilledError):
-            tune_baseline(name, spec, data, SHORT, tmp_path / "broken", on_step=killer(kill))
+            tune_baseline(name, spec, data, recipe, tmp_path / "broken", on_step=killer(kill))
         torch.rand(kill)
-    resumed = tune_baseline(name, spec, data, SHORT, tmp_path / "broken")
+    resumed = tune_baseline(name, spec, data, recipe, tmp_path / "broken")
     assert resumed.courses == whole.courses
     first, second = (everything(one.folder) for one in (whole, resumed))
     assert first.keys() == second.keys()
@@ -315,7 +317,7 @@ def test_a_transformer_reads_the_subwords_of_any_model_and_is_read_again(
     recipe = dataclasses.replace(RECIPE, epochs=1)
     tuned = tune_baseline("transformer", spec, few, recipe, tmp_path / "tuned")
     loaded = load_model(ModelSpec(name=str(tuned.folder), device="cpu", dtype="float32"))
-    assert (loaded.capabilities.layers, loaded.capabilities.d_model) == (2, 128)
+    assert (loaded.capabilities.layers, loaded.capabilities.d_model) == (2, 32)
     state = load_file(tuned.folder / "model.safetensors")
     embedding = state["bert.embeddings.word_embeddings.weight"]
     assert torch.equal(loaded.model.bert.embeddings.word_embeddings.weight, embedding)

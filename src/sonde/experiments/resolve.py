@@ -162,14 +162,11 @@ def resolve_options(
 
 def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
     """Refuse options that a lens does not have, and values that its typed options do not."""
-    typed = get_option_type(lens)
     for option in given:
         if option not in lens.options:
-            if typed.lens == lens.name:
-                # It may know why it has no such option.
-                typed.read(given)
             raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
+    typed = get_option_type(lens)
     if typed.names() >= given.keys():
         typed.read(given)
 

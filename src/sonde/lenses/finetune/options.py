@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated
 
 import polars as pl
 from annotated_types import Ge, Gt, Le, Lt
@@ -37,7 +37,6 @@ from sonde.training.finetune.recipe import (
     BASELINES,
     CUTS,
     DROP,
-    FIXED,
     HEADS,
     HELD,
     KEEP,
@@ -70,7 +69,13 @@ _DEFAULT = FinetuneRecipe()
 _SHARED = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
 
 
-_RECURRENT = frozenset({"embedding", "lstm_width"})
+_RECURRENT = frozenset({"embedding", "lstm_layers", "lstm_width", "lstm_dropout"})
+
+
+_TRANSFORMER = frozenset({"transformer_layers", "transformer_width"})
+
+
+_WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative", "word2vec_corpus"})
 
 
 _MOST = 40_000
@@ -101,9 +106,19 @@ class BaselineOptions(Options):
     )
     vocabulary: Count = scoring_option(_DEFAULT.vocabulary, "size of that vocabulary")
     embedding: Count = scoring_option(_DEFAULT.embedding, "width of token vectors below an LSTM")
-    lstm_width: Count = scoring_option(
-        _DEFAULT.lstm_width,
-        f"hidden units of an LSTM in each direction; it has {FIXED['lstm_layers']} layers",
+    lstm_layers: Count = scoring_option(_DEFAULT.lstm_layers, "layers of an LSTM")
+    lstm_width: Count = scoring_option(_DEFAULT.lstm_width, "its hidden units in each direction")
+    lstm_dropout: Dropout = scoring_option(_DEFAULT.lstm_dropout, "dropout between its layers")
+    transformer_layers: Count = scoring_option(
+        _DEFAULT.transformer_layers, "layers of the transformer that is trained from scratch"
+    )
+    transformer_width: Count = scoring_option(_DEFAULT.transformer_width, "its hidden units, in heads of 64")
+    word2vec_epochs: Count = scoring_option(_DEFAULT.word2vec_epochs, "passes of Word2Vec over its texts")
+    word2vec_window: Count = scoring_option(
+        _DEFAULT.word2vec_window, "subwords to each side that it looks at"
+    )
+    word2vec_negative: Count = scoring_option(
+        _DEFAULT.word2vec_negative, "negative samples for each subword that occurs"
     )
     word2vec_corpus: str = scoring_option(
         "",
@@ -111,17 +126,6 @@ class BaselineOptions(Options):
         "validation or test, or nearly repeats some of it, is left out",
         corpus=True,
     )
-
-    @classmethod
-    def read(cls, values: Mapping[str, object]) -> Self:
-        """Validate the options that a user set; those of the fixed recipe of baselines are refused."""
-        for name in values:
-            if name in FIXED:
-                raise UsageError(
-                    f"lens {cls.lens!r}: {name} is fixed at {FIXED[name]} in the recipe of the baselines; "
-                    "leave it out"
-                )
-        return super().read(values)
 
 
 def inapplicable_reason(name: str, task: str) -> str:
@@ -170,7 +174,8 @@ SWEPT = frozenset(
         *("warmup", "decay"),
         *("dropout", "patience", "precision", "cut", "head", "class_weights", "pointer_epochs", "lora_rank"),
         *("scratch_rates", "scratch_epochs"),
-        *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_width"),
+        *("baseline_rates", "baseline_epochs", "subwords", "vocabulary", "embedding", "lstm_layers"),
+        *("lstm_width", "lstm_dropout", "transformer_layers", "transformer_width", "word2vec_epochs"),
     }
 )
 """Options that may take several values in one run."""
@@ -478,6 +483,6 @@ def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
     if name not in BASELINES:
         return names
     replaced = {"epochs"} if "baseline_epochs" in settings.options else set[str]()
-    own = set[str]() if name == TRANSFORMER else _RECURRENT
-    more = {"word2vec_corpus"} if name in WORD2VEC else set[str]()
+    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
+    more = _WORD2VEC if name in WORD2VEC else set[str]()
     return (names - {"rates", "frozen"} - replaced) | _SHARED | own | more

@@ -34,7 +34,6 @@ from sonde.training.finetune.checkpoint import replace_file
 from sonde.training.finetune.data import TaskData, TextEncoder, build_text_encoder
 from sonde.training.finetune.model import HeadedModel, States, build_head, segment_ids, use_seed
 from sonde.training.finetune.recipe import (
-    FIXED,
     LSTM_POINTER,
     PROGRAM,
     SIZE_OPTIONS,
@@ -103,14 +102,14 @@ class TokenVectors:
     values: Float[np.ndarray, "subword width"]
 
 
-def learn_vectors(sentences: Sequence[Sequence[int]], name: str, width: int, seed: int) -> TokenVectors:
+def learn_vectors(sentences: Sequence[Sequence[int]], name: str, recipe: FinetuneRecipe) -> TokenVectors:
     """Learn a vector for every subword that occurs.
 
     Args:
         sentences: Subwords in the order of their texts.
         name: One of `WORD2VEC`.
-        width: Of a vector. Epochs, window and negative samples are `FIXED`, the rest is as gensim has it.
-        seed: Of first vectors and of everything drawn.
+        recipe: Width, epochs, window, negative samples, and the seed of vectors and of all that is drawn;
+            the rest is as gensim has it.
 
     Raises:
         InputError: gensim is not installed, or there is nothing to learn from.
@@ -128,14 +127,14 @@ def learn_vectors(sentences: Sequence[Sequence[int]], name: str, width: int, see
     model = Word2Vec(
         # Whole numbers would be taken for places of its vocabulary.
         sentences=[list(map(str, sentence)) for sentence in sentences],
-        vector_size=width,
-        window=FIXED["word2vec_window"],
+        vector_size=recipe.embedding,
+        window=recipe.word2vec_window,
         sg=int(skipgram),
         hs=int(softmax),
-        negative=0 if softmax else FIXED["word2vec_negative"],
-        epochs=FIXED["word2vec_epochs"],
+        negative=0 if softmax else recipe.word2vec_negative,
+        epochs=recipe.word2vec_epochs,
         min_count=1,
-        seed=derive_seed("word2vec", seed) % 2**31,
+        seed=derive_seed("word2vec", recipe.seed) % 2**31,
         # Two workers would take turns as the machine has it; Python's hash differs between processes.
         workers=1,
         hashfxn=stable_hash,
@@ -189,7 +188,7 @@ def get_vectors(
         texts = list_training_texts(data)
         more = UnlabelledTexts(()) if unlabelled is None else unlabelled()
         found = split_sentences([*texts, *more.texts], reader, recipe.length)
-        vectors = learn_vectors(found, name, recipe.embedding, recipe.seed)
+        vectors = learn_vectors(found, name, recipe)
         about = {
             "training texts": len(texts),
             "further texts": len(more.texts),
@@ -224,25 +223,25 @@ class RecurrentBody(nn.Module):
 
     Args:
         embedding: The table of token vectors.
-        width: Hidden units in each direction; layers and dropout are `FIXED`.
+        recipe: Layers, hidden units and dropout.
         both: Whether each layer reads in both directions.
 
     Attributes:
         width: Of the states.
     """
 
-    def __init__(self, embedding: nn.Embedding, width: int, *, both: bool) -> None:
+    def __init__(self, embedding: nn.Embedding, recipe: FinetuneRecipe, *, both: bool) -> None:
         super().__init__()
         self.embedding = embedding
         self.lstm = nn.LSTM(
             embedding.embedding_dim,
-            width,
-            FIXED["lstm_layers"],
+            recipe.lstm_width,
+            recipe.lstm_layers,
             batch_first=True,
-            dropout=FIXED["lstm_dropout"],
+            dropout=recipe.lstm_dropout if recipe.lstm_layers > 1 else 0.0,
             bidirectional=both,
         )
-        self.width = width * (2 if both else 1)
+        self.width = recipe.lstm_width * (2 if both else 1)
 
     def forward(self, batch: Batch) -> States:
         """The last layer's states; 0 on padding, which no direction reads."""
@@ -259,7 +258,11 @@ class RecurrentBody(nn.Module):
 
 
 _HEAD = 64
-"""Units of a head of the Transformer."""
+
+
+def _choose_head_count(width: int) -> int:
+    """As many heads as have `_HEAD` units each, or fewer that share all units evenly."""
+    return next(heads for heads in range(max(1, width // _HEAD), 0, -1) if width % heads == 0)
 
 
 class TransformerBody(nn.Module):
@@ -267,22 +270,22 @@ class TransformerBody(nn.Module):
 
     Args:
         vocabulary: Number of subwords.
-        length: Most subwords of an input; layers and hidden units are `FIXED`.
+        recipe: Most subwords of an input, layers and hidden units.
 
     Attributes:
         width: Of the states.
     """
 
-    def __init__(self, vocabulary: int, length: int) -> None:
+    def __init__(self, vocabulary: int, recipe: FinetuneRecipe) -> None:
         super().__init__()
-        self.width: int = FIXED["transformer_width"]
+        self.width = recipe.transformer_width
         config = BertConfig(
             vocab_size=vocabulary,
             hidden_size=self.width,
-            num_hidden_layers=FIXED["transformer_layers"],
-            num_attention_heads=self.width // _HEAD,
+            num_hidden_layers=recipe.transformer_layers,
+            num_attention_heads=_choose_head_count(self.width),
             intermediate_size=4 * self.width,
-            max_position_embeddings=length,
+            max_position_embeddings=recipe.length,
             # Where the end of a text pads as well, its vector is to be learned.
             pad_token_id=None,
         )
@@ -354,7 +357,7 @@ def tune_baseline(
                 {key: one.cpu() for key, one in body.state_dict().items()}, target / "model.safetensors"
             )
         reader.tokenizer.save_pretrained(target)
-        sizes = {option: getattr(recipe, option) for option in SIZE_OPTIONS} | dict(FIXED)
+        sizes = {option: getattr(recipe, option) for option in SIZE_OPTIONS}
         facts: dict[str, Any] = {"baseline": name, "sizes": sizes}
         if learned is not None:
             _, facts["vectors"] = learned
@@ -368,9 +371,9 @@ def _build_body(
 ) -> RecurrentBody | TransformerBody:
     rows = 1 + max(*reader.tokenizer.get_vocab().values(), reader.pad, *reader.before, *reader.behind)
     if name == TRANSFORMER:
-        return TransformerBody(rows, recipe.length)
+        return TransformerBody(rows, recipe)
     embedding = build_embedding(rows, recipe.embedding, learned and learned[0])
-    return RecurrentBody(embedding, recipe.lstm_width, both=name != LSTM_POINTER)
+    return RecurrentBody(embedding, recipe, both=name != LSTM_POINTER)
 
 
 def _pointer_pooling(name: str, reader: TextEncoder) -> str:

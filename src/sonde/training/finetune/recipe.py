@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 DROP, KEEP, WINDOW = "drop", "keep", "window"
 
@@ -63,24 +62,11 @@ SUBWORDS = (MODEL, PROGRAM)
 """Whose subwords are read: those of the model under study, or a program vocabulary of one's own."""
 
 
-SIZE_OPTIONS = ("subwords", "vocabulary", "embedding", "lstm_width")
+SIZE_OPTIONS = (
+    *("subwords", "vocabulary", "embedding", "lstm_layers", "lstm_width", "lstm_dropout"),
+    *("transformer_layers", "transformer_width", "word2vec_epochs", "word2vec_window", "word2vec_negative"),
+)
 """What a recipe says of the sizes of baselines."""
-
-
-FIXED: Mapping[str, Any] = {
-    "lstm_layers": 2,
-    "lstm_dropout": 0.1,
-    "transformer_layers": 2,
-    "transformer_width": 128,
-    "word2vec_epochs": 10,
-    "word2vec_window": 5,
-    "word2vec_negative": 5,
-}
-"""Sizes of the baselines that no option changes.
-
-An LSTM has this dropout between its layers; its head has the recipe's. The Transformer has heads of 64 units,
-and its inner width is four times its width. Word2Vec looks at ``word2vec_window`` subwords to each side.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +127,14 @@ class FinetuneRecipe:
         subwords: One of `SUBWORDS`: what a baseline reads.
         vocabulary: Subwords of the program vocabulary.
         embedding: Width of the token vectors of a baseline.
-        lstm_width: Hidden units of its LSTM, in each direction.
+        lstm_layers: Layers of an LSTM.
+        lstm_width: Its hidden units, in each direction.
+        lstm_dropout: Of what one of its layers gives the next; the head has ``dropout``.
+        transformer_layers: Layers of the Transformer.
+        transformer_width: Its hidden units; heads have 64 each, and its inner width is four times as much.
+        word2vec_epochs: Passes of Word2Vec over its texts.
+        word2vec_window: Most subwords between a subword and what it is learned from.
+        word2vec_negative: Subwords drawn beside each that occurs.
     """
 
     length: int = 128
@@ -178,7 +171,14 @@ class FinetuneRecipe:
     subwords: str = MODEL
     vocabulary: int = 4096
     embedding: int = 128
+    lstm_layers: int = 2
     lstm_width: int = 128
+    lstm_dropout: float = 0.1
+    transformer_layers: int = 2
+    transformer_width: int = 128
+    word2vec_epochs: int = 10
+    word2vec_window: int = 5
+    word2vec_negative: int = 5
 
     def with_grid(self, rates: tuple[float, ...], epochs: tuple[int, ...]) -> FinetuneRecipe:
         """Return the recipe with other rates and epochs to choose from; its own where there are none."""

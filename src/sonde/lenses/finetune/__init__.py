@@ -34,19 +34,13 @@ from sonde.lenses.finetune.data import (
     with_evidence,
 )
 from sonde.lenses.finetune.options import (
-    AS_SAVED,
     BAG,
-    BAG_OPTIONS,
     LENS,
-    MODEL_OPTIONS,
     POINTER_TASKS,
     PRETRAINED,
     SCRATCH,
-    SCRATCH_OPTIONS,
     FinetuneOptions,
     further_texts,
-    get_baseline_options,
-    get_replaced_options,
     inapplicable_reason,
     make_method,
     variants,
@@ -58,7 +52,7 @@ from sonde.results import mean_rows
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.results.text_format import format_score
-from sonde.training.finetune.recipe import BASELINES, MODEL
+from sonde.training.finetune.recipe import BASELINES
 
 if TYPE_CHECKING:
     from sonde.training.finetune.data import TaskData
@@ -81,8 +75,8 @@ or, with whatever stands before a text put there as in training:
 """
 
 
-def write_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> None:
-    """Write the card into the folder of a model.
+def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
+    """The card as Markdown.
 
     Args:
         tuned: The training.
@@ -90,11 +84,6 @@ def write_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about:
         data: What it was trained on.
         about: Task, language, base model, method and seed.
     """
-    write_atomic(Path(tuned.folder) / CARD_FILE, render_card(tuned, rows, data, about))
-
-
-def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
-    """The card as Markdown; see `write_card`."""
     setting, kind = tuned.setting, tuned.head
     tried = ", ".join(
         f"rate {one.rate:g} x batch {one.batch} x {one.epochs} epochs"
@@ -219,27 +208,16 @@ class FinetuneLens(LensDefaults):
             for variant in variants(settings):
                 options = FinetuneOptions.read(variant.settings(settings).options)
                 if options.as_saved:
-                    methods[make_method(PRETRAINED, task, settings, variant, only=AS_SAVED)] = None
+                    methods[make_method(PRETRAINED, task, settings, variant)] = None
                     continue
                 if BAG in options.methods:
                     # The same for all values of what it does not know.
-                    bag = make_method(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
-                    methods[bag] = None
+                    methods[make_method(BAG, task, settings, variant)] = None
                 for number, name in itertools.product(
                     range(options.seeds), (PRETRAINED, SCRATCH, *BASELINES)
                 ):
-                    if name not in options.methods or inapplicable_reason(name, task):
-                        continue
-                    own = name not in BASELINES or options.subwords == MODEL
-                    only = get_baseline_options(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
-                    if name in BASELINES and "baseline_epochs" in settings.options:
-                        only -= {"epochs"}
-                    if name == SCRATCH:
-                        only = (only | SCRATCH_OPTIONS) - get_replaced_options(settings)
-                    one = make_method(
-                        name, task, settings, variant, number=number, needs_model=own, only=only
-                    )
-                    methods[one] = None
+                    if name in options.methods and not inapplicable_reason(name, task):
+                        methods[make_method(name, task, settings, variant, number=number)] = None
         return tuple(methods)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
@@ -267,36 +245,34 @@ class FinetuneLens(LensDefaults):
         if method.name in BASELINES:
             from sonde.training.finetune.baselines import tune_baseline
 
-            own, further = options.baseline_recipe(recipe), None
+            further = None
             if options.word2vec_corpus:
                 further = partial(further_texts, options.word2vec_corpus, training.language, splits)
             tuned = tune_baseline(
                 method.name,
                 training.model,
                 data,
-                own,
-                options.sizes,
+                recipe.with_grid(options.baseline_rates, options.baseline_epochs),
                 training.folder,
                 unlabelled=further,
                 about=about,
             )
-            _count(training, tuned.halved)
-            rows = trained_rows(tuned, splits, data)
-            write_card(tuned, rows, data, about)
-            return rows
-        from sonde.lenses.finetune.attention import with_attention
-        from sonde.training.finetune.tune import tune
+        else:
+            from sonde.training.finetune.tune import tune
 
-        spec = training.model
-        if method.name == SCRATCH:
-            spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
-            recipe = options.scratch_recipe(recipe)
-        tuned = tune(spec, data, recipe, training.folder, about=about)
-        _count(training, tuned.halved)
+            spec = training.model
+            if method.name == SCRATCH:
+                spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
+                recipe = recipe.with_grid(options.scratch_rates, options.scratch_epochs)
+            tuned = tune(spec, data, recipe, training.folder, about=about)
+        if tuned.halved:
+            training.counts["batches of trainings halved for memory"] = tuned.halved
         rows = trained_rows(tuned, splits, data)
-        write_card(tuned, rows, data, about)
+        write_atomic(Path(tuned.folder) / CARD_FILE, render_card(tuned, rows, data, about))
         if method.name == PRETRAINED and method.seed == training.settings.seed:
-            rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
+            from sonde.lenses.finetune.attention import with_attention
+
+            rows = with_attention(rows, tuned, training.model, splits["test"], data, recipe)
         return rows
 
     def score(self, scoring: ScoringContext) -> list[Score]:
@@ -306,11 +282,6 @@ class FinetuneLens(LensDefaults):
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
         """Accuracy of every task with what pre-training adds."""
         return headline_lines(scores)
-
-
-def _count(training: Training, halved: int) -> None:
-    if halved:
-        training.counts["batches of trainings halved for memory"] = halved
 
 
 lens = FinetuneLens()

@@ -287,8 +287,9 @@ def _answers(
     answers: ExamplePredictions, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
 ) -> list[dict[str, Any]]:
     pointer = answers.located is not None
-    rows = [_shared_fields(row) for row in examples.iter_rows(named=True)]
-    for place, row in enumerate(rows):
+    rows: list[dict[str, Any]] = []
+    for place, example in enumerate(examples.iter_rows(named=True)):
+        row = _shared_fields(example)
         row["truncated"] = bool(answers.truncated[place])
         row["reached"], row["read"] = answers.reached[place], answers.read[place]
         row["correct"] = bool(answers.correct[place])
@@ -299,10 +300,8 @@ def _answers(
         said = int(answers.predicted[place])
         row["classes"] = ["nothing", "something"] if pointer else list(classes)
         row["predicted"] = row["classes"][said]
-        row["buggy"] = None
-    if pointer:
-        for row, example in zip(rows, examples.iter_rows(named=True), strict=True):
-            row["buggy"] = example["start"] < example["end"]
+        row["buggy"] = example["start"] < example["end"] if pointer else None
+        rows.append(row)
     if answers.pointed is not None:
         for row, sample, spans in zip(rows, samples, answers.pointed.tolist(), strict=True):
             for name, (start, end) in zip(_POINTERS, spans, strict=False):

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError, StoreError
+from sonde.models.engine.silence import format_error
 from sonde.training.finetune.distributed import (
     gather_tensors,
     is_main_process,
@@ -177,7 +178,6 @@ def replace_file(path: Path, save: Callable[[Path], object]) -> None:
     except (OSError, RuntimeError, SafetensorError) as error:
         # PyTorch says RuntimeError where its writer runs out of space, safetensors has an error of its own.
         temporary.unlink(missing_ok=True)
-        reason = " ".join(str(error).split())[:200]
         raise StoreError(
-            f"cannot write {path}: {reason}; free space and run again, training goes on"
+            f"cannot write {path}: {format_error(error)}; free space and run again, training goes on"
         ) from error

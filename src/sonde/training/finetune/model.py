@@ -21,7 +21,8 @@ import inspect
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models.engine.lm_head import body_and_head
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.load import save_model
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 from sonde.training.finetune.batches import Batch
 from sonde.training.finetune.data import FIRST, SECOND, TaskData, build_text_encoder
 from sonde.training.finetune.recipe import BALANCED, BFLOAT16, FLOAT32, MAX, POOLED, FinetuneRecipe
@@ -283,12 +285,9 @@ def with_lora(body: Any, recipe: FinetuneRecipe) -> None:
         lora_dropout=recipe.lora_dropout,
         target_modules="all-linear",
     )
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed("lora", recipe.seed) % 2**63)
-            peft.inject_adapter_in_model(settings, body)
-    except ValueError as error:
-        raise InputError(f"LoRA does not fit {type(body).__name__}: {format_error(error)}") from error
+    subject = f"LoRA does not fit {type(body).__name__}"
+    with one_line_errors(subject, (ValueError,)), use_seed(derive_seed("lora", recipe.seed)):
+        peft.inject_adapter_in_model(settings, body)
     for name, weight in body.named_parameters():
         if "lora_" in name:
             # What is trained takes small steps.
@@ -344,8 +343,7 @@ def build_sequence_classifier(
             setattr(config, name, recipe.dropout)
     if hasattr(config, "classifier_pooling"):
         config.classifier_pooling = "mean"
-    with torch.random.fork_rng(devices=[]), silence_libraries():
-        torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
+    with use_seed(derive_seed("head", recipe.seed)), silence_libraries():
         own = picked._from_config(config, attn_implementation=config._attn_implementation)
     own = own.to(loaded.device, loaded.model.dtype)
     held, known = loaded.model.state_dict(), own.state_dict()
@@ -390,6 +388,34 @@ def save_classifier(own: Any, loaded: LoadedModel, folder: Path) -> None:
     path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
+def save_body(body: nn.Module, loaded: LoadedModel, folder: Path) -> None:
+    """Save a trained body as a model of transformers, with its tokenizer.
+
+    Args:
+        body: The body, with a head of transformers' own or without.
+        loaded: The model that it was made of.
+        folder: Where to.
+    """
+    if isinstance(body, ClassifierBody):
+        save_classifier(body.inner, loaded, folder)
+    else:
+        save_model(loaded, folder)
+    loaded.tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def use_seed(seed: int, *, on_devices: bool = False) -> Generator[None]:
+    """Draw random numbers from a seed in this context; what is drawn after it does not depend on it.
+
+    Args:
+        seed: The seed.
+        on_devices: Whether numbers are drawn on accelerators too.
+    """
+    with torch.random.fork_rng(devices=None if on_devices else []):
+        torch.manual_seed(seed % 2**63)
+        yield
+
+
 class HeadedModel(nn.Module):
     """A body whose states a head reads.
 
@@ -407,7 +433,7 @@ class HeadedModel(nn.Module):
         self._frozen, self._half = frozen, half
         if frozen:
             self.body.requires_grad_(requires_grad=False)
-        for part in body.fresh if isinstance(body, ClassifierBody) else ():
+        for part in getattr(body, "fresh", ()):
             part.requires_grad_()
 
     def train(self, mode: bool = True) -> HeadedModel:
@@ -442,7 +468,12 @@ class LoadedBody(nn.Module):
     Args:
         loaded: The model; its own head takes no part.
         inner: What is called in place of its body.
+
+    Attributes:
+        fresh: Its parts that the checkpoint does not hold, which are trained even where the body is frozen.
     """
+
+    fresh: tuple[nn.Module, ...] = ()
 
     def __init__(self, loaded: LoadedModel, inner: Any = None) -> None:
         super().__init__()
@@ -474,9 +505,6 @@ class ClassifierBody(LoadedBody):
     Args:
         loaded: The model that it was made of.
         inner: The classifier.
-
-    Attributes:
-        fresh: Its parts that the checkpoint does not hold, which are trained even where the body is frozen.
     """
 
     def __init__(self, loaded: LoadedModel, inner: Any) -> None:
@@ -548,13 +576,12 @@ def build_headed_model(loaded: LoadedModel, data: TaskData, recipe: FinetuneReci
     half = recipe.weights == BFLOAT16
     if recipe.compile:
         compile_body(reads)
-    for part in body.fresh if isinstance(body, ClassifierBody) else ():
+    for part in body.fresh:
         part.float()
     body.requires_grad_()
     model = HeadedModel(body, head.to(loaded.device), frozen=recipe.frozen, half=half)
     if recipe.lora_rank:
-        parts = body.fresh if isinstance(body, ClassifierBody) else ()
-        fresh = {id(weight) for part in parts for weight in part.parameters()}
+        fresh = {id(weight) for part in body.fresh for weight in part.parameters()}
         for name, weight in body.named_parameters():
             weight.requires_grad_("lora_" in name or id(weight) in fresh)
     return model
@@ -629,8 +656,7 @@ def build_head(data: TaskData, recipe: FinetuneRecipe, width: int, whole: str, p
     _check_classes(data)
     first = data.train[0]
     auto = recipe.pooling == "auto"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
+    with use_seed(derive_seed("head", recipe.seed)):
         if first.candidates is not None:
             return PointerHead(width, pointed if auto else recipe.pooling, recipe)
         pair, weights = first.second is not None, compute_class_weights(data, recipe)

@@ -13,13 +13,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.training.finetune.data import Sample, Span, TaskData
-from sonde.training.finetune.model import HeadedModel, PointerHead
+from sonde.training.finetune.model import HeadedModel, PointerHead, use_seed
 from sonde.training.finetune.recipe import FinetuneRecipe
 
 CLEAN = "Correct"
@@ -68,8 +67,7 @@ def build_pointer_stage(
     train, valid = location_examples(data.train, clean), location_examples(data.valid, clean)
     if not any(one.error for one in train) or not valid:
         raise InputError("finetune.pointer_epochs: no example of this task says where its bug stands")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("pointer", recipe.seed) % 2**63)
+    with use_seed(derive_seed("pointer", recipe.seed)):
         head = PointerHead(width, summary, recipe)
     device = next(body.parameters()).device
     body.requires_grad_()

@@ -27,7 +27,6 @@ from torch import Tensor
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models import LoadedModel, ModelSpec
-from sonde.models.engine.load import save_model
 from sonde.models.engine.silence import silence_libraries
 from sonde.training.finetune.batches import Batch, MicroBatches, batch_by_length, collate
 from sonde.training.finetune.data import (
@@ -53,7 +52,7 @@ from sonde.training.finetune.model import (
     build_head,
     default_poolings,
     load_for_training,
-    save_classifier,
+    save_body,
 )
 from sonde.training.finetune.pointing import find_word
 from sonde.training.finetune.recipe import EQUAL, FLOAT32, FinetuneRecipe
@@ -137,8 +136,8 @@ def predict_examples(
     fitted = (portions.done(rows, encoded, read) for rows in batch_by_length(encoded, _AT_ONCE))
     for rows, (batch, found, places) in chain.from_iterable(fitted):
         shares = (found[:, 0].exp() if pointer else found.softmax(-1)).double().cpu().numpy()
-        right = batch.location if pointer else batch.target
-        chance[rows] = _gold_share(shares, right.cpu().numpy())
+        right = (batch.location if pointer else batch.target).cpu().numpy()
+        chance[rows] = np.where(right >= 0, shares[np.arange(len(right)), right], np.nan)
         if not pointer:
             probability[rows], predicted[rows] = shares, shares.argmax(1)
             for row, place in zip(rows, [] if places is None else places.tolist(), strict=places is not None):
@@ -172,13 +171,6 @@ def _subword_span(one: EncodedExample, subword: int) -> tuple[int, int]:
         return -1, -1
     start, end = one.spans[subword].tolist()
     return start, end
-
-
-def _gold_share(
-    shares: Float[np.ndarray, "example choice"], right: Int[np.ndarray, " example"]
-) -> Float[np.ndarray, " example"]:
-    """Share of what is right; not a number where that is -1."""
-    return np.where(right >= 0, shares[np.arange(len(right)), right], np.nan)
 
 
 HEAD, FACTS, BASELINE = "head.safetensors", "head.json", "baseline.json"
@@ -313,11 +305,7 @@ class FineTuned:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         with silence_libraries():
-            if isinstance(self.model.body, ClassifierBody):
-                save_classifier(self.model.body.inner, self.loaded, place)
-            else:
-                save_model(self.loaded, place)
-            self.loaded.tokenizer.save_pretrained(place)
+            save_body(self.model.body, self.loaded, place)
         write_head(self.model.head, self.facts, place)
 
     def tell(self, texts: Sequence[str], language: str = "") -> list[Prediction]:

@@ -16,7 +16,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,14 +43,13 @@ from sonde.corpora import (
 from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.program_tokens import ERROR, NEWLINE, ProgramLexer
+from sonde.models.engine.files import write_folder
 from sonde.results.schema import scan_files
 from sonde.training.pretrain.objectives import DocumentLines, build_all_pairs
 from sonde.training.pretrain.recipe import SMALL_VOCABULARY, CorpusConfig, DataConfig, Recipe
 from sonde.training.pretrain.vocabulary import (
-    BOS,
-    EOS,
-    SPECIALS,
-    learn_program_vocabulary,
+    BOS_ID,
+    EOS_ID,
     learn_vocabulary,
     load_vocabulary,
     save_vocabulary,
@@ -214,8 +212,8 @@ def _stream_corpus(
     """The documents of one corpus, in order by hash; the costly checks come last and only as far as asked."""
     files: list[tuple[float, str, SourceFile]] = []
     for file in read_files(corpus.name, (corpus.language,), intake):
-        reason = _cheap_exclusion_reason(file, corpus, data)
-        if reason:
+        is_reserved = is_holdout_package(file.cluster)
+        if reason := "reserved name" if is_reserved else _exclusion_reason(file, corpus, data):
             intake.note(reason, file.path)
         else:
             files.append((unit_hash("document", corpus.name, file.path), file.path, file))
@@ -241,10 +239,6 @@ def _stream_corpus(
 
 def _iterate_functions(file: SourceFile, intake: SkipCounter) -> Iterator[str]:
     return (item.text for item in extract_items(file, "function", intake))
-
-
-def _cheap_exclusion_reason(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
-    return "reserved name" if is_holdout_package(file.cluster) else _exclusion_reason(file, corpus, data)
 
 
 def _exclusion_reason(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
@@ -385,15 +379,12 @@ def _build_indicator_matrix(sets: list[frozenset[str]], numbers: dict[str, int])
 _BATCH = 64
 
 
-_LEARN = {"code": learn_vocabulary, "program": learn_program_vocabulary}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedData:
     """Tokenised documents.
 
     Attributes:
-        tokens: All documents' subwords one after the other, each document between `BOS` and `EOS`; on disk.
+        tokens: All documents' subwords one after the other, each document between BOS and EOS; on disk.
         documents: One row a document in that order: ``corpus, cluster, path, language, version, licence,
             hash, bytes, first`` (its first subword's place), ``tokens`` (their number), ``items`` (list of
             uint64: the first 16 digits of the ids of the file and its functions).
@@ -421,7 +412,9 @@ def pack_documents(recipe: Recipe, folder: Path, report: Callable[[str], None]) 
     home = folder / f"data-{fingerprint(recipe.data, recipe.vocabulary, *(['lines'] * asks_pairs))[:12]}"
     with report_full_disk(str(home), "nothing else is lost"):
         if not (home / "intake.json").is_file():
-            _make_atomically(recipe, home, report)
+            # Recipes share their data, and two that are started together must not write into one stream.
+            shutil.rmtree(home, ignore_errors=True)
+            write_folder(home, lambda new_folder: _make_data(recipe, new_folder, report))
         tokens = np.memmap(home / "tokens.bin", subword_type(recipe.vocabulary.size), "r")
         documents = scan_files(home / "documents.parquet").collect()
         if len(tokens) != documents["tokens"].sum():
@@ -436,23 +429,6 @@ def subword_type(vocabulary: int) -> type[np.uint16 | np.uint32]:
     return np.uint16 if vocabulary <= SMALL_VOCABULARY else np.uint32
 
 
-def _make_atomically(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
-    """Make the data in a folder of this process's own and move it into place.
-
-    Recipes share their data, and two that are started together must not write into one stream.
-    """
-    home.parent.mkdir(parents=True, exist_ok=True)
-    own = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=home.parent))
-    try:
-        _make_data(recipe, own, report)
-        if not (home / "intake.json").is_file():
-            shutil.rmtree(home, ignore_errors=True)
-            own.chmod(0o755)
-            own.replace(home)
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
-
-
 def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
     intake = SkipCounter(keep_all=True)
     documents = list(choose_documents(recipe.data, intake, report))
@@ -462,8 +438,8 @@ def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Non
     report(f"{len(documents):,} files chosen; left out: {dict(intake.counts)}")
     if not documents:
         raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
-    learn = _LEARN[recipe.vocabulary.pieces]
-    vocabulary = learn(_take_texts(documents, recipe.vocabulary.bytes), recipe.vocabulary.size)
+    learned = recipe.vocabulary
+    vocabulary = learn_vocabulary(_take_texts(documents, learned.bytes), learned.size, learned.pieces)
     save_vocabulary(vocabulary, home / "tokenizer.json")
     _write_stream(documents, vocabulary, home, breaks)
     # Its presence says that everything else is whole.
@@ -507,12 +483,11 @@ def _take_texts(documents: list[Document], size: int) -> Iterator[str]:
 
 
 def encode_document(vocabulary: Tokenizer, texts: list[str]) -> list[Int[np.ndarray, " token"]]:
-    """Subwords of documents, each between `BOS` and `EOS`; special pieces inside a text are spelled out."""
+    """Subwords of documents, each between BOS and EOS; special pieces inside a text are spelled out."""
     vocabulary.encode_special_tokens = True
-    bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
     kind = subword_type(vocabulary.get_vocab_size())
     encodings = vocabulary.encode_batch_fast(texts, add_special_tokens=False)
-    return [np.array(bos + encoding.ids + eos, kind) for encoding in encodings]
+    return [np.array([BOS_ID, *encoding.ids, EOS_ID], kind) for encoding in encodings]
 
 
 def find_break_offsets(facet: ProgramLexer, text: str) -> list[int] | None:
@@ -554,10 +529,10 @@ def line_edges(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) 
         vocabulary: What the subwords are.
         text: The document.
         breaks: From `find_break_offsets`.
-        first: Place of the document's `BOS` in the stream.
+        first: Place of the document's BOS in the stream.
 
     Returns:
-        First subword of every line, closed by the place of the document's `EOS`.
+        First subword of every line, closed by the place of the document's EOS.
     """
     vocabulary.encode_special_tokens = True
     offsets = vocabulary.encode(text, add_special_tokens=False).offsets

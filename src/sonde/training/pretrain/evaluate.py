@@ -35,7 +35,7 @@ from sonde.training.pretrain.objectives import (
     mask_tokens,
 )
 from sonde.training.pretrain.recipe import Recipe
-from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
+from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, MASK_ID, SPECIALS
 
 MASKED_SHARE = 0.15
 
@@ -315,7 +315,6 @@ def evaluate_encoder(
     """
     texts = [file.text for file in files]
     documents = [tokens[1:-1] for tokens in encode_document(vocabulary, texts)]
-    bos, eos, mask = (SPECIALS.index(piece) for piece in (BOS, EOS, MASK))
     # Of each file: how many are asked for, told right, right by majority; nats, and nats by frequency.
     sums = np.zeros((len(documents), 5))
     majority = int(frequencies.argmax())
@@ -328,15 +327,15 @@ def evaluate_encoder(
                 piece,
                 share=MASKED_SHARE,
                 vocabulary=len(frequencies),
-                mask=mask,
+                mask=MASK_ID,
                 special=len(SPECIALS),
                 generator=generator,
             )
             chosen: Bool[torch.Tensor, " token"] = labels >= 0
             if not chosen.any():
                 continue
-            shown = torch.where(chosen, torch.full_like(piece, mask), piece)
-            inputs = torch.cat([torch.tensor([bos]), shown, torch.tensor([eos])])[None].to(model.device)
+            shown = torch.where(chosen, torch.full_like(piece, MASK_ID), piece)
+            inputs = torch.cat([torch.tensor([BOS_ID]), shown, torch.tensor([EOS_ID])])[None].to(model.device)
             logits = model(input_ids=inputs).logits[0, 1:-1][chosen.to(model.device)].float().cpu()
             gold = piece[chosen]
             nats = logits.logsumexp(-1) - logits.gather(-1, gold[:, None]).squeeze(-1)

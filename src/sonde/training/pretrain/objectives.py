@@ -31,7 +31,7 @@ from transformers import PreTrainedModel
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.training.pretrain.recipe import PairsConfig, Recipe
-from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
+from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, MASK_ID, PAD_ID, SPECIALS
 
 _CHUNK = {"cpu": 512, "cuda": 8192}
 """Positions whose logits exist at a time: on a processor they should fit its cache, elsewhere fill the
@@ -265,11 +265,40 @@ def _permute(size: int, *seed: int) -> Int[np.ndarray, " block"]:
     return np.random.default_rng(derive_seed("order", *seed)).permutation(size)
 
 
-class BlockDataset(Dataset[dict[str, Tensor]]):
+class _StreamDataset(Dataset[dict[str, Tensor]]):
     """The samples of a run in training order; sample ``k`` is the same in every process and after every stop.
 
+    Args:
+        stream: The packed subwords.
+        recipe: How many samples there are.
+    """
+
+    def __init__(self, stream: Int[np.ndarray, " token"], recipe: Recipe) -> None:
+        self._stream = stream
+        self._recipe = recipe
+        self._samples = recipe.training.steps * recipe.training.blocks_per_step
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def _sum_passes(
+        self,
+        first: Int[np.ndarray, "*sample"],
+        end: Int[np.ndarray, "*sample"],
+        passes: Int[np.ndarray, "*sample"],
+    ) -> Int[np.ndarray, " token"]:
+        """How often each subword of the stream is read, where stretches of it are read so often."""
+        counts = np.zeros(len(self._stream) + 1, np.int64)
+        np.add.at(counts, first, passes)
+        np.subtract.at(counts, end, passes)
+        return counts[:-1].cumsum()
+
+
+class BlockDataset(_StreamDataset):
+    """The samples of a run in training order, each of them a block.
+
     A decoder's block is one subword longer than its width, so that every subword of the stream but the first
-    is predicted. An encoder's block stands between `BOS` and `EOS` as its inputs will later, with some of its
+    is predicted. An encoder's block stands between BOS and EOS as its inputs will later, with some of its
     subwords hidden; which ones depends on the seed and ``k`` alone.
 
     Args:
@@ -282,30 +311,23 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
     """
 
     def __init__(self, stream: Int[np.ndarray, " token"], recipe: Recipe) -> None:
-        self._stream = stream
-        self._recipe = recipe
-        training = recipe.training
+        super().__init__(stream, recipe)
         self._decoder = recipe.model.role == "decoder"
-        self.width = training.block - 1 if self._decoder else training.block - 2
+        self.width = recipe.training.block - (1 if self._decoder else 2)
         self.course = BlockOrder(count_blocks(len(stream), self.width), recipe.seed)
-        self._samples = training.steps * training.blocks_per_step
-
-    def __len__(self) -> int:
-        return self._samples
 
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         start = block_start(self.course.block(k), len(self._stream), self.width)
         if self._decoder:
             start = max(0, start - 1)
             return {"input_ids": self._block(start, self.width + 1)}
-        bos, eos = SPECIALS.index(BOS), SPECIALS.index(EOS)
-        block = torch.cat([torch.tensor([bos]), self._block(start, self.width), torch.tensor([eos])])
+        block = torch.cat([torch.tensor([BOS_ID]), self._block(start, self.width), torch.tensor([EOS_ID])])
         generator = torch.Generator().manual_seed(derive_seed("hide", self._recipe.seed, k))
         shown, labels = mask_tokens(
             block,
             share=self._recipe.training.masked,
             vocabulary=self._recipe.vocabulary.size,
-            mask=SPECIALS.index(MASK),
+            mask=MASK_ID,
             special=len(SPECIALS),
             generator=generator,
         )
@@ -313,13 +335,11 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
         """How often each subword of the stream is read in the run."""
-        passes = self.course.passes(self._samples)
-        counts = np.zeros(len(self._stream) + 1, np.int64)
-        for block in np.flatnonzero(passes):
-            start = block_start(int(block), len(self._stream), self.width)
-            counts[start] += passes[block]
-            counts[min(start + self.width, len(self._stream))] -= passes[block]
-        return counts[:-1].cumsum()
+        size = len(self._stream)
+        starts = [block_start(block, size, self.width) for block in range(self.course.blocks)]
+        first = np.array(starts, np.int64)
+        ends = np.minimum(first + self.width, size)
+        return self._sum_passes(first, ends, self.course.passes(self._samples))
 
     def _block(self, start: int, length: int) -> Int[Tensor, " token"]:
         return torch.from_numpy(self._stream[start : start + length].astype(np.int64))
@@ -476,8 +496,8 @@ def _count_heads(tosses: int, draw: random.Random) -> int:
     return draw.getrandbits(tosses).bit_count() if tosses else 0
 
 
-class PairDataset(Dataset[dict[str, Tensor]]):
-    """The pairs of a run in training order; sample ``k`` is the same in every process and after every stop.
+class PairDataset(_StreamDataset):
+    """The pairs of a run in training order.
 
     Each sample is one pair, padded to the block length: special pieces stand before A, behind A and behind B,
     as the tokenizer of the finished model puts them. All pairs of all duplicates are shuffled together;
@@ -495,14 +515,9 @@ class PairDataset(Dataset[dict[str, Tensor]]):
     def __init__(
         self, stream: Int[np.ndarray, " token"], pairs: Int[np.ndarray, "pair 5"], recipe: Recipe
     ) -> None:
-        self._stream = stream
+        super().__init__(stream, recipe)
         self._pairs = pairs
-        self._recipe = recipe
         self.course = BlockOrder(len(pairs), recipe.seed, stretch=len(pairs))
-        self._samples = recipe.training.steps * recipe.training.blocks_per_step
-
-    def __len__(self) -> int:
-        return self._samples
 
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         number = self.course.block(k)
@@ -513,13 +528,13 @@ class PairDataset(Dataset[dict[str, Tensor]]):
             share=recipe.training.masked,
             most=recipe.pairs.predictions,
             vocabulary=recipe.vocabulary.size,
-            mask=SPECIALS.index(MASK),
+            mask=MASK_ID,
             special=len(SPECIALS),
             draw=np.random.default_rng(derive_seed("hide", recipe.seed, number)),
         )
         block = recipe.training.block
         return {
-            "input_ids": _pad(shown, block, SPECIALS.index(PAD)),
+            "input_ids": _pad(shown, block, PAD_ID),
             "token_type_ids": _pad(segments, block, 0),
             "attention_mask": _pad(np.ones_like(tokens), block, 0),
             "labels": _pad(labels, block, -100),
@@ -528,12 +543,8 @@ class PairDataset(Dataset[dict[str, Tensor]]):
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
         """How often each subword of the stream is read in the run."""
-        passes = self.course.passes(self._samples)
-        counts = np.zeros(len(self._stream) + 1, np.int64)
-        for begin, end in ((0, 1), (2, 3)):
-            np.add.at(counts, self._pairs[:, begin], passes)
-            np.subtract.at(counts, self._pairs[:, end], passes)
-        return counts[:-1].cumsum()
+        passes = self.course.passes(self._samples)[:, None]
+        return self._sum_passes(self._pairs[:, [0, 2]], self._pairs[:, [1, 3]], passes)
 
 
 def frame_pair(
@@ -541,9 +552,8 @@ def frame_pair(
 ) -> tuple[Int[np.ndarray, " framed"], Int[np.ndarray, " framed"], int]:
     """A pair as a model reads it: subwords with the special pieces, segments (0, 1), whether B is random."""
     pair = SentencePair(*row.tolist())
-    bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
     first, second = stream[pair.first : pair.first_end], stream[pair.second : pair.second_end]
-    tokens = np.concatenate([bos, first, eos, second, eos]).astype(np.int64)
+    tokens = np.concatenate([[BOS_ID], first, [EOS_ID], second, [EOS_ID]]).astype(np.int64)
     segments = np.zeros_like(tokens)
     segments[len(first) + 2 :] = 1
     return tokens, segments, pair.random

@@ -200,7 +200,9 @@ class PositionTable(Generic[A]):
         if not known:
             return
         index = np.concatenate([self._spans[row.source][0] + row.target for row in known])
-        kept = np.repeat([row.source in self._spans for row in rows], [len(row.target) for row in rows])
+        kept: Any = slice(None)
+        if len(known) < len(rows):
+            kept = np.repeat([row.source in self._spans for row in rows], [len(row.target) for row in rows])
         for name, array in values.items():
             stored: np.ndarray = getattr(self._answers, name)
             columns = (slice(min(stored.shape[1], array.shape[1])),) if array.ndim > 1 else ()

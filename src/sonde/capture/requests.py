@@ -60,7 +60,7 @@ class InputRequest:
         """Positions that have to be scored, if not all are."""
         return ()
 
-    def merge(self, other: Self) -> Self:
+    def merge(self, other: Any) -> Self:
         """Return what answers both: the union of tuples, the larger number, and None for all.
 
         Answers come in the order in which things are named.
@@ -85,7 +85,7 @@ class InputRequest:
             InputError: A position, span or word lies outside.
         """
 
-    def select(self, answer: Any, requested: Self) -> Any:
+    def select(self, answer: Any, requested: Any) -> Any:
         """Return the part of an answer to all requests that one of them asked for."""
         return answer
 

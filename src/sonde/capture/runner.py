@@ -325,7 +325,7 @@ class Runner:
         return ForwardStates(prefixes.states(self._body))
 
     def _plan_text(
-        self, batch: Batch, reducers: Sequence[BatchReducer], resumed: ResumedRows | None
+        self, batch: Batch, reducers: Sequence[BatchReducer[Any]], resumed: ResumedRows | None
     ) -> Callable[[], ForwardStates]:
         """Plan the forward of texts as they are."""
         tokens = BatchTokens(batch.rows, self._kind, self._loaded.special.pad, batch.upload)
@@ -358,7 +358,9 @@ class Runner:
             return nullcontext()
         return skip_layers(self._hooks, text_side(self._loaded), resumed)
 
-    def _plan_decoder(self, batch: Batch, reducers: Sequence[BatchReducer]) -> Callable[[], ForwardStates]:
+    def _plan_decoder(
+        self, batch: Batch, reducers: Sequence[BatchReducer[Any]]
+    ) -> Callable[[], ForwardStates]:
         """Plan the forward of an encoder-decoder that writes: states of its decoder over what it reads.
 
         Shorter rows are filled up on the right, where no decoder looks back.
@@ -416,7 +418,7 @@ class Runner:
         return self._recording.read(readers, forward)
 
 
-def load_reducer(name: str) -> type[Reducer]:
+def load_reducer(name: str) -> type[Reducer[Any]]:
     """Import a reducer that a type of request names as ``module:Class``."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)

@@ -528,7 +528,7 @@ class _WordBatch(BatchReducer[WordReducer]):
         kind = reducer.block.loaded.capabilities.kind
         asked = [reducer.requests.get(row.source) for row in batch.rows]
         lookups = [() if request is None else request.lookups for request in asked]
-        readers: list[WordReader] = []
+        self._readers: list[WordReader] = []
         self._numbers: list[int] = []
         for number in range(max(map(len, lookups))):
             words = [one[number] if number < len(one) else None for one in lookups]
@@ -540,18 +540,18 @@ class _WordBatch(BatchReducer[WordReducer]):
                         else None
                         for row, one in zip(batch.rows, words, strict=True)
                     ]
-                    readers.append(WordReader(side, row_words, rules, side == "decoder", batch.upload))
+                    self._readers.append(WordReader(side, row_words, rules, side == "decoder", batch.upload))
                     self._numbers.append(number)
-        self.readers: Sequence[WordReader] = readers
+        self.readers = self._readers
 
     def reduce(self, states: ForwardStates) -> None:
         """Have all that was read fetched."""
-        for reader in self.readers:
+        for reader in self._readers:
             reader.hand_in(self.batch.download)
 
     def store(self) -> None:
         """Store the ranks of each row by input."""
-        for number, reader in zip(self._numbers, self.readers, strict=True):
+        for number, reader in zip(self._numbers, self._readers, strict=True):
             if not reader.finite:
                 where = self.reducer.block.describe_row(self.batch.rows[0])
                 raise CaptureError(f"{where}: attention is not finite; the model is broken")

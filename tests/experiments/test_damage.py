@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from sonde.base.errors import SondeError, StoreError
 from sonde.capture.caches import ResumedRows
-from sonde.capture.collect import RowResult
 from sonde.capture.runner import Runner
 from sonde.capture.windows import Row
 from sonde.cli.commands import app
@@ -145,10 +144,10 @@ def test_batches_that_do_not_fit_into_memory_are_halved_and_it_is_said(
 ) -> None:
     read = Runner._batch
 
-    def scarce(runner: Runner, batch: Sequence[Row], resumed: ResumedRows | None) -> list[RowResult]:
+    def scarce(runner: Runner, batch: Sequence[Row], resumed: ResumedRows | None) -> None:
         if len(batch) > 2:
             raise torch.OutOfMemoryError("out of memory")
-        return read(runner, batch, resumed)
+        read(runner, batch, resumed)
 
     monkeypatch.setattr(Runner, "_batch", scarce)
     run(experiment(decoder, project), Execution(output=tmp_path / "run"))

@@ -9,11 +9,14 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from sonde.alignment import get_surfaces
+from sonde.alignment.vocabulary import get_vocabulary
 from sonde.base.progress import Advance, NullProgress
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment, observe
 from sonde.experiments.run import run
 from sonde.lenses.cloze.ranks import shared_surfaces
+from sonde.models import ModelSpec, load_tokenizer
 from sonde.store.run_folder import RunDirectory
 from tests.denoisers import save_bart, save_t5
 from tests.slices import with_slices
@@ -77,6 +80,16 @@ def test_models_of_every_kind_answer_the_same_queries(
     among = pl.col("candidates").list.set_intersection(pl.lit(sorted(shared))).list.len()
     answerable = queries.filter(pl.col("answer").is_in(list(shared)) & (among > 1)).height
     assert answerable < queries.height
+    cut = {model: load_tokenizer(ModelSpec(name=model)) for model in models}
+    alike = 0
+    for row in queries.iter_rows(named=True):
+        level = (row["prefix"] + row["answer"] + row["suffix"])[row["level_start"] : row["level_end"]]
+        pieces = set()
+        for tokenizer in cut.values():
+            texts = get_vocabulary(get_surfaces(tokenizer)).texts
+            ids = tokenizer(level, add_special_tokens=False)["input_ids"]
+            pieces.add(tuple(text for number in ids if (text := texts[number])))
+        alike += len(pieces) == 1
     for model in models:
         table = scores(tmp_path, model).filter(first)
         whole = table.filter((pl.col("slice") == "all") & (pl.col("other") == "sum"))
@@ -84,6 +97,8 @@ def test_models_of_every_kind_answer_the_same_queries(
         every = {"candidates": queries.height, "common": queries.height}
         # An answer alone among the shared ones is always first, and says nothing.
         assert counts == every | ({"unified": answerable} if answerable else {})
+        agree = table.filter(pl.col("slice").str.contains("agree=true")).filter(pl.col("name") == "single")
+        assert agree["n"].sum() == alike
 
 
 class Heard(NullProgress):

@@ -26,7 +26,7 @@ from sonde.lenses.cloze.observe import (
     candidate_ids,
     collect_statements,
 )
-from sonde.lenses.cloze.ranks import KS, rank_answers, rank_statements, with_seen_libraries
+from sonde.lenses.cloze.ranks import KS, rank_answers, rank_statements, with_agreement, with_seen_libraries
 from sonde.lenses.cloze.score import select_preferred_words
 from sonde.lenses.engine.lens import Control, ControlObservations
 from sonde.models import ModelSpec, load_tokenizer
@@ -396,12 +396,21 @@ def test_the_shared_vocabulary_is_ranked_beside_the_own_one() -> None:
     queries = [query(number, answer=word) for number, word in enumerate(("path", "join", "xqzv", "os"))]
     ranks = [(12, 3), (99, 60), (5, None), (1, 1)]
     answers = [answer(f"q{number}", rank, rank_unified=shared) for number, (rank, shared) in enumerate(ranks)]
+    frame = with_agreement(rank_answers(*tables(queries, answers)), models)
+    cut = [
+        load_tokenizer(ModelSpec(name=name))(
+            [one["answer"] for one in queries], add_special_tokens=False
+        ).tokens
+        for name in models
+    ]
+    assert frame["agree"].to_list() == [cut[0](at) == cut[1](at) for at in range(len(queries))]
     scores = lens.score(
         dataclasses.replace(scoring(queries, answers, unified=",".join(models)), template=OWN)
     )
     score = found(scores, "p_at_k", "template=call", matching="unified", k=50)
     assert (score.n, score.value) == (3, pytest.approx(2 / 3))
     assert found(scores, "p_at_k", "template=call", matching="single", k=50).n == 4
+    assert sum(slice_of(score.dimensions).startswith("template=call;agree=") for score in scores) >= 1
 
 
 def test_candidates_of_the_shared_vocabulary_are_ranked_beside_all() -> None:

@@ -197,7 +197,7 @@ def _count_labels(
     counts: Counter[tuple[str, str]] = Counter()
     for language in sorted({item.language for item in functions}):
         items = [item for item in functions if item.language == language]
-        request = DatasetRequest(task, 0, seed, language, "corrected", frozenset(), {})
+        request = DatasetRequest(task, 0, seed, language)
         if isinstance(task, BugTask):
             examples = _bug_examples(request, items, parallel)
         else:

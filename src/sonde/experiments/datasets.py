@@ -540,11 +540,7 @@ class _DatasetBuilder:
             return {}
         with progress.stage(f"labelling {self.group.language}"):
             return collect_labelled_spans(
-                [
-                    self._label_request(name)
-                    for name, task in span_tasks.items()
-                    if not task.needs_repository
-                ],
+                [self._label_request(name) for name, task in span_tasks.items() if not task.needs_repository],
                 self.pool,
                 language=self.group.language,
                 spread=self.spread,

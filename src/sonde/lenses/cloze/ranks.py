@@ -152,6 +152,33 @@ def _intersect_vocabularies(
     return common
 
 
+def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
+    """Add ``agree``: whether the tokenizers of all models cut the level alike, blanks and marks aside.
+
+    Args:
+        frame: From `rank_answers` or `rank_statements`.
+        models: The models that are compared.
+    """
+    levels = frame.select(
+        level=(pl.col("prefix") + pl.col("answer") + pl.col("suffix")).str.slice(
+            pl.col("level_start"), pl.col("level_end") - pl.col("level_start")
+        )
+    )["level"]
+    distinct_levels = sorted(set(levels))
+    segmentations = [_segment_levels(model, distinct_levels) for model in models]
+    agreement = {
+        level: len(set(pieces)) == 1 for level, *pieces in zip(distinct_levels, *segmentations, strict=True)
+    }
+    return frame.with_columns(agree=levels.replace_strict(agreement, return_dtype=pl.Boolean))
+
+
+def _segment_levels(model: str, levels: Sequence[str]) -> list[tuple[str, ...]]:
+    tokenizer = load_tokenizer(parse_spec(model.strip()))
+    texts = get_vocabulary(get_surfaces(tokenizer)).texts
+    encoded = tokenizer(list(levels), add_special_tokens=False)["input_ids"] if levels else []
+    return [tuple(text for number in ids if (text := texts[number])) for ids in encoded]
+
+
 PUBLISHED_MODES = ("full", "first", "last")
 """The masking modes of the paper; the others are ours and stand beside them."""
 

@@ -54,6 +54,7 @@ from sonde.lenses.cloze.ranks import (
     rank_statements,
     shared_surfaces,
     split_by_template,
+    with_agreement,
     with_common,
     with_random_weights,
     with_seen_libraries,
@@ -184,6 +185,7 @@ _CUTS: Mapping[str, str] = {
     "place": "place",
     "calls": "bucket",
     "visible": "visible",
+    "agree": "agree",
 }
 """Name of the dimension, and the column that makes the groups."""
 
@@ -213,6 +215,8 @@ def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Sco
     if ANSWER in answers["status"]:
         base = dataclasses.replace(base, objective=ANSWERS)
     frame = with_seen_libraries(frame, scoring.template.model)
+    if options.unified:
+        frame = with_agreement(frame, options.unified)
     rankings = PIECE_RANKINGS if is_masked else CANDIDATE_RANKINGS
     rankings = [ranking for ranking in rankings if ranking.column in frame.columns]
     plain_queries = frame.filter(_IS_PLAIN)

@@ -120,6 +120,7 @@ def test_the_head_keeps_its_keywords(task: str, language: str) -> None:
         assert text[: text.index("(")] == source[: source.index("(")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "language"), CASES)
 def test_the_language_s_own_parser_refuses_no_fault(task: str, language: str) -> None:
     if not has_parser(language):

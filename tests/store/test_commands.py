@@ -184,6 +184,7 @@ STORES = ("memory", "file", pytest.param("s3", marks=pytest.mark.slow))
 """Kinds of store; every command against a server takes minutes together."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", STORES, indirect=True)
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_beside_a_run_what_is_foreign_stays(

@@ -850,15 +850,17 @@ def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None,
 
 def to_margin_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of pairs that ``sonde label`` writes."""
-    statement = pl.col("candidates").list
-    return table.select(
-        pair="template",
-        form="mode",
-        better="name",
-        worse="kind",
-        better_statement=statement.get(0),
-        worse_statement=statement.get(1),
-        language="language",
-        library="library",
-        calls="calls",
-    ).to_dicts()
+    return [
+        {
+            "pair": row["template"],
+            "form": row["mode"],
+            "better": row["name"],
+            "worse": row["kind"],
+            "better_statement": row["candidates"][0],
+            "worse_statement": row["candidates"][1],
+            "language": row["language"],
+            "library": row["library"],
+            "calls": row["calls"],
+        }
+        for row in table.iter_rows(named=True)
+    ]

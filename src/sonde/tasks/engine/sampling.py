@@ -40,7 +40,6 @@ from sonde.tasks.engine.balance import (
 )
 from sonde.tasks.engine.spans import LabelledSpan, Picks
 from sonde.tasks.engine.task import Example, Repository, SplitExamples, Task
-from sonde.tasks.engine.task_types import TokenClasses
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -372,9 +371,8 @@ def find_extra_items(
     task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
 ) -> Iterable[tuple[Item, Item]]:
     """Return the texts that a token task reads beside the functions of a pool."""
-    if not isinstance(task, TokenClasses):
-        return ()
-    return task.extra_items(items[:ITEMS_FOR_TOKENS], repositories)
+    extra_items = getattr(task, "extra_items", None)
+    return () if extra_items is None else extra_items(items[:ITEMS_FOR_TOKENS], repositories)
 
 
 class _TokenCandidate(NamedTuple):

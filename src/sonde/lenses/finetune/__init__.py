@@ -76,7 +76,7 @@ or, with whatever stands before a text put there as in training:
 
 
 def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
-    """The card as Markdown.
+    """Render the card as Markdown.
 
     Args:
         tuned: The training.
@@ -146,7 +146,7 @@ def _describe_test(rows: pl.DataFrame) -> str:
 
 
 def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFrame:
-    """The item table of a model that was fine-tuned before.
+    """Evaluate a model that was fine-tuned before; return its item table.
 
     Args:
         method: What is asked for; its task has to be that of the model.
@@ -198,11 +198,11 @@ class FinetuneLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Every model has states."""
+        """Return None: every model has states."""
         return None
 
     def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
-        """For each task what needs no model, then the others from each seed, value by value."""
+        """List the methods of each task: what needs no model first, then the others by seed and value."""
         methods: dict[Method, None] = {}
         for task in tasks:
             for variant in variants(settings):
@@ -276,11 +276,11 @@ class FinetuneLens(LensDefaults):
         return rows
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """How much each method gets right on test, and what the model gains over the others."""
+        """Score each method's test accuracy and the gain of the model over the others."""
         return list(score_all(scoring))
 
     def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Accuracy of every task with what pre-training adds."""
+        """Yield the accuracy of every task with the gain from pre-training."""
         return headline_lines(scores)
 
 

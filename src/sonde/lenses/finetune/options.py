@@ -129,14 +129,14 @@ class BaselineOptions(Options):
 
 
 def inapplicable_reason(name: str, task: str) -> str:
-    """Why a method does not apply to a task; empty where it does."""
+    """Return the reason why a method does not apply to a task; empty if it does."""
     if name == LSTM_POINTER and task not in POINTER_TASKS:
         return f"{LSTM_POINTER} points at places, and the task asks for a class; bilstm takes it"
     return ""
 
 
 def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> UnlabelledTexts:
-    """The functions of a corpus without those of validation and test, and without what is like them.
+    """Select functions of a corpus that are not in validation or test, nor similar to any there.
 
     Args:
         corpus: The corpus as named on the command line.
@@ -203,16 +203,16 @@ class SweepVariant:
 
     @property
     def dimensions(self) -> Dimensions:
-        """Its dimensions of the scores; none where nothing is swept."""
+        """Dimensions of the scores; none if nothing is swept."""
         return tuple((name, value_text(name, value)) for name, value in self.options.items())
 
     def settings(self, base: LensSettings) -> LensSettings:
-        """Settings with these values."""
+        """Return settings with these values."""
         return dataclasses.replace(base, options={**base.options, **self.options})
 
 
 def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
-    """Every combination of swept values, the first option's values outermost.
+    """List every combination of swept values, the first option's values outermost.
 
     The option ``sweep`` reads ``NAME: VALUE, VALUE; NAME: VALUE, VALUE``.
 
@@ -246,7 +246,7 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
 def make_method(
     name: str, task: str, settings: LensSettings, variant: SweepVariant, *, number: int = 0
 ) -> Method:
-    """A method with the options that its training depends on.
+    """Make a method with the options that its training depends on.
 
     Args:
         name: What is trained.
@@ -271,7 +271,7 @@ def make_method(
 
 
 def is_subset(part: str, whole: str) -> bool:
-    """Whether every value of one variant is among those of another.
+    """Return whether every value of one variant is among those of another.
 
     >>> is_subset("fraction=0.5", "fraction=0.5;epochs=2")
     True
@@ -289,7 +289,7 @@ def _unreadable(written: object) -> UsageError:
 
 
 def value_text(name: str, value: Option) -> str:
-    """A swept value of an option as scores and item tables name it."""
+    """Format a swept value of an option as scores and item tables name it."""
     if (name, value) == (_WHOLE[0], 0):
         return _WHOLE[1]
     if isinstance(value, bool):
@@ -441,7 +441,7 @@ class FinetuneOptions(BaselineOptions):
     )
 
     def recipe(self, settings: LensSettings) -> FinetuneRecipe:
-        """How a model is fine-tuned; the seed is a method's."""
+        """Build the recipe of fine-tuning; its seed is that of a method."""
         same = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {"epochs", "batch", "cut"}
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
         preset = paper_options(LENS, settings).get("cut", self.cut)

@@ -52,7 +52,7 @@ from sonde.training.pretrain.vocabulary import (
 
 
 def build_baseline_encoder(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TextEncoder:
-    """How a baseline's inputs are made: as those of the model, or by a vocabulary of the training texts.
+    """Build a baseline's input encoder: that of the model, or a vocabulary of the training texts.
 
     No weight of the model is read.
 
@@ -76,12 +76,12 @@ def build_baseline_encoder(spec: ModelSpec, data: TaskData, recipe: FinetuneReci
 
 
 def list_training_texts(data: TaskData) -> list[str]:
-    """The distinct texts of train, in their order."""
+    """List the distinct texts of train, in their order."""
     return list(dict.fromkeys(sample.text for sample in data.train))
 
 
 def split_sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> list[list[int]]:
-    """Texts as subwords, in stretches of at most ``length``: what is around a text takes no part."""
+    """Split texts into pieces of at most ``length`` subwords, without the ids around a text."""
     found: list[list[int]] = []
     for text in texts:
         ids: list[int] = encode(reader.tokenizer, text).ids.tolist()
@@ -91,7 +91,7 @@ def split_sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> l
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenVectors:
-    """What was learned.
+    """Learned vectors.
 
     Attributes:
         ids: The subwords that occur, each once.
@@ -145,7 +145,7 @@ def learn_vectors(sentences: Sequence[Sequence[int]], name: str, recipe: Finetun
 
 
 def stable_hash(word: str) -> int:
-    """A hash that is the same in every process."""
+    """Return a hash that is the same in every process."""
     return zlib.crc32(word.encode())
 
 
@@ -177,7 +177,7 @@ def get_vectors(
     folder: Path,
     unlabelled: Callable[[], UnlabelledTexts] | None,
 ) -> Learned:
-    """Vectors learned on the texts of train, and on further texts where there are any; once for a folder.
+    """Learn vectors on the texts of train, and on further texts if there are any; once per folder.
 
     Raises:
         InputError: gensim is not installed, or there is nothing to learn from.
@@ -204,7 +204,7 @@ def get_vectors(
 
 
 def build_embedding(vocabulary: int, width: int, vectors: TokenVectors | None) -> nn.Embedding:
-    """A table of vectors: learned, or drawn as Glorot and Bengio 2010 have it, which is what CuBERT names.
+    """Build a table of vectors: learned, or drawn as Glorot and Bengio 2010, which CuBERT names.
 
     Beside learned ones, a subword that never occurred has a vector of the size that Word2Vec draws at first.
     """
@@ -244,7 +244,7 @@ class RecurrentBody(nn.Module):
         self.width = recipe.lstm_width * (2 if both else 1)
 
     def forward(self, batch: Batch) -> States:
-        """The last layer's states; 0 on padding, which no direction reads."""
+        """Compute the last layer's states; 0 on padding, which no direction reads."""
         lengths = (batch.part >= 0).sum(1).cpu()
         # Step after step in half precision, errors would add up; there is little to be won in such products.
         with torch.autocast(batch.ids.device.type, enabled=False):
@@ -261,7 +261,7 @@ _HEAD = 64
 
 
 def _choose_head_count(width: int) -> int:
-    """As many heads as have `_HEAD` units each, or fewer that share all units evenly."""
+    """Return the number of heads with `_HEAD` units each, or fewer that share all units evenly."""
     return next(heads for heads in range(max(1, width // _HEAD), 0, -1) if width % heads == 0)
 
 
@@ -292,7 +292,7 @@ class TransformerBody(nn.Module):
         self.inner = BertModel(config, add_pooling_layer=False)
 
     def forward(self, batch: Batch) -> States:
-        """The last layer's states."""
+        """Compute the last layer's states."""
         return self.inner(
             input_ids=batch.ids,
             attention_mask=(batch.part >= 0).long(),
@@ -377,7 +377,7 @@ def _build_body(
 
 
 def _pointer_pooling(name: str, reader: TextEncoder) -> str:
-    """What sums a text up for a pointer: Vasic et al. 2019 take the LSTM's last state."""
+    """Return the pooling for a pointer: Vasic et al. 2019 take the LSTM's last state."""
     if name == LSTM_POINTER:
         return "last"
     return "first" if name == TRANSFORMER and len(reader.before) else "mean"

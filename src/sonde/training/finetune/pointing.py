@@ -46,7 +46,7 @@ class PointerStage:
 def build_pointer_stage(
     body: nn.Module, data: TaskData, recipe: FinetuneRecipe, width: int, summary: str
 ) -> PointerStage:
-    """A body with a fresh pointer, and the examples of a task as places.
+    """Build a body with a fresh pointer, and the examples of a task as places.
 
     Args:
         body: The body that the classifier reads.
@@ -75,7 +75,7 @@ def build_pointer_stage(
 
 
 def location_examples(samples: Sequence[Sample], clean: int) -> list[Sample]:
-    """Examples of which it is known where the bug stands, with every word as a place.
+    """Select the examples whose bug location is known, with every word as a place.
 
     Where a name was replaced, the places of the right one are those to repair it with.
 
@@ -106,7 +106,7 @@ def location_examples(samples: Sequence[Sample], clean: int) -> list[Sample]:
 
 
 def find_word(text: str, stretch: Span | None) -> Span | None:
-    """The first word that a stretch touches, else the one behind it; None where there is none."""
+    """Return the first word that overlaps `stretch`, else the next one; None if there is none."""
     if stretch is None:
         return None
     start, end = stretch

@@ -94,12 +94,12 @@ class ExamplePredictions:
 
     @property
     def share(self) -> float:
-        """The task's own metric: how much is right altogether."""
+        """The task's own metric: the share of examples with everything right."""
         return float(self.correct.mean())
 
     @property
     def loss(self) -> float:
-        """Mean negative logarithm of the right answers' probability, nats; it tells equal shares apart."""
+        """Mean negative log-probability of the right answers, in nats; it distinguishes equal shares."""
         held = self.chance[~np.isnan(self.chance)]
         return float(-np.log(held.clip(min=LEAST)).mean()) if len(held) else float("inf")
 
@@ -166,7 +166,7 @@ def predict_examples(
 
 
 def _subword_span(one: EncodedExample, subword: int) -> tuple[int, int]:
-    """Characters of a subword; as published, a pointer may also point into the padding."""
+    """Return the characters of a subword; as published, a pointer may also point into the padding."""
     if one.spans is None or not 0 <= subword < len(one.spans):
         return -1, -1
     start, end = one.spans[subword].tolist()
@@ -182,7 +182,7 @@ NOTHING, SOMETHING = "nothing", "something"
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """What ``head.json`` says of a fine-tuned model.
+    """The content of ``head.json`` of a fine-tuned model.
 
     Attributes:
         kind: Name of the head's class.
@@ -200,7 +200,7 @@ class HeadConfig:
 
     @classmethod
     def read(cls, folder: Path) -> HeadConfig:
-        """Those of a folder.
+        """Read the configuration from a folder.
 
         Raises:
             InputError: They are missing, damaged, or a baseline's.
@@ -230,7 +230,7 @@ def write_head(head: Head, facts: HeadConfig, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a model says of a text.
+    """A model's prediction for a text.
 
     Attributes:
         label: The likeliest class; of a pointer ``something`` where it points at an error, else ``nothing``.
@@ -268,7 +268,7 @@ class FineTuned:
 
     @staticmethod
     def about(folder: str | Path) -> Mapping[str, Any]:
-        """Task, language, base model, method and seed of the model in a folder, as far as it says them."""
+        """Return task, language, base model, method and seed of the model in a folder, as far as known."""
         return HeadConfig.read(Path(folder)).about
 
     @classmethod
@@ -309,7 +309,7 @@ class FineTuned:
         write_head(self.model.head, self.facts, place)
 
     def tell(self, texts: Sequence[str], language: str = "") -> list[Prediction]:
-        """What the model says of texts, in their order.
+        """Predict for texts, in their order.
 
         Args:
             texts: Functions, or whatever it was trained on.
@@ -382,7 +382,7 @@ class Pointer(FineTuned):
 
 
 def _rebuild_model(folder: Path, loaded: LoadedModel, facts: HeadConfig) -> HeadedModel:
-    """Body and head of a folder."""
+    """Rebuild body and head from a folder."""
     recipe = dataclasses.replace(facts.recipe, class_weights=EQUAL, weights=FLOAT32)
     if facts.kind == OwnHead.__name__:
         from transformers import AutoModelForSequenceClassification

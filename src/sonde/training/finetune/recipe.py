@@ -71,7 +71,7 @@ SIZE_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """What is chosen on validation: the peak rate, the examples an update, the most passes."""
+    """Values chosen on validation: the peak rate, the examples per update, the largest number of epochs."""
 
     rate: float
     batch: int
@@ -80,7 +80,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneRecipe:
-    """How a model is fine-tuned.
+    """Recipe of fine-tuning.
 
     Attributes:
         length: Most subwords of an input, those that the model puts around a text included.
@@ -187,7 +187,7 @@ class FinetuneRecipe:
 
     @property
     def settings(self) -> tuple[Hyperparameters, ...]:
-        """Everything that is tried."""
+        """Every combination of hyperparameters to try."""
         return tuple(
             Hyperparameters(rate, batch, epochs)
             for epochs in (self.epochs, *self.other_epochs)

@@ -66,7 +66,7 @@ OnStep = Callable[[int], None]
 
 
 def rate_factor(step: int, steps: int, warmup: float) -> float:
-    """The rate of an update (from 0) as a share of its peak: up in a line, then down to 0 in a line."""
+    """Return the rate of an update (from 0) as a share of its peak: linear up, then linear down to 0."""
     rising = max(1, round(warmup * steps))
     if step < rising:
         return (step + 1) / rising
@@ -165,7 +165,7 @@ def _update(
     recipe: FinetuneRecipe,
     portions: MicroBatches,
 ) -> Tensor:
-    """One update; gives the sum of the losses of its examples before it.
+    """Do one update; return the sum of the losses of its examples before it.
 
     A batch that does not fit into memory is read in portions, whose gradients add up to those of the whole.
     """
@@ -246,7 +246,7 @@ class FinetuneResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingSetup:
-    """What is trained.
+    """A model to train, with its input encoder.
 
     Attributes:
         model: A body with a fresh head; trained in place.
@@ -303,7 +303,7 @@ def _tune(
     on_step: OnStep | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:
-    """What each of the processes does; see `tune`."""
+    """Train in one of the processes; see `tune`."""
     device = select_device(spec.device, rank, recipe.processes)
     trainee = _load_setup(dataclasses.replace(spec, device="cpu" if recipe.fsdp else device), data, recipe)
     if recipe.fsdp:
@@ -315,7 +315,7 @@ def _tune(
 
 
 def _load_setup(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TrainingSetup:
-    """A model that is loaded, with a fresh head."""
+    """Load a model and build a fresh head for it."""
     loaded = load_for_training(spec, recipe.weights)
     model = build_headed_model(loaded, data, recipe)
 
@@ -394,7 +394,7 @@ def train(
 def _train_pointer(
     pointing: PointerStage, reader: TextEncoder, recipe: FinetuneRecipe, folder: Path, portions: MicroBatches
 ) -> None:
-    """Have a body learn to point, at the first of the rates, and leave it as it was after the best epoch."""
+    """Train a body to point, at the first of the rates; its weights are those of the best epoch."""
     train, valid = (
         [
             one
@@ -413,7 +413,7 @@ def _train_pointer(
 def _select_usable(
     encoded: Sequence[EncodedExample], name: str, recipe: FinetuneRecipe
 ) -> Sequence[EncodedExample]:
-    """What is learned from or chosen on: no example whose label rests on something that is not read."""
+    """Select the examples to train or choose on: none whose label rests on text that is not read."""
     if recipe.cut == KEEP:
         return encoded
     kept = [one for one in encoded if one.reached is not False]

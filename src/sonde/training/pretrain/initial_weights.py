@@ -36,7 +36,7 @@ _NAMES = ("position", "wpe")
 
 
 def find_position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
-    """The tables of a model that are looked up by position; none where positions are computed."""
+    """Find a model's position embeddings; none if positions are computed."""
     return [
         module
         for name, module in model.named_modules()
@@ -47,7 +47,7 @@ def find_position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
 def tile_positions(
     table: Float[Tensor, "rows d_model"], learned: int, wanted: int
 ) -> Float[Tensor, "more d_model"]:
-    """A table of so many positions, those behind the learned ones copies of them.
+    """Extend or cut a table of positions; those after the learned ones are copies of them.
 
     Args:
         table: A learned table; rows before its positions (some architectures keep them for the padding) stay.
@@ -87,7 +87,7 @@ _READS = ("attention_mask", "token_type_ids", "next_sentence_label")
 
 
 def init_model(recipe: Recipe) -> PreTrainedModel:
-    """A model with random weights from the recipe's seed, or with those that the recipe starts from.
+    """Build a model with random weights from the recipe's seed, or with those of the recipe's start.
 
     Raises:
         InputError: transformers knows no such architecture, it has no head for the objective, or the model to
@@ -105,7 +105,7 @@ def init_model(recipe: Recipe) -> PreTrainedModel:
 
 
 def find_model_class(recipe: Recipe) -> Any:
-    """The class of transformers that picks the model by its configuration."""
+    """Return transformers' auto class for the recipe's objective."""
     return _CLASSES[recipe.objective]
 
 
@@ -159,7 +159,7 @@ def _build_config(recipe: Recipe, positions: int) -> Any:
 
 
 def _context_length(config: Any) -> int:
-    """Subwords that a model of this configuration reads at once."""
+    """Return the number of subwords that a model of this configuration reads at once."""
     _, family = _find_family(ModelSpec(name=config.model_type), config)
     return family.capabilities(config).context
 
@@ -193,7 +193,7 @@ def _copy_start_weights(model: PreTrainedModel, recipe: Recipe) -> None:
 
 
 def _load_start_model(recipe: Recipe) -> tuple[PreTrainedModel, frozenset[str]]:
-    """The model to start from, and the weights that its checkpoint lacks."""
+    """Load the model to start from, and the names of the weights that its checkpoint lacks."""
     start = recipe.model.start
     known = "" if Path(start).is_dir() else "; no such folder"
     with (

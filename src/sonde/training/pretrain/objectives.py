@@ -90,7 +90,7 @@ def projected_cross_entropy(
     weight: Float[Tensor, "vocab d_model"],
     targets: Int[Tensor, " token"],
 ) -> Float[Tensor, ""]:
-    """Mean negative log-likelihood, in nats, of targets under ``softmax(states @ weight.T)``.
+    """Compute the mean cross-entropy, in nats, of targets under ``softmax(states @ weight.T)``.
 
     Under autocast the matrix products are done in its type, sums and exponentials always in float32.
     """
@@ -102,7 +102,7 @@ def projected_cross_entropy(
 
 
 def causal_loss(model: PreTrainedModel, blocks: Int[Tensor, "batch token"]) -> Float[Tensor, ""]:
-    """Mean nats of each block's second to last subword given those before it.
+    """Compute the mean nats of each block's second to last subword given those before it.
 
     Args:
         model: A causal language model whose vocabulary projection has no bias.
@@ -193,7 +193,7 @@ def pair_losses(
     next_sentence_label: Int[Tensor, " batch"],
     **inputs: Tensor,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Mean nats of the hidden subwords of a batch, and of whether the second sentence is random.
+    """Compute the mean nats of the hidden subwords, and of whether the second sentence is random.
 
     Their sum is what BERT is trained on. Logits exist for the hidden subwords alone.
 
@@ -220,13 +220,13 @@ def count_blocks(tokens: int, width: int) -> int:
 
 
 def block_start(index: int, tokens: int, width: int) -> int:
-    """First subword of a block: blocks lie side by side, the last ends with the stream."""
+    """Return the first subword of a block: blocks lie side by side, the last ends with the stream."""
     return max(0, min(index * width, tokens - width))
 
 
 @dataclass(frozen=True, slots=True)
 class BlockOrder:
-    """Which block each sample of a run is; a pure function of its fields.
+    """Order of the blocks in the samples of a run; a pure function of its fields.
 
     Blocks are shuffled within stretches of the stream, which is itself in an order by hash. So a longer run
     begins exactly as a shorter one, and a run shorter than one pass sees the front of the stream: a list of
@@ -243,7 +243,7 @@ class BlockOrder:
     stretch: int = 2048
 
     def block(self, sample: int) -> int:
-        """The block that a sample is; each pass over the stream takes every block once."""
+        """Return the block of a sample; each pass over the stream takes every block once."""
         epoch, place = divmod(sample, self.blocks)
         stretch, inside = divmod(place, self.stretch)
         first = stretch * self.stretch
@@ -252,7 +252,7 @@ class BlockOrder:
         )
 
     def passes(self, samples: int) -> Int[np.ndarray, " block"]:
-        """How often each block is trained on in a run of so many samples."""
+        """Count how often each block is trained on in a run of so many samples."""
         whole, rest = divmod(samples, self.blocks)
         counts = np.full(self.blocks, whole)
         for sample in range(whole * self.blocks, whole * self.blocks + rest):
@@ -287,7 +287,7 @@ class _StreamDataset(Dataset[dict[str, Tensor]]):
         end: Int[np.ndarray, "*sample"],
         passes: Int[np.ndarray, "*sample"],
     ) -> Int[np.ndarray, " token"]:
-        """How often each subword of the stream is read, where stretches of it are read so often."""
+        """Count how often each subword is read, given the passes over sections of the stream."""
         counts = np.zeros(len(self._stream) + 1, np.int64)
         np.add.at(counts, first, passes)
         np.subtract.at(counts, end, passes)
@@ -334,7 +334,7 @@ class BlockDataset(_StreamDataset):
         return {"input_ids": shown, "labels": labels}
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
-        """How often each subword of the stream is read in the run."""
+        """Count how often each subword of the stream is read in the run."""
         size = len(self._stream)
         starts = [block_start(block, size, self.width) for block in range(self.course.blocks)]
         first = np.array(starts, np.int64)
@@ -379,14 +379,14 @@ class DocumentLines:
         return len(self.documents) - 1
 
     def document(self, index: int) -> list[int]:
-        """The edges of one document."""
+        """Return the edges of one document."""
         return self.edges[self.documents[index] : self.documents[index + 1]].tolist()
 
 
 def build_all_pairs(
     lines: DocumentLines, length: int, config: PairsConfig, seed: int
 ) -> Int[np.ndarray, "pair 5"]:
-    """The pairs of every duplicate of the data, in the order of the stream.
+    """Build the pairs of every duplicate of the data, in the order of the stream.
 
     Args:
         lines: The data; documents without a line give nothing.
@@ -424,7 +424,7 @@ def build_all_pairs(
 def iterate_document_pairs(
     documents: list[list[int]], index: int, most: int, short: float, draw: random.Random
 ) -> Iterator[SentencePair]:
-    """The pairs of one document.
+    """Yield the pairs of one document.
 
     Args:
         documents: The edges of the lines of every document, two or more each.
@@ -463,7 +463,7 @@ def _sample_other_document(documents: int, index: int, draw: random.Random) -> i
 
 
 def _sample_lines(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, int]:
-    """Lines from a random one on, one at least, until they hold so many subwords or end."""
+    """Sample consecutive lines, at least one, until they contain enough subwords or the document ends."""
     begin = draw.randrange(len(edges) - 1)
     end = begin + 1
     while end < len(edges) - 1 and edges[end] - edges[begin] < wanted:
@@ -472,7 +472,7 @@ def _sample_lines(edges: list[int], wanted: int, draw: random.Random) -> tuple[i
 
 
 def _truncate_pair(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
-    """A pair without what is too much: subword by subword from the longer side, B of two alike."""
+    """Truncate a pair, subword by subword from the longer side, B of two alike."""
     first, second = pair.first_end - pair.first, pair.second_end - pair.second
     over = first + second - most
     if over <= 0:
@@ -542,7 +542,7 @@ class PairDataset(_StreamDataset):
         }
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
-        """How often each subword of the stream is read in the run."""
+        """Count how often each subword of the stream is read in the run."""
         passes = self.course.passes(self._samples)[:, None]
         return self._sum_passes(self._pairs[:, [0, 2]], self._pairs[:, [1, 3]], passes)
 
@@ -550,7 +550,7 @@ class PairDataset(_StreamDataset):
 def frame_pair(
     stream: Int[np.ndarray, " token"], row: Int[np.ndarray, " 5"]
 ) -> tuple[Int[np.ndarray, " framed"], Int[np.ndarray, " framed"], int]:
-    """A pair as a model reads it: subwords with the special pieces, segments (0, 1), whether B is random."""
+    """Return a pair as a model reads it: subwords with special pieces, segments, whether B is random."""
     pair = SentencePair(*row.tolist())
     first, second = stream[pair.first : pair.first_end], stream[pair.second : pair.second_end]
     tokens = np.concatenate([[BOS_ID], first, [EOS_ID], second, [EOS_ID]]).astype(np.int64)

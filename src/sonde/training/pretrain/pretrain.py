@@ -66,7 +66,7 @@ def render_card(
     run: dict[str, Any],
     parameters: int,
 ) -> str:
-    """The card as Markdown; the text is in ``card.md.jinja``.
+    """Render the card as Markdown; the text is in ``card.md.jinja``.
 
     Args:
         recipe: What was trained.
@@ -107,21 +107,21 @@ def render_card(
 
 
 def _list_languages(recipe: Recipe, without: Set[str]) -> str:
-    """The languages of the training data in words, but for some."""
+    """Format the languages of the training data in words, without some."""
     names = dict.fromkeys(corpus.language for corpus in recipe.data.corpora)
     *most, last = ["", *(format_language(name) for name in names if name not in without)]
     return f"{', '.join(most[1:])} and {last}" if most[1:] else last
 
 
 def _count_tokens_read(recipe: Recipe, files: pl.DataFrame) -> float:
-    """Subwords read in training; pairs are of different lengths, blocks are not."""
+    """Count the subwords read in training; pairs are of different lengths, blocks are not."""
     if recipe.objective == "pairs":
         return float((files["subwords"] * files["epochs"]).sum())
     return recipe.training.steps * recipe.training.blocks_per_step * recipe.training.block
 
 
 def _summarise_corpora(files: pl.DataFrame) -> list[dict[str, Any]]:
-    """What was read of each corpus: totals, licences by size, largest distributions."""
+    """Summarise each corpus: totals, licences by size, largest distributions."""
     seen = files.filter("seen_in_training").with_columns(read=pl.col("subwords") * pl.col("epochs"))
     read = float(seen["read"].sum())
     found: list[dict[str, Any]] = []
@@ -155,14 +155,14 @@ LARGEST = 16_000_000
 
 
 def build_dataset(packed: PackedData, recipe: Recipe) -> BlockDataset | PairDataset:
-    """The samples of a run in training order."""
+    """Build the samples of a run in training order."""
     if packed.pairs is not None:
         return PairDataset(packed.tokens, packed.pairs, recipe)
     return BlockDataset(packed.tokens, recipe)
 
 
 def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
-    """One row a file of the training data.
+    """Build a table with one row per file of the training data.
 
     Returns:
         ``corpus, distribution, path, language, version, licence, hash, bytes, subwords``; ``epochs``: passes
@@ -181,12 +181,12 @@ def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.
 def count_subwords(
     packed: PackedData, passes: Int[np.ndarray, " token"], size: int
 ) -> Int[np.ndarray, " vocab"]:
-    """How often each subword was read in training, repeats counted."""
+    """Count how often each subword was read in training, repeats counted."""
     return np.bincount(packed.tokens, weights=passes, minlength=size).astype(np.int64)
 
 
 def list_item_ids(files: pl.DataFrame) -> pl.DataFrame:
-    """Ids (first 16 digits, as numbers) of every file and function trained on, sorted, each once.
+    """List the ids (first 16 digits, as numbers) of every file and function trained on, sorted, each once.
 
     Args:
         files: What `build_manifest` gave.
@@ -390,7 +390,7 @@ def evaluate_model(
     counts: Int[np.ndarray, " vocab"],
     folder: Path,
 ) -> EvaluationResult:
-    """The figures of a finished model, from its stored weights: of its evaluation, and of each language.
+    """Evaluate a finished model from its stored weights: on its corpus, and on each language.
 
     Args:
         recipe: What was trained.
@@ -429,7 +429,7 @@ def _load_finished(auto_class: Any, folder: Path) -> PreTrainedModel:
 def encoder_evaluation(
     recipe: Recipe, vocabulary: Tokenizer, counts: Int[np.ndarray, " vocab"], folder: Path
 ) -> Callable[..., EvaluationResult]:
-    """How an encoder's figures are measured, given files and the name of their corpus.
+    """Return the evaluation of an encoder, to be called with files and the name of their corpus.
 
     Args:
         recipe: What was trained.
@@ -442,7 +442,7 @@ def encoder_evaluation(
 
 
 def evaluate_languages(recipe: Recipe, tell: Callable[..., EvaluationResult]) -> Iterator[EvaluationResult]:
-    """The figures of each language of the training data, over what is reserved there.
+    """Yield the figures of each language of the training data, over what is reserved there.
 
     Args:
         recipe: What was trained.

@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -144,10 +145,10 @@ def test_batches_that_do_not_fit_into_memory_are_halved_and_it_is_said(
 ) -> None:
     read = Runner._batch
 
-    def scarce(runner: Runner, batch: Sequence[Row], resumed: ResumedRows | None) -> None:
+    def scarce(runner: Runner, batch: Sequence[Row], resumed: ResumedRows | None) -> Any:
         if len(batch) > 2:
             raise torch.OutOfMemoryError("out of memory")
-        read(runner, batch, resumed)
+        return read(runner, batch, resumed)
 
     monkeypatch.setattr(Runner, "_batch", scarce)
     run(experiment(decoder, project), Execution(output=tmp_path / "run"))

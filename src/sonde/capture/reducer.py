@@ -131,11 +131,19 @@ class BatchReducer(Generic[Owner]):
     def reduce(self, states: ForwardStates) -> None:
         """Reduce on the device, and add what has to be fetched to the download.
 
+        What the model's own code raises here leaves out the input that it fails on.
+
         Raises:
             InputError: Something is requested that the model does not have.
             CaptureError: The model did not return it.
         """
         raise NotImplementedError
+
+    def project(self) -> None:
+        """Project reduced states on the vocabulary, after all reducers have read the states of the layers.
+
+        What the model's head raises here ends the run, since it does not depend on the input.
+        """
 
     def store(self) -> None:
         """Store what was fetched.

@@ -289,17 +289,17 @@ class Runner:
         return held
 
     def _try(self, rows: Sequence[Row], resumed: ResumedRows | None = None) -> bool:
-        """Read a batch; False where memory ran out."""
-
-        def read() -> bool:
-            self._batch(rows, resumed)
-            return True
-
-        return bool(if_it_fits(read, self._device))
+        """Read a batch and store its numbers; False where memory ran out."""
+        reducers = if_it_fits(lambda: self._batch(rows, resumed), self._device)
+        if reducers is None:
+            return False
+        for one in reducers:
+            one.store()
+        return True
 
     @torch.inference_mode()
-    def _batch(self, rows: Sequence[Row], resumed: ResumedRows | None) -> None:
-        """One copy to the device, the forward, and one copy back."""
+    def _batch(self, rows: Sequence[Row], resumed: ResumedRows | None) -> list[BatchReducer[Any]]:
+        """One copy to the device, the forward, and one copy back; what is left is to store it."""
         upload = Upload(self._device)
         prefixes = SharedPrefixes(rows, self._loaded.special.pad, upload) if rows[0].shared else None
         batch = Batch(rows, upload, Download(), None if prefixes is None else prefixes.source)
@@ -316,9 +316,12 @@ class Runner:
             states = forward()
             for one in reducers:
                 one.reduce(states)
-        batch.download.fetch()
+        # The states of all layers are let go before the logits are made.
+        del states
         for one in reducers:
-            one.store()
+            one.project()
+        batch.download.fetch()
+        return reducers
 
     def _read_prefixes(self, prefixes: SharedPrefixes) -> ForwardStates:
         """Read what rows begin with once, then what follows."""
@@ -392,7 +395,6 @@ class Runner:
         asked = [self._inputs[row.source].shape.changes for row in batch.rows]
         if self._hooks is None or not any(asked):
             return nullcontext
-        prepared = map(self._block.get_item, batch.rows)
         prepared = map(self._block.get_item, batch.rows)
         items = [(one.item.item_id, len(one.alignment.subwords)) for one in prepared]
         suffix = len(self._loaded.special.suffix)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -408,8 +408,13 @@ class ScoreReducer(Reducer[InputScores]):
 
     def __init__(self, block: Block) -> None:
         super().__init__(block)
-        top_k = max((request.top_k for request in self.requests.values()), default=0)
-        self.scores = PositionTable(self.requests, block, lambda size: ScoredSubwords.empty(size, top_k))
+        by_top_k: dict[int, dict[int, InputScores]] = {}
+        for source, request in self.requests.items():
+            by_top_k.setdefault(request.top_k, {})[source] = request
+        self.scores = {
+            top_k: PositionTable(requests, block, partial(ScoredSubwords.empty, top_k=top_k))
+            for top_k, requests in by_top_k.items()
+        }
         self.answers = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
         self._heads: dict[AnswerBoard, Head] = {}
 
@@ -421,7 +426,9 @@ class ScoreReducer(Reducer[InputScores]):
 
     def get_answers(self, source: int) -> dict[type[InputRequest], Any]:
         """Return scores and ranks of one input."""
-        return {InputScores: self.scores.get(source), InputAnswers: self.answers.get(source)}
+        request = self.requests.get(source)
+        scores = None if request is None else self.scores[request.top_k].get(source)
+        return {InputScores: scores, InputAnswers: self.answers.get(source)}
 
     def get_head(self, board: AnswerBoard) -> Head:
         """Return the head of the ids of a board's second ranking."""
@@ -473,18 +480,20 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
         return (board, *board.right(answers, gold))
 
     def reduce(self, states: ForwardStates) -> None:
+        """Keep the last states of the positions."""
+        self._last = states.last if self._back is not None else gather_positions(states.last, self._places)
+
+    def project(self) -> None:
         """Score from the last states, and have the scores fetched."""
-        block, download, source = self.reducer.block, self.batch.download, None
-        if self._back is None:
-            last = gather_positions(states.last, self._places)
-        else:
-            last, source = states.last, SharedStates(self._source, self._sent_source.tensor)
+        block, download = self.reducer.block, self.batch.download
+        source = None if self._back is None else SharedStates(self._source, self._sent_source.tensor)
         right = None if self._board is None else GoldAnswer(*(part.tensor for part in self._right))
         if self._board is not None and right is not None and self._few_ids:
-            ranks = score_answers(last, self.reducer.get_head(self._board), self._board, right, block.chunk)
+            head = self.reducer.get_head(self._board)
+            ranks = score_answers(self._last, head, self._board, right, block.chunk)
         else:
             scores = score_positions(
-                last,
+                self._last,
                 block.head,
                 self._gold.tensor,
                 top_k=self._top_k,
@@ -507,7 +516,8 @@ class _ScoreBatch(BatchReducer[ScoreReducer]):
             self._check_finite(scores["nats"], scores["entropy"])
             context = np.concatenate([row.context for row in rows])
             scores |= {"context": context, "scored": np.ones(len(context), np.bool_)}
-            self.reducer.scores.store(rows, scores)
+            for table in self.reducer.scores.values():
+                table.store(rows, scores)
         if self._ranks:
             self.reducer.answers.store(rows, {name: one.array for name, one in self._ranks.items()})
 

@@ -22,6 +22,7 @@ import psutil
 
 from sonde.api.outputs import OutputOptions, write_outputs
 from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.base.formatting import duration
 from sonde.base.options import parse_duration
 from sonde.base.process import measure_peak_memory, safe_path_environment
 from sonde.base.progress import NullProgress, Progress
@@ -37,7 +38,6 @@ from sonde.experiments.cost import (
     TrialCosts,
     check_sampling_possible,
     choose_sample,
-    duration,
     extrapolate_cost,
     load_sample,
     measure_trials,

@@ -8,20 +8,15 @@ from typing import Any
 from sonde.api.cost import CostEstimate, estimate_cost
 from sonde.api.outputs import OutputOptions
 from sonde.base.errors import UsageError
+from sonde.base.formatting import duration, format_bytes, format_name
 from sonde.base.progress import Progress
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import RunCost, duration
+from sonde.experiments.cost import RunCost
 from sonde.experiments.workload import ASSUMED, FACTORS, DetectableEffect, RequiredSample
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import Format, Row, format_name
-
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
-
-
-_THOUSAND = 1000
-
+from sonde.results.text_format import Format, Row
 
 _NUMBER = Format(missing="-", right=True)
 
@@ -144,15 +139,3 @@ def _format_required_sample(held: RequiredSample) -> str:
     if held.items is not None:
         return f"{held.items:,}"
     return f"{held.clusters:,} clusters" if held.clusters else "no sample"
-
-
-def format_bytes(held: float) -> str:
-    """A number of bytes.
-
-    >>> format_bytes(512), format_bytes(1_234_567_890)
-    ('512 bytes', '1.2 GB')
-    """
-    unit = 0
-    while held >= _THOUSAND and unit < len(_UNITS) - 1:
-        held, unit = held / _THOUSAND, unit + 1
-    return f"{held:,.0f} {_UNITS[unit]}" if unit == 0 or held >= 10 else f"{held:.1f} {_UNITS[unit]}"

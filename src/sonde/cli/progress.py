@@ -22,16 +22,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from sonde.base.formatting import duration, format_parameters
 from sonde.base.options import COLUMNS, OptionDescription, build_option_table
 from sonde.base.progress import Advance
 from sonde.base.registry import Header
 from sonde.base.terminal import escape_text, print_lines, print_note
 from sonde.comparison import summary
 from sonde.corpora import ItemSet
-from sonde.experiments.cost import duration
-from sonde.experiments.progress import Outcome, headline_lines
-from sonde.models import Checkpoint, size_text
-from sonde.report import RunData, answer_by_lens, build_card, read_comparison
+from sonde.experiments.progress import Outcome
+from sonde.models import Checkpoint
+from sonde.report import RunData, build_card, describe_run, read_comparison
 from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
 from sonde.results.text_format import Format
@@ -152,9 +152,7 @@ def _print(table: Declared, *, headed: bool = True) -> None:
 
 def print_outcome(outcome: Outcome, page: Path | None) -> None:
     """Say what a run found, a line a lens and then its details, and where the page is."""
-    for answer in answer_by_lens(RunData(outcome.directory.root)):
-        print_lines(answer.line())
-    print_lines(*headline_lines(outcome.directory.scores))
+    print_lines(*describe_run(RunData(outcome.directory.root)))
     done = _format_counts(outcome)
     report = [f"report: {page}"] if page else []
     print_lines("", done, *report, *outcome.files)
@@ -233,7 +231,7 @@ def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
     columns = [
         Column(title="name", value="name"),
         Column(title="family", value="family"),
-        Column(title="size", value=lambda row: row["parameters"] and size_text(row["parameters"])),
+        Column(title="size", value=lambda row: row["parameters"] and format_parameters(row["parameters"])),
         Column(title="cut-off", value="cut_off"),
         Column(title="licence", value="licence"),
     ]

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from sonde.base.errors import InputError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.formatting import duration
 from sonde.base.options import parse_duration
 from sonde.experiments.experiment import Execution, Experiment
 from sonde.experiments.plan import ObserveJob, TrainJob
@@ -211,17 +212,6 @@ def _parts(works: Sequence[JobProfile]) -> str:
         sizes["controls" if work.control else " and ".join(sorted(work.does))] += work.size
     parts = ", ".join(f"{what} {size:,}" for what, size in sorted(sizes.items(), key=lambda one: -one[1]))
     return f" ({parts})" if len(sizes) > 1 else ""
-
-
-def duration(seconds: float) -> str:
-    """A time to plan by.
-
-    >>> duration(44.4), duration(660), duration(9_000)
-    ('44 s', '11 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
 
 
 def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[Job]:

@@ -16,13 +16,15 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import count, format_name, legible, number
 from sonde.report.header import list_missing_results
-from sonde.report.headlines import TaskAnswer, answer_by_task
+from sonde.report.headlines import LensAnswer, answer_by_task
 from sonde.report.run_tables import RunData
-from sonde.results.headlines import describe_cues
 from sonde.results.layers import LayerSummary, Status
+from sonde.results.local_cues import describe_cues
+from sonde.results.schema import get_dimensions
 from sonde.results.scores import SCORES_COLUMNS
-from sonde.results.text_format import count, format_estimate, format_name, legible, number
+from sonde.results.text_format import format_estimate
 from sonde.store.run_folder import RunDirectory
 
 CARD_VERSION = 1
@@ -272,17 +274,17 @@ def to_card_number(run: RunData, row: Mapping[str, Any]) -> CardNumber:
     held: dict[str, Any] = {
         name: row[name] for name in CardNumber.model_fields if name not in ("corpus", "slice")
     }
-    dimensions = {one["name"]: one["value"] for one in row["dimensions"]}
+    dimensions = get_dimensions(row)
     return CardNumber(**held, slice=dimensions, corpus=names.get(held["corpus_hash"], ""))
 
 
-def _build_entry(run: RunData, one: TaskAnswer) -> CardEntry:
+def _build_entry(run: RunData, one: LensAnswer) -> CardEntry:
     cues, cues_gain = one.cues or (None, None)
     return CardEntry.model_validate(
         {
             "number": to_card_number(run, one.row),
-            "among": one.among,
-            "tied": one.tied,
+            "among": one.n_values,
+            "tied": one.n_tied,
             "control": None if one.control is None else to_card_number(run, one.control),
             "difference": None if one.gain is None else to_card_number(run, one.gain),
             "local_cues": None if cues is None else to_card_number(run, cues),

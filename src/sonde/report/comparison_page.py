@@ -19,6 +19,7 @@ import polars as pl
 from markupsafe import Markup
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import format_name, plural
 from sonde.comparison.summary import (
     add_text_columns,
     count_outcomes,
@@ -48,7 +49,7 @@ from sonde.report.theme import (
 )
 from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, Count, Number, format_name, plural
+from sonde.results.text_format import COUNT, Count, Number
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
 from sonde.version import __version__

@@ -9,51 +9,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import altair as alt
 import numpy as np
+import polars as pl
 
+from sonde.base.formatting import bracket, format_name, join_names, plural
 from sonde.languages import format_language
 from sonde.report.charts import to_vega_lite
-from sonde.report.controls import (
+from sonde.report.headlines import load_headline, load_titles
+from sonde.report.run_tables import RunData
+from sonde.report.section import (
+    Chart,
+    CrossLensNumber,
+    Figure,
+    PlainTitle,
+)
+from sonde.report.text import task_label
+from sonde.results.headlines import (
     ABOVE,
     ALONE,
     BELOW,
     LEVEL,
     OPEN,
     SLIGHT,
-    LensQuestion,
+    HeadlineMetric,
     Row,
     compare_with_controls,
+    decide_verdict,
 )
-from sonde.report.headlines import load_titles
-from sonde.report.run_tables import RunData
-from sonde.report.section import (
-    Chart,
-    CrossLensCell,
-    CrossLensNumber,
-    CrossLensRow,
-    Figure,
-    PlainTitle,
-    build_cross_lens_rows,
-)
-from sonde.report.text import task_label
 from sonde.results.schema import dimensions_text
 from sonde.results.tables import Column, Table, identity
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
+    SHARE,
     TOO_LITTLE,
     Number,
+    Unit,
     WithInterval,
-    bracket,
     describe_detectable,
-    format_name,
-    join_names,
-    with_interval,
 )
 from sonde.stats.metrics import MIN_MODELS, Correlation, get_lineage, rank_correlation
 from sonde.store.run_folder import slug
@@ -83,6 +81,101 @@ _READS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossLensCell:
+    """The number of one lens about one construct.
+
+    Attributes:
+        fact: What it is about, as the lens has it; of several the one with most observations behind it.
+        row: The score.
+        level: What it is held against; None where there is nothing.
+        kind: What may be concluded, a key of `sonde.report.controls.VERDICTS`.
+        among: How many facts of the lens belong to the construct.
+    """
+
+    fact: str
+    row: Row
+    level: float | None
+    kind: str
+    among: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossLensRow:
+    """What the lenses say of one construct in one model and language."""
+
+    model: str
+    language: str
+    construct: str
+    cells: Mapping[str, CrossLensCell]
+
+
+def _build_cross_lens_rows(run: RunData, offered: Mapping[str, CrossLensNumber]) -> list[CrossLensRow]:
+    """A row a model, language and construct that two lenses or more say something of.
+
+    Args:
+        run: The run.
+        offered: What each lens offers.
+    """
+    cells: dict[tuple[str, str, str], dict[str, CrossLensCell]] = {}
+    for lens, number in offered.items():
+        for key, cell in _build_cells(run, lens, number):
+            cells.setdefault(key, {})[lens] = cell
+    places = {model.name: place for place, model in enumerate(run.models)}
+    order = sorted(cells, key=lambda key: (places.get(key[0], len(places)), *key[1:]))
+    return [
+        CrossLensRow(model=model, language=language, construct=construct, cells=held)
+        for model, language, construct in order
+        if len(held := cells[model, language, construct]) > 1
+    ]
+
+
+def _build_cells(
+    run: RunData, lens: str, number: CrossLensNumber
+) -> list[tuple[tuple[str, str, str], CrossLensCell]]:
+    question = number.question
+    if number.level is None and (headline := load_headline(lens)) is not None:
+        question = replace(question, controls=headline.controls)
+    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True)
+    if rows.is_empty():
+        return []
+    level = pl.lit(None, pl.Float64) if number.level is None else number.level
+    subject = ("model", "language")
+    rows = rows.with_columns(level=level.over("metric", "task", *subject)).filter(question.where)
+    rows = rows.with_columns(fact=number.fact).filter(pl.col("fact").is_in(list(number.constructs)))
+    # A side of an encoder-decoder is another question: the first answers.
+    found: dict[tuple[str, str, str], list[tuple[str, CrossLensCell]]] = {}
+    for (model, language, fact), part in rows.partition_by(
+        *subject, "fact", as_dict=True, maintain_order=True
+    ).items():
+        first = part.filter(pl.col("side") == part["side"][0])
+        cell = _build_cell(str(fact), first.to_dicts(), question)
+        if cell is None:
+            continue
+        for construct in number.constructs[str(fact)]:
+            found.setdefault((str(model), str(language), construct), []).append((str(fact), cell))
+    return [(key, _largest_cell(held)) for key, held in found.items()]
+
+
+def _build_cell(fact: str, rows: Sequence[Row], question: HeadlineMetric) -> CrossLensCell | None:
+    held = compare_with_controls(rows, question)
+    if held is None:
+        return None
+    row, control, kind = held.row, held.control, held.kind
+    level = row["level"] if control is None else control["value"]
+    if control is None and level is not None:
+        # A level is as a control without an interval, so that the one rule decides.
+        known = {**row, "value": level, "ci_low": level, "ci_high": level}
+        kind, _ = decide_verdict(row, known, None, lower=question.lower)
+    return CrossLensCell(fact=fact, row=row, level=level, kind=kind, among=1)
+
+
+def _largest_cell(cells: Sequence[tuple[str, CrossLensCell]]) -> CrossLensCell:
+    """The fact with most observations: a choice that does not look at the numbers."""
+    _, cell = min(cells, key=lambda one: (-one[1].row["n"], one[0]))
+    return replace(cell, among=len(cells))
+
+
 @dataclass(frozen=True, slots=True)
 class ConstructsOverLenses:
     """A table of constructs, and a scatter of each lens beside the one that is no share."""
@@ -101,7 +194,7 @@ class ConstructsOverLenses:
     def draw(self, run: RunData) -> Figure | None:
         """The table and scatters; None where no two lenses say something of the same construct."""
         offered = {lens: one.joined.in_run(run, lens) for lens, one in load_titles(run).items() if one.joined}
-        rows = build_cross_lens_rows(run, offered)
+        rows = _build_cross_lens_rows(run, offered)
         if not rows:
             return None
         held = {lens: one for lens, one in offered.items() if any(lens in row.cells for row in rows)}
@@ -146,13 +239,13 @@ def _construct_sentences(
             and any(offered[lens].question.lower for lens in row.cells)
         ]
         if not both:
-            number = f"{len(some)} construct{'s' * (len(some) != 1)}"
-            yield f"{who}: {number} that two lenses or more speak of ({len(lenses)} lenses)."
+            constructs = plural(len(some), "construct")
+            yield f"{who}: {constructs} that two lenses or more speak of ({len(lenses)} lenses)."
             continue
         found = [format_name(row.construct) for row in both if _inside_yet_unsure(row, offered)]
         named = f" ({', '.join(found)})" if found else ""
         yield (
-            f"{who}: of {len(both)} construct{'s' * (len(both) != 1)} that "
+            f"{who}: of {plural(len(both), 'construct')} that "
             f"{'has' if len(both) == 1 else 'have'} {' and '.join(unsure)} beside "
             f"{' or '.join(inside)}, {len(found)} {'is' if len(found) == 1 else 'are'} found inside while "
             f"the model is less sure than usual{named}."
@@ -194,8 +287,8 @@ def _short_title(number: CrossLensNumber) -> str:
     return number.title.partition(",")[0].lower()
 
 
-def _scale(number: CrossLensNumber) -> tuple[float, int]:
-    return (100.0, 1) if number.question.share else (number.scale, 2)
+def _get_unit(number: CrossLensNumber) -> Unit:
+    return SHARE if number.question.share else Unit(number.scale)
 
 
 def _construct_table(
@@ -225,7 +318,8 @@ def _construct_table(
 
 
 def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
-    scale, digits = _scale(number)
+    shown = _get_unit(number)
+    scale, digits = shown.scale, shown.digits
     unit = ", %" if number.question.share else ""
     short = number.title.partition(",")[0]
 
@@ -307,22 +401,16 @@ def _construct_chart(
     ]
     for record, line in zip(records, _stagger_labels(records), strict=True):
         record["line"] = line
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=_construct_axis("x", x[1]),
-        y=_construct_axis("y", y[1]),
-        tooltip=[
-            alt.Tooltip("construct:N", title=" "),
-            alt.Tooltip("x_reading:N", title=_short_title(x[1])),
-            alt.Tooltip("y_reading:N", title=_short_title(y[1])),
-            alt.Tooltip("x_fact:N", title="of"),
-            alt.Tooltip("y_fact:N", title="of"),
-        ],
-    )
+    fields = {
+        "construct": " ",
+        "x_reading": _short_title(x[1]),
+        "y_reading": _short_title(y[1]),
+        "x_fact": "of",
+        "y_fact": "of",
+    }
+    base = _build_scatter(records, _construct_axis("x", x[1]), _construct_axis("y", y[1]), fields)
     layers = [
-        base.mark_rule(style="interval", clip=True, strokeWidth=1).encode(x="x_low:Q", x2="x_high:Q"),
-        base.mark_rule(style="interval", clip=True, strokeWidth=1).encode(y="y_low:Q", y2="y_high:Q"),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False),
+        *_draw_points(base),
         *(
             base.transform_filter(f"datum.line == {line}")
             .mark_text(style="name", align="left", dx=7, dy=dy)
@@ -349,30 +437,45 @@ def _stagger_labels(records: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 def _point_record(axis: str, cell: CrossLensCell, number: CrossLensNumber) -> dict[str, Any]:
-    row, (scale, digits) = cell.row, _scale(number)
-    return {
-        axis: row["value"] * number.scale,
-        f"{axis}_low": _multiply(row["ci_low"], number.scale),
-        f"{axis}_high": _multiply(row["ci_high"], number.scale),
-        f"{axis}_reading": f"{with_interval(row, scale, digits)}{' %' if number.question.share else ''}",
-        f"{axis}_fact": cell.fact,
-    }
+    record = _axis_record(axis, cell.row, _get_unit(number), number.scale)
+    return {**record, f"{axis}_fact": cell.fact}
 
 
-def _multiply(end: float | None, scale: float) -> float | None:
-    return None if end is None else end * scale
+def _axis_record(axis: str, row: Row, unit: Unit, scale: float = 1.0) -> dict[str, Any]:
+    """What a scatter draws of a score along an axis: its value with the interval, also in words."""
+    values = {"": row["value"], "_low": row["ci_low"], "_high": row["ci_high"]}
+    record = {f"{axis}{end}": None if value is None else value * scale for end, value in values.items()}
+    return {**record, f"{axis}_reading": unit.estimate(row)}
 
 
 def _construct_axis(axis: str, number: CrossLensNumber) -> Any:
     share = number.question.share
     scale = alt.Scale(domain=[0, 1], nice=False) if share else alt.Scale(zero=False, nice=True)
-    of = alt.X if axis == "x" else alt.Y
-    return of(
-        f"{axis}:Q",
-        title=number.title,
-        scale=scale,
-        axis=alt.Axis(format="%") if share else alt.Axis(tickCount=6),
-    )
+    return _build_axis(axis, number.title, scale, share=share)
+
+
+def _build_axis(axis: str, title: str, scale: alt.Scale, *, share: bool) -> Any:
+    ticks = alt.Axis(format="%", tickCount=6) if share else alt.Axis(tickCount=6)
+    return (alt.X if axis == "x" else alt.Y)(f"{axis}:Q", title=title, scale=scale, axis=ticks)
+
+
+def _build_scatter(
+    records: Sequence[Mapping[str, Any]], x: Any, y: Any, fields: Mapping[str, str]
+) -> alt.Chart:
+    """The base of a scatter, with the fields that its tooltips tell and their titles."""
+    tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
+    return alt.Chart(alt.Data(values=records)).encode(x=x, y=y, tooltip=tooltip)
+
+
+def _draw_points(base: alt.Chart) -> list[alt.Chart]:
+    """The points with their intervals both ways, hollow where too little is behind them."""
+    rule = base.mark_rule(style="interval", clip=True, strokeWidth=1)
+    return [
+        rule.encode(x="x_low:Q", x2="x_high:Q"),
+        rule.encode(y="y_low:Q", y2="y_high:Q"),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False),
+    ]
 
 
 _SHOWN = 3
@@ -401,7 +504,7 @@ class ModelMeasure:
     lens: str
     name: str
     language: str
-    question: LensQuestion
+    question: HeadlineMetric
     rows: Mapping[str, Row]
 
 
@@ -455,14 +558,14 @@ class ModelsOverLenses:
 
 def _list_measures(run: RunData) -> Iterator[ModelMeasure]:
     """What the lenses of a run say first, and what would speak in its place, task by task."""
-    for lens, declared in load_titles(run).items():
-        question = declared.question
+    for lens in run.scored_lenses:
+        question = load_headline(lens)
         while question is not None:
             yield from _find_measures(run, lens, question)
             question = question.otherwise
 
 
-def _find_measures(run: RunData, lens: str, question: LensQuestion) -> Iterator[ModelMeasure]:
+def _find_measures(run: RunData, lens: str, question: HeadlineMetric) -> Iterator[ModelMeasure]:
     rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
     rows = rows.with_columns(about=dimensions_text(exclude=("selection",)))
     keys = ("language", "side", "task", "about")
@@ -502,7 +605,7 @@ def _list_sentences(pairs: Sequence[_MeasurePair]) -> Iterator[str]:
     for outcome in dict.fromkeys(id(pair.outcome) for pair in pairs):
         some = [pair for pair in pairs if id(pair.outcome) == outcome]
         about = f"{some[0].outcome.name} ({format_language(some[0].outcome.language)})"
-        numbers = f"{len(some)} number{'s' * (len(some) != 1)}"
+        numbers = plural(len(some), "number")
         flat = [pair.measure.name for pair in some if not np.isfinite(pair.found.value)]
         some = [pair for pair in some if np.isfinite(pair.found.value)]
         judged = [pair for pair in some if not pair.found.why]
@@ -542,7 +645,7 @@ def _lineages(pairs: Sequence[_MeasurePair]) -> str:
     counts = sorted({pair.found.lineages for pair in pairs})
     among = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
-        f"{among} lineage{'s' * (among != '1')} of models: two names are of one lineage where only the step, "
+        f"{plural(among, 'lineage')} of models: two names are of one lineage where only the step, "
         "the revision or the rounding of the weights differs. Whether two names share their training "
         "otherwise is not known."
     )
@@ -601,44 +704,18 @@ def _build_spec(pair: _MeasurePair, names: Sequence[str], labels: Mapping[str, s
     records = [
         {
             "name": labels.get(name, name),
-            **_axis_record("x", pair.measure, name),
-            **_axis_record("y", pair.outcome, name),
+            **_axis_record("x", pair.measure.rows[name], pair.measure.question.unit),
+            **_axis_record("y", pair.outcome.rows[name], pair.outcome.question.unit),
         }
         for name in names
     ]
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=_axis("x", pair.measure),
-        y=_axis("y", pair.outcome),
-        tooltip=[
-            alt.Tooltip("name:N", title=" "),
-            alt.Tooltip("x_reading:N", title=pair.measure.name),
-            alt.Tooltip("y_reading:N", title=pair.outcome.name),
-        ],
-    )
-    layers = [
-        base.mark_rule(style="interval", strokeWidth=1).encode(x="x_low:Q", x2="x_high:Q"),
-        base.mark_rule(style="interval", strokeWidth=1).encode(y="y_low:Q", y2="y_high:Q"),
-        base.mark_point(style="dot", filled=True),
-    ]
-    return to_vega_lite(alt.layer(*layers))
-
-
-def _axis_record(axis: str, measure: ModelMeasure, model: str) -> dict[str, Any]:
-    row, share = measure.rows[model], measure.question.share
-    return {
-        axis: row["value"],
-        f"{axis}_low": row["ci_low"],
-        f"{axis}_high": row["ci_high"],
-        f"{axis}_reading": with_interval(row, 100, 1) + " %" if share else with_interval(row),
-    }
+    fields = {"name": " ", "x_reading": pair.measure.name, "y_reading": pair.outcome.name}
+    base = _build_scatter(records, _axis("x", pair.measure), _axis("y", pair.outcome), fields)
+    return to_vega_lite(alt.layer(*_draw_points(base)))
 
 
 def _axis(axis: str, measure: ModelMeasure) -> Any:
-    of, question = alt.X if axis == "x" else alt.Y, measure.question
+    question = measure.question
     what = "" if question.share else f", {question.measure}"
-    return of(
-        f"{axis}:Q",
-        title=f"{measure.name}{', beyond its control' if question.paired else what}",
-        scale=alt.Scale(zero=False),
-        axis=alt.Axis(format="%", tickCount=5) if question.share else alt.Axis(tickCount=5),
-    )
+    title = f"{measure.name}{', beyond its control' if question.paired else what}"
+    return _build_axis(axis, title, alt.Scale(zero=False), share=question.share)

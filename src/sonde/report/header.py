@@ -13,13 +13,13 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import count, format_name, legible, number, plural
 from sonde.languages import format_language
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import LensTitle
 from sonde.report.text import group_by_family, group_by_reason, task_description, task_label
 from sonde.results.schema import REASON, dimension_value
 from sonde.results.scores import LEFT_OUT
-from sonde.results.text_format import count, format_name, legible, number, plural
 from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, allows_verdict, no_verdict_reason
 from sonde.tasks import COPIES
 
@@ -265,9 +265,9 @@ def _count_numbers(run: RunData, lens: str) -> str:
     rows = run.every_score.filter((pl.col("lens") == lens) & pl.col("control").is_null())
     allowed = sum(allows_verdict(row) for row in rows.iter_rows(named=True))
     tasks = rows.filter(pl.col("task") != "")["task"].n_unique()
-    about = f" about {count(tasks)} task{'s' if tasks != 1 else ''}" if tasks else ""
+    about = f" about {plural(tasks, 'task')}" if tasks else ""
     firm = "none of which rests" if not allowed else f"{count(allowed)} of which rest{'s' * (allowed == 1)}"
-    numbers = f"{count(rows.height)} number{'s' if rows.height != 1 else ''}"
+    numbers = plural(rows.height, "number")
     return f"Lens {lens} scored {numbers}{about}, {firm} on enough independent code for a verdict"
 
 

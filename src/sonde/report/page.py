@@ -17,12 +17,12 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import format_name
 from sonde.base.terminal import print_note as note_line
 from sonde.languages import format_language
 from sonde.report import header
 from sonde.report.charts import with_model_colours
 from sonde.report.comparison_page import CITED, build_run_comparison
-from sonde.report.controls import VERDICTS
 from sonde.report.cross_lens import JOINED, OVER_MODELS, ConstructsOverLenses, ModelsOverLenses
 from sonde.report.cross_lens import constructs_title as joined_title
 from sonde.report.cross_lens import models_title as over_models_title
@@ -48,7 +48,7 @@ from sonde.report.theme import (
     load_asset,
     load_templates,
 )
-from sonde.results.text_format import format_name
+from sonde.results.headlines import VERDICTS
 from sonde.stats.verdict import MIN_CLUSTERS
 from sonde.store.checksums import check_tables_intact, write_with_receipt
 from sonde.store.run_folder import slug

@@ -15,6 +15,7 @@ import altair as alt
 import polars as pl
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import count, format_name, number
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, PlainTitle
@@ -28,7 +29,7 @@ from sonde.results.published import (
     parse_published_table,
 )
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import ClusterCount, Count, Format, Number, Row, count, format_name, number
+from sonde.results.text_format import ClusterCount, Count, Format, Number, Row
 from sonde.store.run_folder import slug
 
 

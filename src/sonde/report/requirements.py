@@ -27,6 +27,7 @@ from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import read_toml
+from sonde.base.formatting import legible
 from sonde.base.options import Help, ValidatedRecord, build_record
 from sonde.report.card import (
     Card,
@@ -40,8 +41,7 @@ from sonde.report.card import (
     to_card_number,
 )
 from sonde.report.run_tables import RunData
-from sonde.results.headlines import OUTCOMES
-from sonde.results.text_format import TOO_LITTLE, legible
+from sonde.results.text_format import OUTCOMES, TOO_LITTLE
 from sonde.stats.verdict import classify_effect, is_difference, minimum_effect, no_verdict_reason
 from sonde.store.checksums import write_with_receipt
 

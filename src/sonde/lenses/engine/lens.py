@@ -31,6 +31,7 @@ from sonde.lenses.engine.observations import BatchSums
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import BASE_URL, KEY, ServerSettings
 from sonde.models.engine.model_names import PREFIX
+from sonde.results.headlines import HeadlineMetric
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
@@ -272,8 +273,13 @@ class Lens(Protocol):
         """Every number of the lens, each with its interval."""
         ...
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """A few lines that a run prints when it is done, from the lens's rows of ``scores.parquet``."""
+    @property
+    def headline(self) -> HeadlineMetric | None:
+        """The metric that speaks for the lens; None leaves it to `sonde.results.headlines.find_headlines`."""
+        ...
+
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Yield lines that a run prints below the headline, from the lens's rows of ``scores.parquet``."""
         ...
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:
@@ -538,6 +544,7 @@ class LensDefaults:
     """
 
     name: str = ""
+    headline: HeadlineMetric | None = None
     targets: frozenset[str] = frozenset()
     uses_datasets: bool = False
     reads_attention: bool = False
@@ -614,8 +621,8 @@ class LensDefaults:
         """One stage is all."""
         return None
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Nothing to print."""
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Yield nothing."""
         return iter(())
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:

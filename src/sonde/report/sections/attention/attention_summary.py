@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.report.charts import colour_by_meaning, row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
@@ -28,7 +29,7 @@ from sonde.report.sections.attention import (
 from sonde.report.text import to_chart_record
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import PERCENT, Interval, count, difference_caveat, with_interval
+from sonde.results.text_format import PERCENT, Interval, difference_caveat, with_interval
 
 
 class AttentionSummary:

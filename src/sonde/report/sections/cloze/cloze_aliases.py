@@ -7,13 +7,13 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import number, plural
 from sonde.languages import format_language
 from sonde.report.charts import TEMPLATE, plot_curves, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_hits, to_percent
 from sonde.results.schema import has_dimensions
-from sonde.results.text_format import number, plural
 
 _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves, plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
 from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_parts, to_percent
-from sonde.results.text_format import caveat, plural, with_interval
+from sonde.results.text_format import caveat, with_interval
 
 _PLAIN, _EVERY = "plain", "every"
 

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
@@ -29,8 +30,8 @@ from sonde.report.sections.probe import (
     read_with_controls,
 )
 from sonde.report.text import group_by_reason, lacks_verdict, sort_by_family, task_description, task_label
-from sonde.results.headlines import compare_with_cues, describe_cues
 from sonde.results.layers import LayerSummary
+from sonde.results.local_cues import compare_with_cues, describe_cues
 from sonde.results.schema import REASON, has_dimension_names
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import (
@@ -39,7 +40,6 @@ from sonde.results.text_format import (
     Format,
     Number,
     describe_null_results,
-    number,
     with_interval,
 )
 from sonde.stats.verdict import no_verdict_reason

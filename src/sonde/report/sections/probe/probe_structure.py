@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import bracket
 from sonde.report.charts import colour_by_kind, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure
@@ -24,7 +25,6 @@ from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
     Number,
-    bracket,
     describe_detectable,
     insufficient_data_reason,
     with_interval,

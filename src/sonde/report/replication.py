@@ -86,30 +86,26 @@ def match_paper_models(run: RunData, table: PublishedTable) -> dict[str, str]:
 
 def compare_with_paper(run: RunData, table: PublishedTable) -> list[PublishedComparison]:
     """Every figure of a table with what the run has for it."""
-    instead = match_paper_models(run, table)
-    held = _ScoreLookup(run, table, instead)
-    return [_compare_figure(table, figure, held) for figure in table.figures]
+    lookup = _ScoreLookup(run, table, match_paper_models(run, table))
+    return [_compare_figure(table, figure, lookup) for figure in table.figures]
 
 
 def _compare_figure(
-    table: PublishedTable, figure: PublishedFigure, held: _ScoreLookup
+    table: PublishedTable, figure: PublishedFigure, lookup: _ScoreLookup
 ) -> PublishedComparison:
-    if figure.nowhere:
-        return PublishedComparison(table=table, figure=figure, why=figure.nowhere)
-    if figure.how:
-        value = combine_scores(figure, held.get_value)
-        why = ELSEWHERE if math.isnan(value) else ""
-        return PublishedComparison(
-            table=table, figure=figure, value=None if why else value * figure.scale, why=why
-        )
-    found = held.matching(figure.where)
-    if len(found) != 1:
-        why = f"{len(found)} scores of the run fit" if found else ELSEWHERE
-        return PublishedComparison(table=table, figure=figure, why=why)
-    value = _to_number(found[0][figure.take])
+    value, score, reason = None, None, figure.nowhere
+    if figure.how and not reason:
+        value = _to_number(combine_scores(figure, lookup.get_value))
+    elif not reason:
+        matches = lookup.matching(figure.where)
+        if len(matches) == 1:
+            score = matches[0]
+            value = _to_number(score[figure.take])
+        elif matches:
+            reason = f"{len(matches)} scores of the run fit"
     if value is None:
-        return PublishedComparison(table=table, figure=figure, why=ELSEWHERE)
-    return PublishedComparison(table=table, figure=figure, value=value * figure.scale, score=found[0])
+        return PublishedComparison(table=table, figure=figure, why=reason or ELSEWHERE)
+    return PublishedComparison(table=table, figure=figure, value=value * figure.scale, score=score)
 
 
 def _to_number(value: Any) -> float | None:
@@ -152,12 +148,6 @@ class _ScoreLookup:
         """The one score that meets a condition; NaN where there is none, or several."""
         found = self.matching(selector)
         return found[0]["value"] if len(found) == 1 else math.nan
-
-
-def list_changed_options(run: RunData) -> list[str]:
-    """What was asked otherwise than in the file that the paper ships, as ``limit: 60 in place of 10000``."""
-    shipped = (run.summary.get("published") or {}).get("file") or {}
-    return _list_changes(shipped, run.summary.get("arguments") or {}) if shipped else []
 
 
 def _list_changes(shipped: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> list[str]:
@@ -356,8 +346,9 @@ def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[
 
 def _describe_changed_options(run: RunData) -> list[str]:
     """What was asked otherwise than the paper's file does."""
-    apart = list_changed_options(run)
-    return [f"Asked otherwise than in the file of the paper: {'; '.join(apart)}."] if apart else []
+    shipped = (run.summary.get("published") or {}).get("file") or {}
+    changes = _list_changes(shipped, run.summary.get("arguments") or {}) if shipped else []
+    return [f"Asked otherwise than in the file of the paper: {'; '.join(changes)}."] if changes else []
 
 
 def _list_causes(tables: Sequence[PublishedTable]) -> list[str]:

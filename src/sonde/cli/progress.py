@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: bars on a terminal, plain lines elsewhere."""
+"""Progress and results of commands: bars and tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STRONGEST = 8
 
 
 _WIDEST = 10_000
-"""Columns of what is no terminal: no row is wrapped, so that it can be searched."""
+"""Width of output that is no terminal: no row is wrapped, so that it can be searched."""
 
 
 class TerminalProgress:
@@ -79,7 +79,7 @@ class TerminalProgress:
 
 
 class PlainProgress:
-    """One line at the start, one now and then, one at the end of each stage."""
+    """Progress as lines: at the start of each stage, now and then, and at its end."""
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
@@ -110,12 +110,12 @@ class PlainProgress:
 
 
 def make_progress() -> TerminalProgress | PlainProgress:
-    """The progress that fits standard error."""
+    """Create the progress that fits standard error."""
     return TerminalProgress(Console(stderr=True)) if sys.stderr.isatty() else PlainProgress()
 
 
 def print_options(groups: Mapping[str, Sequence[OptionDescription]]) -> None:
-    """Print options as tables, one a lens: wrapped on a terminal, elsewhere an option a line."""
+    """Print options as tables, one per lens: wrapped on a terminal, else one line per option."""
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDEST)
     for name, options in groups.items():
         titles, rows = build_option_table(options)
@@ -131,7 +131,7 @@ def print_options(groups: Mapping[str, Sequence[OptionDescription]]) -> None:
 
 
 def options_data(groups: Mapping[str, Sequence[OptionDescription]]) -> dict[str, list[dict[str, str]]]:
-    """The same tables as data: by lens, a mapping an option."""
+    """Convert options to data: by lens, a mapping per option."""
     names = {title: title.replace(" ", "_") for title in COLUMNS}
     return {
         lens: [{names[title]: cell(one) for title, cell in COLUMNS.items()} for one in options]
@@ -151,7 +151,7 @@ def _print(table: Declared, *, headed: bool = True) -> None:
 
 
 def print_outcome(outcome: Outcome, page: Path | None) -> None:
-    """Say what a run found, a line a lens and then its details, and where the page is."""
+    """Print the results of a run, lens by lens, and the path of its page."""
     print_lines(*describe_run(RunData(outcome.directory.root)))
     done = _format_counts(outcome)
     report = [f"report: {page}"] if page else []
@@ -159,7 +159,7 @@ def print_outcome(outcome: Outcome, page: Path | None) -> None:
 
 
 def print_shard(outcome: Outcome, shard: str) -> None:
-    """Say what a share of a run did."""
+    """Print what a shard of a run did."""
     print_lines(
         f"shard {shard}: {_format_counts(outcome)}",
         f"when all are done: sonde merge DIR... -o RUN, with {outcome.directory.root} among the folders",
@@ -175,7 +175,7 @@ def _format_counts(outcome: Outcome) -> str:
 
 
 def shard_data(outcome: Outcome) -> dict[str, Any]:
-    """What was done, as data, and where it lies."""
+    """Convert what a run did to data, with its folder."""
     return {
         "directory": outcome.directory.root,
         "observed": outcome.observed,
@@ -186,7 +186,7 @@ def shard_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
-    """What a run found, as data: where it lies, what was done, and its card."""
+    """Convert the results of a run to data: its folder, what was done, and its card."""
     return {
         **shard_data(outcome),
         "scores": outcome.directory.scores,
@@ -197,7 +197,7 @@ def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
 
 
 def corpus_rows(chosen: ItemSet) -> list[dict[str, Any]]:
-    """What a corpus holds, a row a language."""
+    """Count what a corpus contains, one row per language."""
     return [
         {
             "language": language,
@@ -212,7 +212,7 @@ def corpus_rows(chosen: ItemSet) -> list[dict[str, Any]]:
 
 
 def print_corpus(chosen: ItemSet) -> None:
-    """Print what a corpus holds and what was left out."""
+    """Print what a corpus contains and what was left out."""
     print_table(pl.DataFrame(corpus_rows(chosen)))
     for reason, count in chosen.intake.counts.most_common():
         examples = ", ".join(chosen.intake.examples.get(reason, [])[:2])
@@ -220,14 +220,14 @@ def print_corpus(chosen: ItemSet) -> None:
 
 
 def print_catalogue(headers: Sequence[Header]) -> None:
-    """Print names with their one line."""
+    """Print names with their summaries."""
     columns = [Column(title=name, value=name) for name in ("name", "summary")]
     rows = [{"name": header.name, "summary": header.summary} for header in headers]
     _print(Declared(summary="", columns=columns, rows=rows), headed=False)
 
 
 def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
-    """Print known checkpoints with what fits on a line; ``--json`` has the rest and the sources."""
+    """Print known checkpoints, one per line; ``--json`` has all columns and the sources."""
     columns = [
         Column(title="name", value="name"),
         Column(title="family", value="family"),
@@ -239,7 +239,7 @@ def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
 
 
 def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
-    """What a comparison found, as data: its pairs of models, counts by lens, and every difference."""
+    """Convert a comparison to data: pairs of models, counts by lens, and every difference."""
     compared = read_comparison(folder)
     return {
         "directory": folder,
@@ -251,7 +251,7 @@ def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
 
 
 def print_comparison(folder: Path, page: Path) -> None:
-    """What a comparison found: its counts by lens, the overview, and the strongest changes."""
+    """Print a comparison: counts by lens, the overview, and the strongest changes."""
     compared = read_comparison(folder)
     rows = summary.add_text_columns(compared.differences)
     for one in compared.comparisons:

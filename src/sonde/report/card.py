@@ -192,12 +192,12 @@ class Card(_StrictModel):
 
     @property
     def met(self) -> bool:
-        """Whether every requirement is met."""
+        """Return whether every requirement is met."""
         return all(one.met for one in self.requirements)
 
     @property
     def numbers(self) -> list[CardNumber]:
-        """The numbers that a later run may be held to: of headlines, their differences and requirements."""
+        """Return the numbers that a later run may be compared with: headlines, differences, requirements."""
         of_headlines = [
             one
             for held in self.headlines
@@ -207,7 +207,7 @@ class Card(_StrictModel):
         return of_headlines + [one.number for one in self.requirements]
 
     def json_text(self) -> str:
-        """The content of ``card.json``."""
+        """Return the content of ``card.json``."""
         return self.model_dump_json(indent=2) + "\n"
 
     def _repr_markdown_(self) -> str:
@@ -216,11 +216,11 @@ class Card(_StrictModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """A card that was written before.
+        """Read a card.
 
         Raises:
             InputError: There is no such file, or it is no card of this version.
-            StoreError: It is not what was written.
+            StoreError: The file is not what was written.
         """
         try:
             return cls.model_validate_json(RunDirectory(path.parent).intact(path).read_bytes())
@@ -236,7 +236,7 @@ class Card(_StrictModel):
 
 
 def card_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of ``card.json``."""
+    """Return the JSON schema (draft 2020-12) of ``card.json``."""
     schema = Card.model_json_schema(mode="serialization")
     properties = schema["$defs"]["CardNumber"]["properties"]
     for name, described in properties.items():
@@ -249,7 +249,7 @@ def card_schema() -> dict[str, Any]:
 
 
 def build_card(run: RunData) -> Card:
-    """The card of a run, held to no requirement.
+    """Build the card of a run, without requirements.
 
     Args:
         run: The run; nothing is written.
@@ -267,7 +267,7 @@ def build_card(run: RunData) -> Card:
 
 
 def to_card_number(run: RunData, row: Mapping[str, Any]) -> CardNumber:
-    """A row of scores as a card holds it."""
+    """Convert a row of scores to a number of a card."""
     names = {
         _to_unicode(one.get("hash")): _to_unicode(one.get("name")) for one in run.summary.get("corpus") or ()
     }
@@ -347,18 +347,18 @@ def _read_provenance(summary: Mapping[str, Any]) -> Provenance:
 
 
 def _to_unicode(value: object) -> str:
-    """A text of ``run.json``, which may hold names that are not Unicode."""
+    """Convert a text of ``run.json`` to valid Unicode, since names there may be none; None is empty."""
     return "" if value is None else legible(str(value))
 
 
 def describe_subject(one: CardNumber) -> str:
-    """Whose number it is and what: lens, task, model and language, then the metric with what qualifies it."""
+    """Describe a number: lens, task, model and language, then its metric."""
     whom = ", ".join(filter(None, (one.lens, one.task, one.model, one.side, one.language)))
     return f"{whom}: {describe_card_metric(one)}"
 
 
 def describe_card_metric(one: CardNumber) -> str:
-    """The metric of a number with what qualifies it."""
+    """Describe the metric of a number with its qualifiers."""
     of = f" of {one.of_metric}" if one.of_metric else ""
     over = f" over {one.compared_to or one.control}" if one.compared_to or one.control else ""
     named = [f"{name} {value}" for name, value in one.slice.items()]
@@ -371,31 +371,31 @@ def describe_card_metric(one: CardNumber) -> str:
 
 
 def format_card_number(one: CardNumber) -> str:
-    """A number with its interval."""
+    """Format a number with its interval."""
     return format_estimate(one.model_dump(include={"value", "ci_low", "ci_high"}))
 
 
 def format_requirement(bound: str, threshold: float) -> str:
-    """What is asked of an end of an interval, ``"ci_low"`` or ``"ci_high"``."""
+    """Format a bound for an end of an interval, ``"ci_low"`` or ``"ci_high"``."""
     if bound == "ci_low":
         return f"lower end of the interval at least {threshold:.4g}"
     return f"upper end of the interval at most {threshold:.4g}"
 
 
 def describe_verdict(one: CardEntry) -> str:
-    """Say what may be concluded of a headline, what stands beside it, and at which layers it is encoded."""
+    """Describe the conclusion about a headline, its local cues, and the layers that encode it."""
     return "; ".join(filter(None, (one.verdict, one.beside, one.layers and one.layers.text)))
 
 
 def format_entry(one: CardEntry) -> str:
-    """A headline of a card on one line of a terminal."""
+    """Format a headline of a card as one line for the terminal."""
     return legible(
         f"{describe_subject(one.number)} {format_card_number(one.number)}: {describe_verdict(one)}"
     )
 
 
 def format_outcome(one: RequirementOutcome) -> str:
-    """The outcome of a requirement on one line: the number, its interval and the threshold."""
+    """Format the outcome of a requirement in one line: the number, its interval and the threshold."""
     met = "met" if one.met else "not met"
     return legible(f"{met}: {describe_subject(one.number)} {format_card_number(one.number)}: {one.why}")
 
@@ -411,7 +411,7 @@ _COLUMNS = ("Model", "Language", "Task", "Number", "n", "Effective clusters", "B
 
 
 def render_markdown(card: Card) -> str:
-    """The section, from its heading to its end."""
+    """Render a card as a section of Markdown."""
     parts = ["## Measured with sonde", "", _INTRODUCTION]
     for lens in dict.fromkeys(one.number.lens for one in card.headlines):
         rows = [_entry_cells(one) for one in card.headlines if one.number.lens == lens]
@@ -480,7 +480,7 @@ def _provenance_lines(held: Provenance) -> Iterator[str]:
 
 
 def _markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table without the columns that are empty in every row."""
+    """Format a Markdown table, without columns that are empty in every row."""
     kept = [place for place in range(len(titles)) if any(row[place] for row in rows)]
     lines = [[titles[place] for place in kept], ["---"] * len(kept)]
     lines += [[_escape(row[place]) for place in kept] for row in rows]
@@ -488,7 +488,7 @@ def _markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> lis
 
 
 def _escape(text: str) -> str:
-    """A text on one line that neither Markdown nor HTML takes for a mark."""
+    """Escape a text for Markdown and HTML, on one line."""
     plain = " ".join(legible(text).split())
     escaped = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"(?<!\w)_|_(?!\w)|[\\`*\[\]|~]", r"\\\g<0>", escaped)

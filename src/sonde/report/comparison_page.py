@@ -55,15 +55,15 @@ from sonde.store.run_folder import RunDirectory, slug
 from sonde.version import __version__
 
 CHARTED = 24
-"""Differences that a chart shows of one lens, the strongest first."""
+"""Maximum number of differences in a chart of one lens, the strongest first."""
 
 
 _NOTHING = 8
-"""Differences that are charted where none is a finding."""
+"""Number of differences in a chart if none is a finding."""
 
 
 _AROUND = 32
-"""Characters shown on either side of a place."""
+"""Characters shown on either side of a span."""
 
 
 _ONE_WAY = ("better", "worse", "higher", "lower")
@@ -71,11 +71,11 @@ _ONE_WAY = ("better", "worse", "higher", "lower")
 
 
 CITED = ("benjamini1995",)
-"""What the pages of comparisons cite."""
+"""Keys of the papers that pages of comparisons cite."""
 
 
 TABLE_ROWS = 1000
-"""Rows that a table of the page holds; ``comparison.parquet`` has all of them."""
+"""Maximum number of rows of a table of the page; ``comparison.parquet`` has all of them."""
 
 
 CAPTION = (
@@ -88,14 +88,14 @@ CAPTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonData:
-    """What the sections of a comparison are made from.
+    """Files of a finished comparison.
 
     Attributes:
-        differences: The rows of ``comparison.parquet``.
-        comparisons: What ``comparison.json`` says of each pair of models.
-        of: Key of the scores of the run whose models are compared; empty where runs are.
-        moved: The rows of ``moved.parquet``; None where no lens says how likely a place is.
-        series: The rows of ``series.parquet``; None where no checkpoints of a training are compared.
+        differences: Rows of ``comparison.parquet``.
+        comparisons: Entries of ``comparison.json``, one per pair of models.
+        of: Key of the scores of the run whose models are compared; empty if runs are compared.
+        moved: Rows of ``moved.parquet``; None if no lens has likelihoods by position.
+        series: Rows of ``series.parquet``; None without checkpoints of one training.
     """
 
     differences: pl.DataFrame
@@ -106,13 +106,13 @@ class ComparisonData:
 
     @property
     def several(self) -> bool:
-        """Whether there are several pairs of models."""
+        """Return whether there are several pairs of models."""
         return len(self.comparisons) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonSection:
-    """One section: its heading, how it is read, and its figure."""
+    """A section of the page: heading, caption and figure."""
 
     name: str
     title: str
@@ -121,7 +121,7 @@ class ComparisonSection:
 
 
 def build_comparison_sections(compared: ComparisonData) -> list[ComparisonSection]:
-    """The sections, in the order of the page."""
+    """Build the sections, in the order of the page."""
     rows = add_text_columns(compared.differences)
     found = [_build_overview(compared, rows)]
     for (lens,), part in rows.group_by("lens", maintain_order=True):
@@ -135,7 +135,7 @@ def build_comparison_sections(compared: ComparisonData) -> list[ComparisonSectio
 
 
 def list_sentences(compared: ComparisonData) -> Iterator[str]:
-    """What each pair of models and lens comes to, one line each."""
+    """Yield the counts of outcomes of each pair of models and lens."""
     for row in count_outcomes(compared.differences):
         of = f"{format_name(row['model'])}, " if compared.several else ""
         yield f"{of}{format_name(row['lens'])}: {format_counts(row)}"
@@ -156,7 +156,7 @@ def _build_overview(compared: ComparisonData, rows: pl.DataFrame) -> ComparisonS
 
 
 def _build_lens_section(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
-    """What changed of one lens, for one model where there are several."""
+    """Build the section of one lens, for one model if there are several."""
     name = f"compared_{lens}_{model}" if model else f"compared_{lens}"
     about = f"{format_name(lens).capitalize()}{f' of {format_name(model)}' if model else ''}"
     strongest = pl.concat([select_outcome(rows, name) for name in _ONE_WAY])
@@ -182,7 +182,7 @@ def _build_lens_section(lens: str, model: str, rows: pl.DataFrame) -> Comparison
 
 
 def _describe_null_results(rows: pl.DataFrame) -> str:
-    """Say of a lens without a difference that matters what was found, and of how much too little is known."""
+    """Describe a lens without a difference that matters, and count its numbers without a verdict."""
     open_ones = rows.filter(pl.col("why") != "")
     told, slight = rows.height - open_ones.height, rows.filter(pl.col("outcome") == "slight").height
     if not told:
@@ -204,7 +204,7 @@ def _describe_null_results(rows: pl.DataFrame) -> str:
 
 
 def _build_charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
-    """One chart a unit, since an axis has one."""
+    """Build one chart per unit of the differences."""
     units = pl.Series([difference_unit(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
     for place, ((unit,), part) in enumerate(
         rows.with_columns(unit=units).group_by("unit", maintain_order=True)
@@ -219,7 +219,7 @@ def _build_charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[C
 
 
 def _to_chart_record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
-    """What a chart draws of a difference; where all are of one number its name is not said again."""
+    """Convert a difference for a chart, without the name of the number if all have the same."""
     scale = display_scale(row)
 
     def scaled(value: float | None) -> float | None:
@@ -243,7 +243,7 @@ def _to_chart_record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
 
 
 def _build_changed_items(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
-    """The places and items that moved most, with what stands around them."""
+    """Build the sections of the positions and items with the largest changes."""
     titles = {"place": "Places that moved most", "item": "Items that moved most"}
     for of, title in titles.items():
         own = rows.filter(pl.col("of") == of)
@@ -305,17 +305,17 @@ def _build_unpaired_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSect
 
 
 ROWS = 30
-"""Lines of a map: the values of a dimension with the most observations."""
+"""Maximum number of rows of a heat map: the values of a dimension with the most observations."""
 
 
 _STEP = alt.X("step:O", title="updates", axis=alt.Axis(labelAngle=0, labelOverlap=True))
 
 
 def build_training_curves(series: pl.DataFrame) -> Iterator[ComparisonSection]:
-    """The sections of a series; nothing where it is empty.
+    """Build the sections of a series; none for an empty one.
 
     Args:
-        series: Of `sonde.comparison.summary.build_series`.
+        series: Table of `sonde.comparison.summary.build_series`.
     """
     if series.is_empty():
         return
@@ -333,7 +333,7 @@ def build_training_curves(series: pl.DataFrame) -> Iterator[ComparisonSection]:
 
 
 def _build_metric_lines(series: pl.DataFrame) -> ComparisonSection:
-    """For each lens and task the number that is over the most, over all checkpoints."""
+    """Build line charts over checkpoints, of the metric of each lens and task that covers most data."""
     rows = series.with_columns(base=pl.lit(""), base_layer="layer", difference="value", detectable="value")
     asked = select_overview(rows.filter(pl.col("step") == rows["step"].max()))
     charts: list[Chart] = []
@@ -379,7 +379,7 @@ def _build_metric_lines(series: pl.DataFrame) -> ComparisonSection:
 
 
 def _build_layer_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
-    """A map of layers and checkpoints for each task whose numbers have a layer each."""
+    """Build a heat map of layers and checkpoints for each task with a number per layer."""
     plain = rows.filter(has_dimension_names(), pl.col("layer").is_not_null(), pl.col("head").is_null())
     for (task, metric), own in plain.group_by("task", "metric", maintain_order=True):
         pooling = own["pooling"][0]
@@ -392,7 +392,7 @@ def _build_layer_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
 
 
 def _build_dimension_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
-    """A map of a dimension's values and checkpoints, for every dimension that numbers have alone."""
+    """Build a heat map of values and checkpoints for each dimension that is the only one of its numbers."""
     names = rows["dimensions"].explode(empty_as_null=False).struct.field("name").unique(maintain_order=True)
     for name in names.drop_nulls().to_list():
         if name == SELECTION:
@@ -430,7 +430,7 @@ def _build_map(
 
 
 def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
-    """When each number crosses its control for good."""
+    """Build the table of the steps at which numbers cross their controls for good."""
     found = find_crossings(series).sort("crossed", nulls_last=True, maintain_order=True)
     never = found["crossed"].null_count()
     several = found.height - never
@@ -474,15 +474,15 @@ def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
 
 
 FOLDER = "comparison"
-"""Where a run keeps the comparison of its models."""
+"""Folder, in that of a run, of the comparison of its models."""
 
 
 def read_comparison(directory: Path) -> ComparisonData:
-    """The finished files of a comparison.
+    """Read the files of a finished comparison.
 
     Raises:
-        InputError: There is none in the folder, or it cannot be read.
-        StoreError: A file of it is not what was written.
+        InputError: There is no comparison in the folder, or it cannot be read.
+        StoreError: A file is not what was written.
     """
     table, facts = directory / "comparison.parquet", directory / "comparison.json"
     files = RunDirectory(directory)
@@ -504,7 +504,7 @@ def read_comparison(directory: Path) -> ComparisonData:
 
 
 def build_run_comparison(run: RunData) -> list[tuple[ComparisonSection, Figure]]:
-    """The sections of a run's own comparison; none where there is none of its present scores."""
+    """Build the sections of a run's own comparison; none if it is not of the current scores."""
     try:
         compared = read_comparison(run.directory.root / FOLDER)
     except InputError:
@@ -531,7 +531,7 @@ def write_comparison_page(directory: Path) -> Path:
 
 
 def render_comparison(compared: ComparisonData) -> str:
-    """The page as text; every text is escaped."""
+    """Render the page as HTML; every text is escaped."""
     grown = list(build_training_curves(compared.series)) if compared.series is not None else []
     made = [(part, sanitise_figure(part.figure)) for part in (*grown, *build_comparison_sections(compared))]
     charts = [chart for _, figure in made for chart in figure.charts]

@@ -1,8 +1,8 @@
 """Sections that cross lenses: one row per construct, one column per lens; and lenses across models.
 
-The first section puts what each lens says of a construct beside what the others say (`ConstructsOverLenses`).
-The second asks across models whether what a lens measures goes with what models learn in fine-tuning
-(`ModelsOverLenses`).
+The first section compares what several lenses measure of each construct (`ConstructsOverLenses`). Numbers of
+one row are about one construct, not about the same tokens. The second section correlates, over models, the
+headline of each lens with the results of fine-tuning (`ModelsOverLenses`).
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ constructs_title = PlainTitle(name="Constructs over lenses")
 
 
 _FEWEST = 3
-"""Constructs below which a scatter shows nothing."""
+"""Minimum number of constructs of a scatter."""
 
 
 _LINES = (-8, 12, -21, 25)
-"""How far above or below its point a name may stand, in pixels."""
+"""Vertical offsets of names from their points, in pixels."""
 
 
 _READS = {
@@ -83,14 +83,14 @@ _READS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossLensCell:
-    """The number of one lens about one construct.
+    """Number of one lens about one construct.
 
     Attributes:
-        fact: What it is about, as the lens has it; of several the one with most observations behind it.
+        fact: Subject of the number in the lens; of several subjects the one with most observations.
         row: The score.
-        level: What it is held against; None where there is nothing.
-        kind: What may be concluded, a key of `sonde.report.controls.VERDICTS`.
-        among: How many facts of the lens belong to the construct.
+        level: The value that it is compared with; None without one.
+        kind: Conclusion, a key of `sonde.results.headlines.VERDICTS`.
+        among: Number of subjects of the lens that belong to the construct.
     """
 
     fact: str
@@ -102,7 +102,7 @@ class CrossLensCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossLensRow:
-    """What the lenses say of one construct in one model and language."""
+    """Numbers of the lenses about one construct in one model and language."""
 
     model: str
     language: str
@@ -111,11 +111,11 @@ class CrossLensRow:
 
 
 def _build_cross_lens_rows(run: RunData, offered: Mapping[str, CrossLensNumber]) -> list[CrossLensRow]:
-    """A row a model, language and construct that two lenses or more say something of.
+    """Build a row per model, language and construct that at least two lenses measure.
 
     Args:
         run: The run.
-        offered: What each lens offers.
+        offered: Number that each lens offers.
     """
     cells: dict[tuple[str, str, str], dict[str, CrossLensCell]] = {}
     for lens, number in offered.items():
@@ -171,14 +171,14 @@ def _build_cell(fact: str, rows: Sequence[Row], question: HeadlineMetric) -> Cro
 
 
 def _largest_cell(cells: Sequence[tuple[str, CrossLensCell]]) -> CrossLensCell:
-    """The fact with most observations: a choice that does not look at the numbers."""
+    """Select the subject with most observations, a choice that does not depend on the values."""
     _, cell = min(cells, key=lambda one: (-one[1].row["n"], one[0]))
     return replace(cell, among=len(cells))
 
 
 @dataclass(frozen=True, slots=True)
 class ConstructsOverLenses:
-    """A table of constructs, and a scatter of each lens beside the one that is no share."""
+    """Section with a table of constructs, and scatters of the lenses."""
 
     lens: str = JOINED
     order: int = -1
@@ -192,7 +192,7 @@ class ConstructsOverLenses:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """The table and scatters; None where no two lenses say something of the same construct."""
+        """Draw the table and scatters; None if no two lenses measure the same construct."""
         offered = {lens: one.joined.in_run(run, lens) for lens, one in load_titles(run).items() if one.joined}
         rows = _build_cross_lens_rows(run, offered)
         if not rows:
@@ -214,7 +214,7 @@ def _format_subject(run: RunData, row: CrossLensRow, labels: Mapping[str, str]) 
 
 
 def _inside_yet_unsure(row: CrossLensRow, offered: Mapping[str, CrossLensNumber]) -> bool:
-    """Whether all that is read inside the model is there, and it predicts worse than usual."""
+    """Return whether the construct is found inside the model, while it predicts worse than usual."""
     inside = [cell.kind for lens, cell in row.cells.items() if offered[lens].inside]
     unsure = [cell.kind for lens, cell in row.cells.items() if offered[lens].question.lower]
     return bool(inside) and bool(unsure) and set(inside) == {ABOVE} and set(unsure) == {BELOW}
@@ -226,7 +226,7 @@ def _construct_sentences(
     offered: Mapping[str, CrossLensNumber],
     labels: Mapping[str, str],
 ) -> Iterator[str]:
-    """One line a model and language: where it holds more inside than it shows."""
+    """Yield a line per model and language: the constructs that are found inside, yet predicted badly."""
     inside = [one.title.partition(",")[0].lower() for one in offered.values() if one.inside]
     unsure = [one.title.partition(",")[0].lower() for one in offered.values() if one.question.lower]
     for who, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
@@ -260,7 +260,7 @@ def _describe_units(offered: Mapping[str, CrossLensNumber]) -> str:
 def _describe_coverage(
     rows: Sequence[CrossLensRow], offered: Mapping[str, CrossLensNumber], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """How many constructs each pair of lenses can be joined on, and which are of one lens alone."""
+    """Describe how many constructs each pair of lenses shares, and what the numbers are compared with."""
     yield (
         "Heads, layers and penalties are chosen on validation and their numbers are of the test; a number "
         "that stands out of many here was not chosen so, and has to be looked at again on other code."
@@ -367,7 +367,7 @@ def _construct_charts(
     offered: Mapping[str, CrossLensNumber],
     labels: Mapping[str, str],
 ) -> Iterator[Chart]:
-    """Each share beside the number that is no share; beside the first share where there is none."""
+    """Build a scatter of each share over the number that is no share, else over the first share."""
     x = next((lens for lens, one in offered.items() if not one.question.share), next(iter(offered)))
     for who, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
         some = list(part)
@@ -422,7 +422,7 @@ def _construct_chart(
 
 
 def _stagger_labels(records: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Beside each point the first of `_LINES` on which no name before it stands in the way."""
+    """Return for each point the first of `_LINES` on which its name overlaps no earlier name."""
     ends = [[one[axis] for one in records] for axis in ("x", "y")]
     width, height = (max(some) - min(some) or 1.0 for some in ends)
     taken: list[int] = []
@@ -442,7 +442,7 @@ def _point_record(axis: str, cell: CrossLensCell, number: CrossLensNumber) -> di
 
 
 def _axis_record(axis: str, row: Row, unit: Unit, scale: float = 1.0) -> dict[str, Any]:
-    """What a scatter draws of a score along an axis: its value with the interval, also in words."""
+    """Convert a score for one axis of a scatter: its value with the interval, also as text."""
     values = {"": row["value"], "_low": row["ci_low"], "_high": row["ci_high"]}
     record = {f"{axis}{end}": None if value is None else value * scale for end, value in values.items()}
     return {**record, f"{axis}_reading": unit.estimate(row)}
@@ -462,13 +462,13 @@ def _build_axis(axis: str, title: str, scale: alt.Scale, *, share: bool) -> Any:
 def _build_scatter(
     records: Sequence[Mapping[str, Any]], x: Any, y: Any, fields: Mapping[str, str]
 ) -> alt.Chart:
-    """The base of a scatter, with the fields that its tooltips tell and their titles."""
+    """Build the base of a scatter, with the fields of its tooltips and their titles."""
     tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
     return alt.Chart(alt.Data(values=records)).encode(x=x, y=y, tooltip=tooltip)
 
 
 def _draw_points(base: alt.Chart) -> list[alt.Chart]:
-    """The points with their intervals both ways, hollow where too little is behind them."""
+    """Build the points of a scatter with both intervals; points without a verdict are hollow."""
     rule = base.mark_rule(style="interval", clip=True, strokeWidth=1)
     return [
         rule.encode(x="x_low:Q", x2="x_high:Q"),
@@ -479,7 +479,7 @@ def _draw_points(base: alt.Chart) -> list[alt.Chart]:
 
 
 _SHOWN = 3
-"""Numbers without a verdict that a sentence names."""
+"""Maximum number of measures without a verdict that a sentence names."""
 
 
 OVER_MODELS = "over_models"
@@ -491,14 +491,14 @@ models_title = PlainTitle(name="Models over lenses")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMeasure:
-    """A number that models have each: of one lens, task and language.
+    """A metric of one lens, task and language over models.
 
     Attributes:
         lens: Public name of the lens.
-        name: What it is, as a heading and an axis.
+        name: Name in headings and axes.
         language: Public name of the language.
-        question: What of the lens it answers.
-        rows: By model the score, or the paired difference to its control where the lens asks for that.
+        question: The headline that it belongs to.
+        rows: By model the score, or the paired difference to its control if the headline has one.
     """
 
     lens: str
@@ -510,7 +510,7 @@ class ModelMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MeasurePair:
-    """A measure held against an outcome, and how far they rank the models alike."""
+    """A measure, an outcome of fine-tuning, and their rank correlation over models."""
 
     measure: ModelMeasure
     outcome: ModelMeasure
@@ -519,7 +519,7 @@ class _MeasurePair:
 
 @dataclass(frozen=True, slots=True)
 class ModelsOverLenses:
-    """A scatter of each number against each outcome, a dot a model, and the rank correlations."""
+    """Section with a scatter of each measure over each outcome, and their rank correlations."""
 
     lens: str = OVER_MODELS
     order: int = 9_000
@@ -533,7 +533,7 @@ class ModelsOverLenses:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """The scatters; None where fewer than three models have an outcome and another number."""
+        """Draw the scatters; None if fewer than three models have an outcome and another measure."""
         measures = list(_list_measures(run))
         outcomes = [one for one in measures if one.question.outcome]
         held = [
@@ -557,7 +557,7 @@ class ModelsOverLenses:
 
 
 def _list_measures(run: RunData) -> Iterator[ModelMeasure]:
-    """What the lenses of a run say first, and what would speak in its place, task by task."""
+    """Yield the headlines of the lenses of a run, and their substitutes, task by task."""
     for lens in run.scored_lenses:
         question = load_headline(lens)
         while question is not None:

@@ -27,7 +27,7 @@ Facts = Sequence[tuple[str, str]]
 
 
 def describe_corpora(run: RunData) -> list[dict[str, Any]]:
-    """What was read: one entry a corpus and language, with what was skipped and why."""
+    """Describe each corpus and language: its size, and what was skipped for which reason."""
     return [
         {
             "name": str(entry.get("name", "")),
@@ -44,23 +44,23 @@ def describe_corpora(run: RunData) -> list[dict[str, Any]]:
 
 
 def describe_near_copies(run: RunData) -> list[str]:
-    """What the data sets of a user's own labels say of rows with nearly the same code, each sentence once."""
+    """Describe near-duplicate rows in data sets of a user's labels, each sentence once."""
     reports = [one for held in (run.summary.get("data_sets") or {}).values() for one in held.values()]
     said = [str(one[COPIES]["said"]) for one in reports if COPIES in one]
     return [f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(said)]
 
 
 def describe_models(run: RunData) -> list[tuple[str, Facts]]:
-    """What each model is, how it was fed, and how much of the text its tokenizer explains."""
+    """Describe each model by its name: its shape, its inputs and the coverage of its tokenizer."""
     return [(model.name, _describe_model(run, model)) for model in run.models]
 
 
 def list_key_settings(run: RunData, settings: Facts) -> Facts:
-    """The settings that qualify every number, in one short list.
+    """List the settings that qualify every number.
 
     Args:
         run: The run.
-        settings: What `describe_method` says.
+        settings: Facts of `describe_method`.
     """
     facts: list[tuple[str, str]] = []
     for model in run.models:
@@ -131,12 +131,12 @@ def _share(counts: Mapping[str, Any], part: str, whole: str, words: str) -> str:
 
 
 def describe_method(run: RunData, titles: Sequence[LensTitle], intervals: str) -> Facts:
-    """Mode, quirks, seed, forwards, timing, hardware, versions.
+    """Describe mode, quirks, seed, forward passes, time, hardware and versions of a run.
 
     Args:
         run: The run.
-        titles: What the lenses of the run declare.
-        intervals: How the intervals of the page's title were made.
+        titles: Titles of the lenses of the run.
+        intervals: Method of the intervals in the header.
     """
     summary = run.summary
     timing = {
@@ -162,7 +162,7 @@ def describe_method(run: RunData, titles: Sequence[LensTitle], intervals: str) -
 
 
 def _precision(run: RunData, titles: Sequence[LensTitle]) -> str:
-    """In what the models of the run were computed, and what was computed in more than that."""
+    """Describe the dtype of the models, and what was computed in float32."""
     weights = {str((model.facts.get("reading") or {}).get("weights") or "") for model in run.models} - {""}
     if not weights:
         return ""
@@ -172,13 +172,13 @@ def _precision(run: RunData, titles: Sequence[LensTitle]) -> str:
 
 
 def _heads(run: RunData) -> str:
-    """The heads of checkpoints that were saved as something else than language models."""
+    """Describe the heads of checkpoints that are no language models."""
     told = {model.name: str((model.facts.get("reading") or {}).get("head") or "") for model in run.models}
     return "; ".join(f"{legible(name)}: {legible(head)}" for name, head in told.items() if head)
 
 
 def _format_mapping(value: Any) -> str:
-    """A small mapping as text; empty entries are left out."""
+    """Format a small mapping as text, without empty entries."""
     if isinstance(value, Mapping):
         return ", ".join(
             f"{str(k).replace('_', ' ')} {_format_mapping(v)}"
@@ -202,7 +202,7 @@ _REPEATED = (
 
 
 def format_rerun_command(run: RunData) -> str:
-    """The command that repeats the run; empty where ``run.json`` does not say."""
+    """Format the command that repeats the run; empty if ``run.json`` lacks the arguments."""
     arguments = run.summary.get("arguments") or {}
     if not arguments.get("models"):
         return ""
@@ -229,7 +229,7 @@ def format_rerun_command(run: RunData) -> str:
 
 
 def describe_tasks(run: RunData, lens: str) -> list[tuple[str, Facts]]:
-    """By family what each task of a lens asks, where it has several: as in charts, and in words."""
+    """Describe the tasks of a lens with several by family: their names in charts, and what they ask."""
     rows = run.every_score.filter(pl.col("lens") == lens)
     tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
     if len(tasks) < 2:
@@ -242,12 +242,12 @@ def describe_tasks(run: RunData, lens: str) -> list[tuple[str, Facts]]:
 
 
 def summarise_lenses(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> dict[str, str]:
-    """The finding of each lens in a sentence; what a lens without one scored is counted in words.
+    """Summarise each lens in a sentence; for a lens without one, count its scores.
 
     Args:
         run: The run.
-        said: The lens of each section, with the finding that it leads with or nothing.
-        titled: The lens whose finding is the title itself, where there is one.
+        said: Lens and lead of each section; a lead may be empty.
+        titled: The lens whose sentence is the title of the page; None without one.
     """
     found: dict[str, str] = {}
     for lens, lead in said:
@@ -273,7 +273,7 @@ def _count_numbers(run: RunData, lens: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingResult:
-    """One thing that the page does not say: what, why, and what would change it (empty for nothing)."""
+    """A missing result: what is missing, why, and a remedy (empty for none)."""
 
     what: str
     why: str
@@ -281,7 +281,7 @@ class MissingResult:
 
 
 def list_missing_results(run: RunData) -> list[MissingResult]:
-    """All that was asked for and not scored, then the numbers that allow no verdict, by reason."""
+    """List what was not scored, then the numbers that allow no verdict, by reason."""
     return [
         *_list_skipped_jobs(run),
         *_list_omitted_methods(run),
@@ -291,7 +291,7 @@ def list_missing_results(run: RunData) -> list[MissingResult]:
 
 
 def _list_skipped_jobs(run: RunData) -> Iterator[MissingResult]:
-    """Models that a lens does not read, and tasks without a data set."""
+    """List models that a lens does not read, and tasks without a data set."""
     for refused in run.summary.get("refused") or ():
         why = str(refused.get("reason") or "")
         reason, _, remedy = why.rpartition("; ")
@@ -305,7 +305,7 @@ def _list_skipped_jobs(run: RunData) -> Iterator[MissingResult]:
 
 
 def _list_omitted_methods(run: RunData) -> Iterator[MissingResult]:
-    """Baselines and tasks that a lens left out while it scored."""
+    """List baselines and tasks that a lens left out while it scored."""
     rows = run.every_row.filter(pl.col("metric") == LEFT_OUT)
     rows = rows.select("lens", "control", reason=dimension_value(REASON)).unique(maintain_order=True)
     for (lens,), part in rows.partition_by("lens", as_dict=True, maintain_order=True).items():
@@ -326,11 +326,11 @@ _REMEDIES = {
     "parse": "Repair the files, or leave them out.",
     "large": "Split the files, or leave them out.",
 }
-"""What helps, by a word of the reason why code was left out."""
+"""Remedies by a word of the reason why code was left out."""
 
 
 def _list_omitted_code(run: RunData) -> Iterator[MissingResult]:
-    """Code of a corpus that no lens read."""
+    """List code of a corpus that no lens read."""
     for entry in run.summary.get("corpus") or ():
         reasons = {**(entry.get("left_out") or {}), **(entry.get("skipped") or {})}
         for reason, items in reasons.items():
@@ -348,7 +348,7 @@ def _list_omitted_code(run: RunData) -> Iterator[MissingResult]:
 
 
 def _list_inconclusive_numbers(run: RunData) -> Iterator[MissingResult]:
-    """The numbers of each lens that allow no verdict, counted by what they lack."""
+    """Count the numbers of each lens that allow no verdict, by what they lack."""
     lacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
     columns = ["lens", "value", "ci_low", "ci_high", "ci_method", "n_clusters", "effective_clusters", "n_eff"]

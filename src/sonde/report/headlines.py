@@ -60,7 +60,7 @@ from sonde.stats.verdict import no_verdict_reason
 
 
 class _AnsweringLens(Protocol):
-    """What a report reads of a lens."""
+    """Members of a lens that a report reads."""
 
     @property
     def headline(self) -> HeadlineMetric | None: ...

@@ -35,14 +35,14 @@ from sonde.store.run_folder import slug
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedComparison:
-    """A published figure and what the run has for it.
+    """A published figure and the corresponding number of the run.
 
     Attributes:
-        table: The table that it is of.
+        table: Table of the figure.
         figure: The figure.
-        value: What the run found, in the unit of the figure; None where it found nothing.
-        score: The score that answers it; None where several do, or none.
-        why: Why there is nothing; empty where there is.
+        value: Number of the run in the unit of the figure; None if there is none.
+        score: Score of the number; None if several scores give it, or none.
+        why: Reason why there is no number; empty if there is one.
     """
 
     table: PublishedTable
@@ -53,7 +53,7 @@ class PublishedComparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Ends of the interval of the score, in the unit of the figure; None where none is known."""
+        """Return the interval of the score in the unit of the figure; None if none is known."""
         if self.score is None or self.figure.take != "value":
             return None
         ends = self.score["ci_low"], self.score["ci_high"]
@@ -64,7 +64,7 @@ ELSEWHERE = "not in this run"
 
 
 def find_published_tables(run: RunData) -> list[PublishedTable]:
-    """The tables that the run replicates; those that cannot be read are left out."""
+    """Find the tables that the run replicates; tables that cannot be read are left out."""
     found: list[PublishedTable] = []
     for name, data in (run.summary.get("published") or {}).get("tables", {}).items():
         try:
@@ -76,7 +76,7 @@ def find_published_tables(run: RunData) -> list[PublishedTable]:
 
 
 def match_paper_models(run: RunData, table: PublishedTable) -> dict[str, str]:
-    """By model of a table, the model of the run in its place; none where the run has one of them."""
+    """Map models of a table to models of the run in their place; empty if the run has one of them."""
     own = {base_name(model.name) for model in run.models}
     published = [base_name(one) for one in table.models]
     if own & set(published) or not run.models:
@@ -85,7 +85,7 @@ def match_paper_models(run: RunData, table: PublishedTable) -> dict[str, str]:
 
 
 def compare_with_paper(run: RunData, table: PublishedTable) -> list[PublishedComparison]:
-    """Every figure of a table with what the run has for it."""
+    """Compare every figure of a table with the run."""
     lookup = _ScoreLookup(run, table, match_paper_models(run, table))
     return [_compare_figure(table, figure, lookup) for figure in table.figures]
 
@@ -109,7 +109,7 @@ def _compare_figure(
 
 
 def _to_number(value: Any) -> float | None:
-    """A number, or a text that is one."""
+    """Convert a number, or a text that is one, to a finite float; None for anything else."""
     try:
         found = float(value)
     except (TypeError, ValueError):
@@ -118,7 +118,7 @@ def _to_number(value: Any) -> float | None:
 
 
 class _ScoreLookup:
-    """The scores that a table may ask for, by task and metric."""
+    """Scores that a table may need, by task and metric."""
 
     def __init__(self, run: RunData, table: PublishedTable, instead: Mapping[str, str]) -> None:
         self._instead = instead
@@ -132,7 +132,7 @@ class _ScoreLookup:
             self._rows.setdefault((row["task"], row["metric"]), []).append(row)
 
     def matching(self, selector: Selector) -> Sequence[Row]:
-        """The scores that meet a condition, of a stand-in where one is read."""
+        """Return the scores that match a selector, of the stand-in for a model of the paper."""
         model = selector.get("model")
         if model is not None and base_name(model) in self._instead:
             selector = {**selector, "model": self._instead[base_name(model)]}
@@ -145,7 +145,7 @@ class _ScoreLookup:
         ]
 
     def get_value(self, selector: Selector) -> float:
-        """The one score that meets a condition; NaN where there is none, or several."""
+        """Return the value of the only score that matches a selector; NaN for none or several."""
         found = self.matching(selector)
         return found[0]["value"] if len(found) == 1 else math.nan
 
@@ -184,7 +184,7 @@ title = PlainTitle(name="Replication")
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSection:
-    """A table of all figures, and a chart a table of the paper: published along, found here up."""
+    """Section with a table of all figures, and a scatter per published table."""
 
     lens: str = PUBLISHED
     order: int = -3
@@ -196,7 +196,7 @@ class ReplicationSection:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """The figures; None where the run replicates nothing."""
+        """Draw the figures; None if the run replicates nothing."""
         tables = find_published_tables(run)
         if not tables:
             return None
@@ -226,7 +226,7 @@ class ReplicationSection:
 
 
 def _format_sentence(table: PublishedTable, found: Sequence[PublishedComparison], *, replaced: bool) -> str:
-    """How many figures of a table have something beside them, and, of the paper's models, where they lie."""
+    """Count the figures of a table with a number in the run, and, for the paper's models, their position."""
     name = f"{table.paper}, {table.source.partition(',')[0]} ({table.title[:1].lower()}{table.title[1:]})"
     own = [one for one in found if one.value is not None]
     if not own:
@@ -332,7 +332,7 @@ def _build_table(found: Sequence[PublishedComparison], *, several: bool) -> Tabl
 
 
 def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[str]:
-    """Which models are read in place of the paper's."""
+    """Describe which models stand in for the paper's."""
     pairs = {pair for table in tables for pair in match_paper_models(run, table).items()}
     if not pairs:
         return []
@@ -345,7 +345,7 @@ def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[
 
 
 def _describe_changed_options(run: RunData) -> list[str]:
-    """What was asked otherwise than the paper's file does."""
+    """Describe the options that differ from the paper's experiment file."""
     shipped = (run.summary.get("published") or {}).get("file") or {}
     changes = _list_changes(shipped, run.summary.get("arguments") or {}) if shipped else []
     return [f"Asked otherwise than in the file of the paper: {'; '.join(changes)}."] if changes else []
@@ -357,6 +357,6 @@ def _list_causes(tables: Sequence[PublishedTable]) -> list[str]:
 
 
 def _count_missing_figures(found: Sequence[PublishedComparison]) -> list[str]:
-    """Why figures have nothing beside them, by reason."""
+    """Count the figures without a number in the run, by reason."""
     reasons = Counter(one.why for one in found if one.why)
     return [f"{count(times)} without a number here: {why}." for why, times in reasons.most_common()]

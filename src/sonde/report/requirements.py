@@ -50,7 +50,7 @@ TABLE = "require"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement(ValidatedRecord):
-    """A number of a run and what its interval has to keep to."""
+    """A number of a run and bounds for its interval."""
 
     lens: Annotated[str, Help("the lens that measured it")]
     metric: Annotated[str, Help("what the number is, as in `scores.parquet`")]
@@ -85,12 +85,12 @@ class Requirement(ValidatedRecord):
 
 
 def read_requirements(path: Path) -> tuple[Requirement, ...]:
-    """The requirements of a file.
+    """Read the requirements of a file.
 
     Raises:
         InputError: The file cannot be read, or is no TOML.
-        UnknownNameError: A key that there is not; the nearest is named.
-        UsageError: It requires nothing, or a value cannot be what it is.
+        UnknownNameError: A key does not exist; the nearest is named.
+        UsageError: The file requires nothing, or a value is invalid.
     """
     table = read_toml(path, "requirements")
     for key in table:
@@ -115,29 +115,29 @@ _MEASURED = frozenset(
 
 
 _OF_THE_RUN = frozenset(("model", "revision", "corpus", "corpus_hash", "item_set", "layer", "head", "seed"))
-"""What two runs of one question may differ in; the layer and head of a headline are chosen anew."""
+"""Columns in which two runs of one question may differ; layer and head of a headline are chosen anew."""
 
 
 COLUMNS = tuple(
     name for name in CardNumber.model_fields if name not in _MEASURED | {"lens", "task", "metric", "slice"}
 )
-"""What ``where`` may name."""
+"""Columns that ``where`` may name."""
 
 
 ASKED = tuple(name for name in CardNumber.model_fields if name not in _MEASURED | _OF_THE_RUN)
-"""What a number is, whatever run it is of."""
+"""Columns that identify a number across runs."""
 
 
 def check_requirements(card: Card, run: RunData, file: Path) -> Card:
-    """The card with the outcomes of a file of requirements.
+    """Check a file of requirements and return the card with their outcomes.
 
     Args:
         card: The card of the run.
-        run: The run; any of its numbers may be required, not only those of the card.
+        run: The run; any of its numbers may be required, also those that the card lacks.
         file: The requirements; paths in it are relative to its folder.
 
     Raises:
-        UsageError: A requirement cannot be read, or says of no single number of the run what it is.
+        UsageError: A requirement cannot be read, or fits no single number of the run.
         InputError: The file, or an earlier card that it names, cannot be read.
     """
     outcomes: list[RequirementOutcome] = []
@@ -192,7 +192,7 @@ def _check_number(
 
 
 def _is_negligible(number: CardNumber, least: float) -> bool:
-    """Whether a number that is a difference is sure and less than matters."""
+    """Return whether a difference is distinguishable from 0, and smaller than what matters."""
     value, low, high = number.value, number.ci_low, number.ci_high
     if value is None or low is None or high is None:
         return False
@@ -200,7 +200,7 @@ def _is_negligible(number: CardNumber, least: float) -> bool:
 
 
 def _find_number(one: Requirement, card: Card, run: RunData) -> CardNumber:
-    """The one number that a requirement is about: of the card's if one fits, else of all of the run."""
+    """Find the number of a requirement: on the card if one fits, else among all of the run."""
     of_run = _match_numbers(one, run)
     # The highest of several values of a dimension is meant only where its value is named.
     headlines = [held for held in card.headlines if held.among == 1 or one.slice is not None]
@@ -221,7 +221,7 @@ def _find_number(one: Requirement, card: Card, run: RunData) -> CardNumber:
 
 
 def _match_numbers(one: Requirement, run: RunData) -> list[CardNumber]:
-    """The numbers of the lens, task and metric; every name is checked, and the nearest is suggested."""
+    """Return the numbers of the lens, task and metric; unknown names are refused with the nearest."""
     if one.lens not in run.scored_lenses:
         raise UnknownNameError("lens with numbers in this run", one.lens, run.scored_lenses)
     rows = run.every_score.filter(pl.col("lens") == one.lens)
@@ -242,7 +242,7 @@ def _match_numbers(one: Requirement, run: RunData) -> list[CardNumber]:
 
 
 def _check_value(what: str, value: Any, values: Iterable[Any]) -> None:
-    """Refuse a value that no number has; the nearest is named."""
+    """Raise an error for a value that no number has, with the nearest."""
     known = list(dict.fromkeys(one for one in values if one not in (None, "")))
     if value not in known:
         raise UnknownNameError(what, str(value), map(str, known))
@@ -258,7 +258,7 @@ def _matches_requirement(one: Requirement, number: CardNumber) -> bool:
 
 
 def _describe_differences(numbers: Sequence[CardNumber]) -> str:
-    """In which columns some numbers differ, with a few values each."""
+    """Describe the columns in which numbers differ, with a few values each."""
     parts: list[str] = []
     for name in ("task", "slice", *COLUMNS):
         values = list(dict.fromkeys(_format_value(getattr(one, name)) for one in numbers))
@@ -278,7 +278,7 @@ def _format_value(value: Any) -> str:
 
 
 def _find_earlier_number(one: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
-    """The number of an earlier card that answers the same question."""
+    """Find the number of an earlier card that answers the same question."""
     given = {name: value for name, value in (one.where or {}).items() if name in ("layer", "head")}
     found: list[CardNumber] = []
     for held in card.numbers:
@@ -303,11 +303,11 @@ def write_card(directory: Path, require: Path | None = None) -> Card:
 
     Args:
         directory: The folder of the run.
-        require: A file of requirements that its numbers are held to.
+        require: A file of requirements to check; None for no check.
 
     Raises:
         InputError: There is no run in the folder, or the requirements or an earlier card cannot be read.
-        UsageError: A requirement is none, or says of no single number what it is; nothing is written.
+        UsageError: A requirement is invalid or fits no single number; nothing is written.
         StoreError: A file cannot be written.
     """
     run = RunData(directory)
@@ -323,7 +323,7 @@ def write_card(directory: Path, require: Path | None = None) -> Card:
 
 
 def to_junit_xml(card: Card) -> str:
-    """The outcomes of requirements as JUnit XML: one test suite with a test case a requirement."""
+    """Convert the outcomes of requirements to JUnit XML: one test suite with a test case per requirement."""
     failed = sum(not one.met for one in card.requirements)
     counts = {"tests": str(len(card.requirements)), "failures": str(failed), "errors": "0"}
     suites = ElementTree.Element("testsuites", counts)

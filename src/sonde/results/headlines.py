@@ -38,7 +38,7 @@ VERDICTS = {
     ALONE: "a number without a control",
     OPEN: TOO_LITTLE,
 }
-"""What a row of the first screen may conclude, as it is said in few words."""
+"""Conclusions about a headline, in few words."""
 
 
 WHERE = {
@@ -47,7 +47,7 @@ WHERE = {
     SLIGHT: "apart by less than matters from",
     LEVEL: f"{NO_DIFFERENCE} from",
 }
-"""Where a number lies beside its control, of which it is not known whether more is better."""
+"""Positions of a number relative to its control, if it is not known whether more is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +108,9 @@ class ControlComparison:
         row: The number.
         control: The best control that answers the same question.
         gain: The paired difference to it.
-        kind: What may be concluded, a key of `VERDICTS`.
-        why: Why nothing may; empty where something may.
-        among: Of how many controls it is the best.
+        kind: Conclusion, a key of `VERDICTS`.
+        why: Reason why there is none; empty if there is one.
+        among: Number of controls of which it is the best.
         gains: The paired difference to each control that has one.
     """
 
@@ -124,18 +124,18 @@ class ControlComparison:
 
     @property
     def detectable(self) -> float:
-        """The difference that would have been found; NaN where it is not known."""
+        """Return the difference that would have been found; NaN if it is not known."""
         if self.gain is not None:
             return detectable_from_score(self.gain, self.among)
         return math.nan if self.control is None else detectable_gap(self.row, self.control)
 
 
 def compare_with_controls(rows: Sequence[Row], question: HeadlineMetric) -> ControlComparison | None:
-    """What the rows of one model and task say; None where they lack the number.
+    """Compare the headline of one model and task with its best control; None if rows lack the metric.
 
     Args:
-        rows: Scores, those of controls and differences among them.
-        question: Which of them speaks.
+        rows: Scores, with those of controls and differences.
+        question: The declared headline.
     """
     held = {row["metric"] for row in rows if row["control"] is None}
     metric = next((name for name in question.metrics if name in held), None)
@@ -158,7 +158,7 @@ def compare_with_controls(rows: Sequence[Row], question: HeadlineMetric) -> Cont
 
 
 def _find_gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:
-    """The paired difference to a control."""
+    """Find the paired difference to a control."""
     for row in rows:
         of = row["metric"] in (f"{metric}_gain", paired) or (
             row["metric"] == "gain" and row["of_metric"] in (None, "", metric)
@@ -171,18 +171,18 @@ def _find_gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> R
 def decide_verdict(
     row: Row, control: Row | None, gain: Row | None, *, lower: bool, among: int = 1
 ) -> tuple[str, str]:
-    """What may be concluded of a number beside its control, and why nothing may.
+    """Return the conclusion about a number and its control, and the reason if there is none.
 
     The best of several controls is so by chance too. A number that is surely better than it beats them all;
     it is worse only by an interval that holds for a control chosen of so many.
 
     Args:
         row: The number.
-        control: Its control; None where there is none.
+        control: Its control; None without one.
         gain: Their paired difference; without one their intervals have to lie apart.
         lower: Whether less is better.
-        among: Of how many controls it is the best, on what is tested. To be better than that one is to be
-            better than each; to be worse asks for an interval that holds for all of them (Bonferroni).
+        among: Number of controls of which it is the best on test. What is better than the best control is
+            better than each; "worse" needs an interval that holds for all of them (Bonferroni).
     """
     if control is None:
         why = no_verdict_reason(row)

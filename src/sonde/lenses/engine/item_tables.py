@@ -1,4 +1,4 @@
-"""Items as a table and back: the one way in which jobs in other processes get their items."""
+"""Tables of items: how items are stored, and how jobs in other processes read them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _ROW, _ORDER = "_row", "_order"
 
 
 def items_to_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
-    """The table of ``items.parquet`` from corpora with their items."""
+    """Convert the items of corpora to the table of ``items.parquet``."""
     held = [(corpus, item) for corpus, items in groups for item in items]
     columns = {name: [getattr(item, name) for _, item in held] for name in _COPIED} | {
         "corpus": [corpus for corpus, _ in held],
@@ -96,7 +96,7 @@ def items_to_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame
 
 
 def frame_to_items(frame: pl.DataFrame) -> list[Item]:
-    """The items of such a table, in its order."""
+    """Convert such a table to items, in its order."""
     return [
         Item(
             **{name: row[name] for name in _COPIED},
@@ -109,7 +109,7 @@ def frame_to_items(frame: pl.DataFrame) -> list[Item]:
 
 
 def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
-    """What lenses read of a corpus in one language: items, and what tasks derived from them."""
+    """Scan the inputs of lenses of one corpus and language: items, and texts that tasks derived."""
     return _select_group(_scan_items(run), corpus, language)
 
 
@@ -118,7 +118,7 @@ def _scan_items(run: RunDirectory) -> pl.LazyFrame:
 
 
 def read_inputs(run: RunDirectory, corpus: str, language: str, ids: Sequence[str]) -> list[Item]:
-    """Some of what lenses read, in the order of ``ids``; texts that stand far from them are not read."""
+    """Read some inputs of lenses, in the order of ``ids``, without texts far from them in the file."""
     table = _scan_items(run)
     wanted = pl.LazyFrame({"item_id": ids, _ORDER: range(len(ids))}, {"item_id": pl.String, _ORDER: pl.Int64})
     names = _select_group(

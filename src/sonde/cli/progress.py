@@ -93,12 +93,12 @@ class PlainProgress:
             now = time.monotonic()
             if now - last >= _SECONDS_BETWEEN_LINES:
                 last = now
-                left = (
+                remaining = (
                     f", about {duration((now - begin) * (total - done) / done)} left"
                     if total and done
                     else ""
                 )
-                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s{left}")
+                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s{remaining}")
 
         self.note(f"{title}: begins")
         yield advance
@@ -120,21 +120,21 @@ def print_options(groups: Mapping[str, Sequence[OptionDescription]]) -> None:
     for name, options in groups.items():
         titles, rows = build_option_table(options)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for place, title in enumerate(titles):
-            table.add_column(title, overflow="fold", no_wrap=place == 0)
+        for index, title in enumerate(titles):
+            table.add_column(title, overflow="fold", no_wrap=index == 0)
         for row in rows:
             table.add_row(*map(Text, row))
-        with console.capture() as printed:
+        with console.capture() as capture:
             console.print(table)
         heading = f"options of {name}" if rows else f"{name} has no options"
-        print_lines(heading, *(line.rstrip() for line in printed.get().splitlines()), "")
+        print_lines(heading, *(line.rstrip() for line in capture.get().splitlines()), "")
 
 
 def options_data(groups: Mapping[str, Sequence[OptionDescription]]) -> dict[str, list[dict[str, str]]]:
     """Convert options to data: by lens, a mapping per option."""
     names = {title: title.replace(" ", "_") for title in COLUMNS}
     return {
-        lens: [{names[title]: cell(one) for title, cell in COLUMNS.items()} for one in options]
+        lens: [{names[title]: cell(option) for title, cell in COLUMNS.items()} for option in options]
         for lens, options in groups.items()
     }
 
@@ -146,8 +146,8 @@ def print_table(table: pl.DataFrame) -> None:
     _print(Declared(summary="", columns=columns, rows=table))
 
 
-def _print(table: Declared, *, headed: bool = True) -> None:
-    print_lines(*table.lines(header=headed))
+def _print(table: Declared, *, header: bool = True) -> None:
+    print_lines(*table.lines(header=header))
 
 
 def print_outcome(outcome: Outcome, page: Path | None) -> None:
@@ -167,8 +167,8 @@ def print_shard(outcome: Outcome, shard: str) -> None:
 
 
 def _format_counts(outcome: Outcome) -> str:
-    cached = f" ({outcome.cached} of other runs, from the cache)" if outcome.cached else ""
-    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store{cached}"
+    cache_text = f" ({outcome.cached} of other runs, from the cache)" if outcome.cached else ""
+    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store{cache_text}"
     if outcome.trainings:
         done += f"; {outcome.trained} of {len(outcome.trainings)} trainings done"
     return done
@@ -196,26 +196,26 @@ def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
     }
 
 
-def corpus_rows(chosen: ItemSet) -> list[dict[str, Any]]:
+def corpus_rows(item_set: ItemSet) -> list[dict[str, Any]]:
     """Count what a corpus contains, one row per language."""
     return [
         {
             "language": language,
-            "items": len(mine),
-            "files": len({item.path for item in mine}),
-            "clusters": len({item.cluster for item in mine}),
-            "characters": sum(len(item.text) for item in mine),
+            "items": len(language_items),
+            "files": len({item.path for item in language_items}),
+            "clusters": len({item.cluster for item in language_items}),
+            "characters": sum(len(item.text) for item in language_items),
         }
-        for language in sorted({item.language for item in chosen.items})
-        for mine in [[item for item in chosen.items if item.language == language]]
+        for language in sorted({item.language for item in item_set.items})
+        for language_items in [[item for item in item_set.items if item.language == language]]
     ]
 
 
-def print_corpus(chosen: ItemSet) -> None:
+def print_corpus(item_set: ItemSet) -> None:
     """Print what a corpus contains and what was left out."""
-    print_table(pl.DataFrame(corpus_rows(chosen)))
-    for reason, count in chosen.intake.counts.most_common():
-        examples = ", ".join(chosen.intake.examples.get(reason, [])[:2])
+    print_table(pl.DataFrame(corpus_rows(item_set)))
+    for reason, count in item_set.intake.counts.most_common():
+        examples = ", ".join(item_set.intake.examples.get(reason, [])[:2])
         print_lines(f"left out: {count} {reason}{f' ({examples})' if examples else ''}")
 
 
@@ -223,7 +223,7 @@ def print_catalogue(headers: Sequence[Header]) -> None:
     """Print names with their summaries."""
     columns = [Column(title=name, value=name) for name in ("name", "summary")]
     rows = [{"name": header.name, "summary": header.summary} for header in headers]
-    _print(Declared(summary="", columns=columns, rows=rows), headed=False)
+    _print(Declared(summary="", columns=columns, rows=rows), header=False)
 
 
 def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
@@ -235,44 +235,44 @@ def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
         Column(title="cut-off", value="cut_off"),
         Column(title="licence", value="licence"),
     ]
-    _print(Declared(summary="", columns=columns, rows=[one.data() for one in checkpoints]))
+    _print(Declared(summary="", columns=columns, rows=[checkpoint.data() for checkpoint in checkpoints]))
 
 
 def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
     """Convert a comparison to data: pairs of models, counts by lens, and every difference."""
-    compared = read_comparison(folder)
+    comparison = read_comparison(folder)
     return {
         "directory": folder,
         "page": page,
-        "comparisons": compared.comparisons,
-        "counts": summary.count_outcomes(compared.differences),
-        "differences": compared.differences.to_dicts(),
+        "comparisons": comparison.comparisons,
+        "counts": summary.count_outcomes(comparison.differences),
+        "differences": comparison.differences.to_dicts(),
     }
 
 
 def print_comparison(folder: Path, page: Path) -> None:
     """Print a comparison: counts by lens, the overview, and the strongest changes."""
-    compared = read_comparison(folder)
-    rows = summary.add_text_columns(compared.differences)
-    for one in compared.comparisons:
-        print_lines(f"{one['model']['label']} held against {one['base']['label']}")
-        own = (pl.col("model") == one["model"]["label"]) & (pl.col("base") == one["base"]["label"])
-        mine = rows.filter(own)
-        for row in summary.count_outcomes(mine):
+    comparison = read_comparison(folder)
+    rows = summary.add_text_columns(comparison.differences)
+    for pair in comparison.comparisons:
+        print_lines(f"{pair['model']['label']} held against {pair['base']['label']}")
+        condition = (pl.col("model") == pair["model"]["label"]) & (pl.col("base") == pair["base"]["label"])
+        pair_rows = rows.filter(condition)
+        for row in summary.count_outcomes(pair_rows):
             print_lines(f"  {row['lens']}: {summary.format_counts(row)}")
-        for alone in one["unpaired"]:
-            print_lines(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}")
-        shown = {"Over everything": summary.select_overview(mine)}
+        for unmatched in pair["unpaired"]:
+            print_lines(f"  {unmatched['lens']}: {unmatched['count']:,} not compared: {unmatched['reason']}")
+        tables = {"Over everything": summary.select_overview(pair_rows)}
         for outcome in ("worse", "better", "lower", "higher"):
-            shown[f"What got {outcome}, the strongest first"] = summary.select_outcome(mine, outcome).head(
-                _STRONGEST
-            )
-        for title, some in shown.items():
-            if some.height:
+            tables[f"What got {outcome}, the strongest first"] = summary.select_outcome(
+                pair_rows, outcome
+            ).head(_STRONGEST)
+        for title, table_rows in tables.items():
+            if table_rows.height:
                 print_lines("", title)
-                found = summary.differences_table(
-                    title, some, show_models=False, show_outcome=title == "Over everything"
+                table = summary.differences_table(
+                    title, table_rows, show_models=False, show_outcome=title == "Over everything"
                 )
-                print_lines(*found.lines(indent=2))
+                print_lines(*table.lines(indent=2))
         print_lines("")
     print_lines(f"comparison: {folder / 'comparison.parquet'}", f"report: {page}")

@@ -49,7 +49,7 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LOG = logging.getLogger(__name__)
 
 
-_DROPPED = ("$schema", "config", "usermeta")
+_REMOVED_KEYS = ("$schema", "config", "usermeta")
 
 
 @cache
@@ -61,20 +61,20 @@ def load_vega_runtime() -> str:
     """
     path = get_cache_folder(FOLDER) / f"vega-{version(_CONVERTER)}.js"
     with suppress(OSError, UnicodeDecodeError):
-        digest, _, kept = path.read_text(encoding="utf-8").partition("\n")
-        if digest == hash_text(kept):
-            return kept
+        digest, _, cached_script = path.read_text(encoding="utf-8").partition("\n")
+        if digest == hash_text(cached_script):
+            return cached_script
     bundle = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  the snippet has a default
-    made = re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
+    script = re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
     # A cache that cannot be written costs time alone.
     with suppress(StoreError):
-        write_atomic(path, f"{hash_text(made)}\n{made}")
-    return made
+        write_atomic(path, f"{hash_text(script)}\n{script}")
+    return script
 
 
 def to_page_spec(chart: Chart) -> dict[str, Any]:
     """Convert a chart for the page, which sets its width and colours; without addresses."""
-    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    spec = {key: value for key, value in chart.spec.items() if key not in _REMOVED_KEYS}
     return {**spec, "width": "container"}
 
 
@@ -89,25 +89,25 @@ def write_figures(folder: Path, figures: Sequence[Chart | SvgImage]) -> tuple[li
     Raises:
         StoreError: A file cannot be written.
     """
-    written: list[Path] = []
-    failed: list[str] = []
+    paths: list[Path] = []
+    errors: list[str] = []
     for figure in figures:
         try:
             svg = to_svg(figure)
-            drawn = {
+            contents = {
                 ".svg": svg,
                 ".pdf": vl_convert.svg_to_pdf(svg),
                 ".png": vl_convert.svg_to_png(svg, scale=_choose_scale(svg)),
             }
         except (ValueError, RuntimeError) as error:
             _LOG.debug("figure %s", figure.name, exc_info=True)
-            failed.append(f"figure {figure.name!r} could not be drawn: {_format_error(error)}")
+            errors.append(f"figure {figure.name!r} could not be drawn: {_format_error(error)}")
             continue
-        for suffix, content in drawn.items():
+        for suffix, content in contents.items():
             path = folder / f"{figure.name}{suffix}"
             write_atomic(path, content)
-            written.append(path)
-    return written, failed
+            paths.append(path)
+    return paths, errors
 
 
 def to_svg(figure: Chart | SvgImage) -> str:
@@ -129,7 +129,7 @@ def to_svg(figure: Chart | SvgImage) -> str:
 
 def to_sized_spec(chart: Chart) -> dict[str, Any]:
     """Convert a chart to a specification that stands alone: with title and width, without colours."""
-    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    spec = {key: value for key, value in chart.spec.items() if key not in _REMOVED_KEYS}
     title = (
         {"text": avoid_reserved_name(chart.title), "fontSize": 24}
         if chart.large
@@ -233,8 +233,8 @@ def save_sections(folder: Path, sections: Sequence[Section], note: Callable[[str
     for section in sections:
         if section.figure.table:
             files += write_table(folder / section.name, section.figure.table)
-        written, failed = write_figures(folder, [*section.figure.charts, *section.figure.drawings])
-        files += written
-        for line in failed:
+        paths, errors = write_figures(folder, [*section.figure.charts, *section.figure.drawings])
+        files += paths
+        for line in errors:
             note(line)
     return files

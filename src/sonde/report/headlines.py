@@ -185,7 +185,7 @@ def _answer_tasks(
     for part in scores.partition_by(_SUBJECT, maintain_order=True):
         headline = load_headline(part["lens"][0])
         answers += _answer_declared(part, headline, labels, listed=listed) or [
-            _answer_undeclared(found, labels) for found in find_headlines(part)
+            _answer_undeclared(undeclared, labels) for undeclared in find_headlines(part)
         ]
     return answers
 
@@ -204,23 +204,25 @@ def _answer_declared(
             compare_with_controls(part.to_dicts(), headline)
             for part in rows.partition_by(keys, maintain_order=True)
         ]
-        if answers := [_build_answer(one, headline, labels, scores) for one in comparisons if one]:
+        if answers := [
+            _build_answer(comparison, headline, labels, scores) for comparison in comparisons if comparison
+        ]:
             return answers
         headline = headline.otherwise
     return []
 
 
 def _build_answer(
-    one: ControlComparison, headline: HeadlineMetric, labels: Mapping[str, str], scores: pl.DataFrame
+    comparison: ControlComparison, headline: HeadlineMetric, labels: Mapping[str, str], scores: pl.DataFrame
 ) -> LensAnswer:
-    row = one.row
+    row = comparison.row
     same_pooling = scores.filter(pl.col("pooling") == row["pooling"])
     return LensAnswer(
-        **_get_fields(one),
+        **_get_fields(comparison),
         lens=row["lens"],
         model=_format_model(labels, row),
         language=format_language(row["language"]),
-        verdict=describe_comparison(headline, one),
+        verdict=describe_comparison(headline, comparison),
         unit=headline.unit,
         headline=headline,
         layers=next(iter(summarise_layers(scores)), None) if headline.of_layer else None,
@@ -228,21 +230,21 @@ def _build_answer(
     )
 
 
-def _get_fields(one: ControlComparison) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in dataclasses.fields(ControlComparison)}
+def _get_fields(comparison: ControlComparison) -> dict[str, Any]:
+    return {field.name: getattr(comparison, field.name) for field in dataclasses.fields(ControlComparison)}
 
 
-def _answer_undeclared(found: Headline, labels: Mapping[str, str]) -> LensAnswer:
-    one, row = found.compare_with_best_control(), found.row
+def _answer_undeclared(headline: Headline, labels: Mapping[str, str]) -> LensAnswer:
+    comparison, row = headline.compare_with_best_control(), headline.row
     answer = LensAnswer(
-        **_get_fields(one),
+        **_get_fields(comparison),
         lens=row["lens"],
         model=_format_model(labels, row),
         language=format_language(format_name(row["language"])),
-        verdict=_describe_position(found, one),
+        verdict=_describe_position(headline, comparison),
         unit=Unit(digits=auto_digits(row)),
-        n_values=found.among,
-        n_tied=found.tied,
+        n_values=headline.among,
+        n_tied=headline.tied,
     )
     return dataclasses.replace(answer, row=row)
 
@@ -257,10 +259,10 @@ def answer_by_lens(run: RunData) -> list[LensAnswer]:
         while headline is not None and all(answer.headline is not headline for answer in tasks):
             headline = headline.otherwise
         if headline is None:
-            answers += [_answer_undeclared(found, labels) for found in find_headlines(scores)]
+            answers += [_answer_undeclared(undeclared, labels) for undeclared in find_headlines(scores)]
         else:
-            own = [answer for answer in tasks if answer.headline is headline]
-            answers += _summarise_tasks(own, headline, list(labels))
+            lens_answers = [answer for answer in tasks if answer.headline is headline]
+            answers += _summarise_tasks(lens_answers, headline, list(labels))
     return answers
 
 
@@ -283,11 +285,11 @@ def _summarise_tasks(
         yield middle
 
 
-def _compute_lead(one: ControlComparison) -> float:
+def _compute_lead(comparison: ControlComparison) -> float:
     """Compute how far a task is ahead of its best control."""
-    if one.gain is not None:
-        return one.gain["value"]
-    return one.row["value"] - (0.0 if one.control is None else one.control["value"])
+    if comparison.gain is not None:
+        return comparison.gain["value"]
+    return comparison.row["value"] - (0.0 if comparison.control is None else comparison.control["value"])
 
 
 _ENDINGS = {
@@ -302,55 +304,58 @@ _ENDINGS = {
 
 def _format_tally(headline: HeadlineMetric, tasks: Sequence[ControlComparison]) -> str:
     """Count the conclusions about tasks, each by its own interval."""
-    counts = {kind: sum(one.kind == kind for one in tasks) for kind in VERDICTS}
+    counts = {kind: sum(task.kind == kind for task in tasks) for kind in VERDICTS}
     parts = [f"beat the best control in {counts[ABOVE]} of {len(tasks)} tasks"]
     parts += [f"{words} {counts[kind]}" for kind, words in _ENDINGS.items() if counts[kind]]
-    differences = [one.detectable for one in tasks if one.kind == LEVEL]
-    known = [difference for difference in differences if math.isfinite(difference)]
-    detectable = headline.unit.detectable(max(known, default=math.nan))
-    each = " in each" if detectable and len(differences) > 1 else ""
-    return f"{headline.subject} {', '.join(parts)}{bracket(f'{detectable}{each}')}."
+    differences = [task.detectable for task in tasks if task.kind == LEVEL]
+    finite_differences = [difference for difference in differences if math.isfinite(difference)]
+    detectable = headline.unit.detectable(max(finite_differences, default=math.nan))
+    suffix = " in each" if detectable and len(differences) > 1 else ""
+    return f"{headline.subject} {', '.join(parts)}{bracket(f'{detectable}{suffix}')}."
 
 
-def describe_comparison(headline: HeadlineMetric, one: ControlComparison) -> str:
+def describe_comparison(headline: HeadlineMetric, comparison: ControlComparison) -> str:
     """Describe a number and its best control in a sentence."""
-    figure, *control_figure = _format_figures(headline, one)
-    subject = headline.get_subject(one.row)
+    figure, *control_figure = _format_figures(headline, comparison)
+    subject = headline.get_subject(comparison.row)
     # A share is of something; bits stand before what they are counted by.
     measure = f"{' of' if headline.share else ''} {headline.measure}"
-    if one.control is None:
+    if comparison.control is None:
         sentence = f"{subject}: {figure}{measure}"
         return (
-            f"{sentence}; {TOO_LITTLE}: {one.why}"
-            if one.why
+            f"{sentence}; {TOO_LITTLE}: {comparison.why}"
+            if comparison.why
             else f"{sentence}, and no control to hold it against"
         )
-    control = headline.controls[one.control["control"]]
+    control = headline.controls[comparison.control["control"]]
     figures = f"{figure} against {control_figure[0]}{measure}"
-    if one.why:
-        return f"Too little data on {subject.lower()} against {control} ({one.why}): {figures}"
-    if one.kind == LEVEL:
-        detectable = bracket(headline.unit.detectable(one.detectable))
+    if comparison.why:
+        return f"Too little data on {subject.lower()} against {control} ({comparison.why}): {figures}"
+    if comparison.kind == LEVEL:
+        detectable = bracket(headline.unit.detectable(comparison.detectable))
         return f"No difference found between {subject.lower()} and {control}{detectable}: {figures}"
-    verb = {ABOVE: "beat", BELOW: "lose to", SLIGHT: "differ by less than matters from"}[one.kind]
+    verb = {ABOVE: "beat", BELOW: "lose to", SLIGHT: "differ by less than matters from"}[comparison.kind]
     return f"{subject} {verb} {control}: {figures}"
 
 
-def _describe_median(headline: HeadlineMetric, one: ControlComparison) -> str:
+def _describe_median(headline: HeadlineMetric, comparison: ControlComparison) -> str:
     """Describe the middle one of several tasks in a few words."""
-    figure, *control_figure = _format_figures(headline, one)
+    figure, *control_figure = _format_figures(headline, comparison)
     against = ""
-    if one.control is not None:
-        against = f" against {control_figure[0]} by {headline.controls[one.control['control']]}"
-    reason = bracket(f"{TOO_LITTLE}: {one.why}" if one.why else "")
+    if comparison.control is not None:
+        against = f" against {control_figure[0]} by {headline.controls[comparison.control['control']]}"
+    reason = bracket(f"{TOO_LITTLE}: {comparison.why}" if comparison.why else "")
     measure = f"{' of' if headline.share else ''} {headline.measure}"
-    return f"Middle task, {task_label(one.row['task'])}: {figure}{measure}{against}{reason}"
+    return f"Middle task, {task_label(comparison.row['task'])}: {figure}{measure}{against}{reason}"
 
 
-def _format_figures(headline: HeadlineMetric, one: ControlComparison) -> list[str]:
+def _format_figures(headline: HeadlineMetric, comparison: ControlComparison) -> list[str]:
     """Format a number and its control for a sentence: with intervals if no paired difference has one."""
-    rows, unit = [one.row, *([] if one.control is None else [one.control])], headline.unit
-    if one.gain is None:
+    rows, unit = (
+        [comparison.row, *([] if comparison.control is None else [comparison.control])],
+        headline.unit,
+    )
+    if comparison.gain is None:
         return [unit.estimate(row) for row in rows]
     # No decimals of per cent where they differ without.
     values = [unit.scale * row["value"] for row in rows]
@@ -359,20 +364,22 @@ def _format_figures(headline: HeadlineMetric, one: ControlComparison) -> list[st
     return [f"{number(value, digits)}{unit.symbol}" for value in values]
 
 
-def _describe_position(found: Headline, one: ControlComparison) -> str:
+def _describe_position(headline: Headline, comparison: ControlComparison) -> str:
     """Describe a number of which no lens declares whether more is better, beside its best control."""
-    measure = format_metric(found.row)
-    control = "" if one.control is None else f" {format_name(one.control['control'])}"
-    figures = format_estimate(found.row)
-    if one.control is not None:
-        figures += f" against {format_estimate(one.control)}"
-    if one.why:
-        sentence = f"{TOO_LITTLE} ({one.why}): {figures}{' by' * bool(control)}{control}"
-    elif one.kind == LEVEL:
-        detectable = describe_detectable(one.detectable, digits=auto_digits(one.row))
+    measure = format_metric(headline.row)
+    control = "" if comparison.control is None else f" {format_name(comparison.control['control'])}"
+    figures = format_estimate(headline.row)
+    if comparison.control is not None:
+        figures += f" against {format_estimate(comparison.control)}"
+    if comparison.why:
+        sentence = f"{TOO_LITTLE} ({comparison.why}): {figures}{' by' * bool(control)}{control}"
+    elif comparison.kind == LEVEL:
+        detectable = describe_detectable(comparison.detectable, digits=auto_digits(comparison.row))
         sentence = f"{WHERE[LEVEL]}{control}{bracket(detectable)}: {figures}"
     else:
-        sentence = f"{WHERE[one.kind]}{control}: {figures}" if control else f"{figures}; no control beside it"
+        sentence = (
+            f"{WHERE[comparison.kind]}{control}: {figures}" if control else f"{figures}; no control beside it"
+        )
     return f"{measure[:1].upper()}{measure[1:]}: {sentence}"
 
 
@@ -452,13 +459,17 @@ def describe_scores(scores: pl.DataFrame) -> Iterator[str]:
     for rows in scores.partition_by("lens", maintain_order=True):
         lens = rows["lens"][0]
         answers = _answer_tasks(select_finite(rows), {}, listed=True)
-        declared = [answer for answer in answers if answer.headline is not None]
-        yield from (answer.task_line() for answer in declared if answer.row["task"])
+        task_answers = [answer for answer in answers if answer.headline is not None]
+        yield from (answer.task_line() for answer in task_answers if answer.row["task"])
         if lens in _LENSES.names():
             yield from _LENSES.load(lens).details(rows)
         yield from _list_omissions(rows)
-        if not declared and (found := find_headlines(rows)):
-            yield from ("", f"{format_name(lens)}:", *(f"  {describe_headline(one)}" for one in found))
+        if not task_answers and (headlines := find_headlines(rows)):
+            yield from (
+                "",
+                f"{format_name(lens)}:",
+                *(f"  {describe_headline(headline)}" for headline in headlines),
+            )
 
 
 def _list_omissions(rows: pl.DataFrame) -> Iterator[str]:

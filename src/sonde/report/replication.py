@@ -65,23 +65,23 @@ ELSEWHERE = "not in this run"
 
 def find_published_tables(run: RunData) -> list[PublishedTable]:
     """Find the tables that the run replicates; tables that cannot be read are left out."""
-    found: list[PublishedTable] = []
+    tables: list[PublishedTable] = []
     for name, data in (run.summary.get("published") or {}).get("tables", {}).items():
         try:
-            found.append(parse_published_table(name, data))
+            tables.append(parse_published_table(name, data))
         except (InputError, KeyError, TypeError, ValueError):
             # The folder of a run may come from anywhere: a page without this table is better than none.
             continue
-    return found
+    return tables
 
 
 def match_paper_models(run: RunData, table: PublishedTable) -> dict[str, str]:
     """Map models of a table to models of the run in their place; empty if the run has one of them."""
-    own = {base_name(model.name) for model in run.models}
-    published = [base_name(one) for one in table.models]
-    if own & set(published) or not run.models:
+    run_models = {base_name(model.name) for model in run.models}
+    paper_models = [base_name(name) for name in table.models]
+    if run_models & set(paper_models) or not run.models:
         return {}
-    return {one: run.models[place % len(run.models)].name for place, one in enumerate(published)}
+    return {name: run.models[index % len(run.models)].name for index, name in enumerate(paper_models)}
 
 
 def compare_with_paper(run: RunData, table: PublishedTable) -> list[PublishedComparison]:
@@ -111,24 +111,24 @@ def _compare_figure(
 def _to_number(value: Any) -> float | None:
     """Convert a number, or a text that is one, to a finite float; None for anything else."""
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 class _ScoreLookup:
     """Scores that a table may need, by task and metric."""
 
-    def __init__(self, run: RunData, table: PublishedTable, instead: Mapping[str, str]) -> None:
-        self._instead = instead
-        asked = [one for figure in table.figures for one in figure.asked]
-        kept = run.every_score
+    def __init__(self, run: RunData, table: PublishedTable, stand_ins: Mapping[str, str]) -> None:
+        self._instead = stand_ins
+        selectors = [selector for figure in table.figures for selector in figure.asked]
+        scores = run.every_score
         for column in ("lens", "metric", "split"):
-            if asked and all(column in one for one in asked):
-                kept = kept.filter(pl.col(column).is_in({one[column] for one in asked}))
+            if selectors and all(column in selector for selector in selectors):
+                scores = scores.filter(pl.col(column).is_in({selector[column] for selector in selectors}))
         self._rows: dict[tuple[str, str], list[Row]] = {}
-        for row in kept.to_dicts():
+        for row in scores.to_dicts():
             self._rows.setdefault((row["task"], row["metric"]), []).append(row)
 
     def matching(self, selector: Selector) -> Sequence[Row]:
@@ -146,25 +146,28 @@ class _ScoreLookup:
 
     def get_value(self, selector: Selector) -> float:
         """Return the value of the only score that matches a selector; NaN for none or several."""
-        found = self.matching(selector)
-        return found[0]["value"] if len(found) == 1 else math.nan
+        matches = self.matching(selector)
+        return matches[0]["value"] if len(matches) == 1 else math.nan
 
 
-def _list_changes(shipped: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> list[str]:
-    found: list[str] = []
-    for name in dict.fromkeys([*shipped, *asked]):
-        before, now = shipped.get(name), asked.get(name)
-        if before == now:
+def _list_changes(
+    paper_values: Mapping[str, Any], run_values: Mapping[str, Any], prefix: str = ""
+) -> list[str]:
+    changes: list[str] = []
+    for name in dict.fromkeys([*paper_values, *run_values]):
+        paper_value, run_value = paper_values.get(name), run_values.get(name)
+        if paper_value == run_value:
             continue
-        if isinstance(before, dict) or isinstance(now, dict):
-            found += _list_changes(
-                before or {}, now or {}, f"{within}{name}." if name != "selection" else within
+        if isinstance(paper_value, dict) or isinstance(run_value, dict):
+            changes += _list_changes(
+                paper_value or {}, run_value or {}, f"{prefix}{name}." if name != "selection" else prefix
             )
         else:
-            found.append(
-                f"{within.removeprefix('options.')}{name}: {_to_text(now)} in place of {_to_text(before)}"
+            changes.append(
+                f"{prefix.removeprefix('options.')}{name}: {_to_text(run_value)} in place of "
+                f"{_to_text(paper_value)}"
             )
-    return found
+    return changes
 
 
 def _to_text(value: Any) -> str:
@@ -175,7 +178,7 @@ def _to_text(value: Any) -> str:
     return "none" if value in (None, "") else str(value)
 
 
-PUBLISHED = "published"
+REPLICATION = "published"
 """Public name of the section, and of its group on the page."""
 
 
@@ -186,7 +189,7 @@ title = PlainTitle(name="Replication")
 class ReplicationSection:
     """Section with a table of all figures, and a scatter per published table."""
 
-    lens: str = PUBLISHED
+    lens: str = REPLICATION
     order: int = -3
     title: str = "Beside the published figures"
     caption: str = (
@@ -200,66 +203,80 @@ class ReplicationSection:
         tables = find_published_tables(run)
         if not tables:
             return None
-        found = [one for table in tables for one in compare_with_paper(run, table)]
+        comparisons = [comparison for table in tables for comparison in compare_with_paper(run, table)]
         return Figure(
             answer="\n".join(
                 _format_sentence(
                     table,
-                    [one for one in found if one.table is table],
-                    replaced=bool(match_paper_models(run, table)),
+                    [comparison for comparison in comparisons if comparison.table is table],
+                    has_stand_ins=bool(match_paper_models(run, table)),
                 )
                 for table in tables
             ),
             charts=[
                 chart
                 for table in tables
-                if (chart := _build_chart(table, [one for one in found if one.table is table]))
+                if (
+                    chart := _build_chart(
+                        table, [comparison for comparison in comparisons if comparison.table is table]
+                    )
+                )
             ],
-            table=_build_table(found, several=len(tables) > 1),
+            table=_build_table(comparisons, show_table=len(tables) > 1),
             notes=[
                 *_describe_stand_ins(run, tables),
                 *_describe_changed_options(run),
                 *_list_causes(tables),
-                *_count_missing_figures(found),
+                *_count_missing_figures(comparisons),
             ],
         )
 
 
-def _format_sentence(table: PublishedTable, found: Sequence[PublishedComparison], *, replaced: bool) -> str:
+def _format_sentence(
+    table: PublishedTable, comparisons: Sequence[PublishedComparison], *, has_stand_ins: bool
+) -> str:
     """Count the figures of a table with a number in the run, and, for the paper's models, their position."""
     name = f"{table.paper}, {table.source.partition(',')[0]} ({table.title[:1].lower()}{table.title[1:]})"
-    own = [one for one in found if one.value is not None]
-    if not own:
-        return f"{name}: none of its {count(len(found))} figures has a number in this run."
-    told = [(one.figure.value, *ends) for one in own if (ends := one.interval) is not None]
-    inside = sum(low <= value <= high for value, low, high in told)
-    below = sum(value > high for value, _, high in told)
-    said = f"{name}: {count(len(own))} of its {count(len(found))} figures have a number in this run"
-    if not told or replaced:
-        return f"{said}."
+    matches = [comparison for comparison in comparisons if comparison.value is not None]
+    if not matches:
+        return f"{name}: none of its {count(len(comparisons))} figures has a number in this run."
+    intervals = [
+        (comparison.figure.value, *ends)
+        for comparison in matches
+        if (ends := comparison.interval) is not None
+    ]
+    n_inside = sum(low <= value <= high for value, low, high in intervals)
+    n_above = sum(value > high for value, _, high in intervals)
+    sentence = (
+        f"{name}: {count(len(matches))} of its {count(len(comparisons))} figures have a number in this run"
+    )
+    if not intervals or has_stand_ins:
+        return f"{sentence}."
     return (
-        f"{said}; of {count(len(told))} with an interval, the published figure lies inside {count(inside)}, "
-        f"above {count(below)} and below {count(len(told) - inside - below)}."
+        f"{sentence}; of {count(len(intervals))} with an interval, the published figure lies inside "
+        f"{count(n_inside)}, above {count(n_above)} and below {count(len(intervals) - n_inside - n_above)}."
     )
 
 
-def _build_chart(table: PublishedTable, found: Sequence[PublishedComparison]) -> Chart | None:
+def _build_chart(table: PublishedTable, comparisons: Sequence[PublishedComparison]) -> Chart | None:
     records = [
         {
-            "name": f"{one.figure.row}, {one.figure.column}",
-            "published": one.figure.value,
-            "value": one.value,
-            **dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
-            "said": number(one.figure.value, one.figure.digits),
-            "reading": number(one.value, one.figure.digits),
+            "name": f"{comparison.figure.row}, {comparison.figure.column}",
+            "published": comparison.figure.value,
+            "value": comparison.value,
+            **dict(zip(("low", "high"), comparison.interval or (None, None), strict=True)),
+            "said": number(comparison.figure.value, comparison.figure.digits),
+            "reading": number(comparison.value, comparison.figure.digits),
         }
-        for one in found
+        for comparison in comparisons
         # Counts and other columns of a scale of their own would leave all else in a corner.
-        if one.value is not None and one.figure.take == "value"
+        if comparison.value is not None and comparison.figure.take == "value"
     ]
     if not records:
         return None
-    ends = [value for one in records for key in ("published", "value") if (value := one[key]) is not None]
+    ends = [
+        value for record in records for key in ("published", "value") if (value := record[key]) is not None
+    ]
     line = [{"at": min(ends), "up": min(ends)}, {"at": max(ends), "up": max(ends)}]
     x = alt.X("published:Q", title=f"published in {table.unit}", scale=alt.Scale(zero=False))
     base = alt.Chart(alt.Data(values=records)).encode(
@@ -283,24 +300,24 @@ def _build_chart(table: PublishedTable, found: Sequence[PublishedComparison]) ->
     )
 
 
-def _build_table(found: Sequence[PublishedComparison], *, several: bool) -> Table:
+def _build_table(comparisons: Sequence[PublishedComparison], *, show_table: bool) -> Table:
     rows: list[dict[str, Any]] = [
         {
-            "table": f"{one.table.paper}, {one.table.source.partition(',')[0]}",
-            "row": one.figure.row,
-            "column": one.figure.column,
-            "unit": one.table.unit if one.figure.take == "value" else "",
-            "published": one.figure.value,
-            "value": one.value,
-            **dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
-            "apart": None if one.value is None else one.value - one.figure.value,
-            "n": one.score["n"] if one.score else None,
-            "n_clusters": one.score["n_clusters"] if one.score else None,
-            "score": one.score,
-            "digits": one.figure.digits,
-            "why": one.why,
+            "table": f"{comparison.table.paper}, {comparison.table.source.partition(',')[0]}",
+            "row": comparison.figure.row,
+            "column": comparison.figure.column,
+            "unit": comparison.table.unit if comparison.figure.take == "value" else "",
+            "published": comparison.figure.value,
+            "value": comparison.value,
+            **dict(zip(("low", "high"), comparison.interval or (None, None), strict=True)),
+            "apart": None if comparison.value is None else comparison.value - comparison.figure.value,
+            "n": comparison.score["n"] if comparison.score else None,
+            "n_clusters": comparison.score["n_clusters"] if comparison.score else None,
+            "score": comparison.score,
+            "digits": comparison.figure.digits,
+            "why": comparison.why,
         }
-        for one in found
+        for comparison in comparisons
     ]
 
     def digits(row: Row) -> Format:
@@ -315,7 +332,7 @@ def _build_table(found: Sequence[PublishedComparison], *, several: bool) -> Tabl
     return Table(
         summary=f"Every published figure: {count(len(rows))}",
         columns=[
-            *([Column(title="Table", value="table")] if several else []),
+            *([Column(title="Table", value="table")] if show_table else []),
             Column(title="Row", value="row"),
             Column(title="Column", value="column"),
             Column(title="Unit", value="unit"),
@@ -336,27 +353,27 @@ def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[
     pairs = {pair for table in tables for pair in match_paper_models(run, table).items()}
     if not pairs:
         return []
-    here = dict.fromkeys(format_name(one) for _, one in sorted(pairs))
-    replaced = len({published for published, _ in pairs})
+    names = dict.fromkeys(format_name(name) for _, name in sorted(pairs))
+    n_replaced = len({paper_model for paper_model, _ in pairs})
     return [
-        f"No model of the paper is in this run: {' and '.join(here)} stand{'s' * (len(here) == 1)} in the "
-        f"place of {replaced}. The figures show that the experiment works, and nothing about the paper."
+        f"No model of the paper is in this run: {' and '.join(names)} stand{'s' * (len(names) == 1)} in the "
+        f"place of {n_replaced}. The figures show that the experiment works, and nothing about the paper."
     ]
 
 
 def _describe_changed_options(run: RunData) -> list[str]:
     """Describe the options that differ from the paper's experiment file."""
-    shipped = (run.summary.get("published") or {}).get("file") or {}
-    changes = _list_changes(shipped, run.summary.get("arguments") or {}) if shipped else []
+    paper_values = (run.summary.get("published") or {}).get("file") or {}
+    changes = _list_changes(paper_values, run.summary.get("arguments") or {}) if paper_values else []
     return [f"Asked otherwise than in the file of the paper: {'; '.join(changes)}."] if changes else []
 
 
 def _list_causes(tables: Sequence[PublishedTable]) -> list[str]:
-    said = dict.fromkeys(cause for table in tables for cause in table.causes)
-    return [f"Known causes of differences: {' '.join(said)}"] if said else []
+    causes = dict.fromkeys(cause for table in tables for cause in table.causes)
+    return [f"Known causes of differences: {' '.join(causes)}"] if causes else []
 
 
-def _count_missing_figures(found: Sequence[PublishedComparison]) -> list[str]:
+def _count_missing_figures(comparisons: Sequence[PublishedComparison]) -> list[str]:
     """Count the figures without a number in the run, by reason."""
-    reasons = Counter(one.why for one in found if one.why)
+    reasons = Counter(comparison.why for comparison in comparisons if comparison.why)
     return [f"{count(times)} without a number here: {why}." for why, times in reasons.most_common()]

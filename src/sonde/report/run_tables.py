@@ -43,15 +43,17 @@ def _strip_folders(name: str) -> str:
     ('base?adapter=lora', 'encoder-64')
     """
     base, mark, options = name.partition("?")
-    said = [option.rpartition("=") for option in options.split("&")] if mark else []
-    short = "&".join(f"{option}{equals}{_last_component(value)}" for option, equals, value in said)
-    return f"{_last_component(base)}{mark}{short}"
+    assignments = [option.rpartition("=") for option in options.split("&")] if mark else []
+    short_options = "&".join(
+        f"{option}{equals}{_last_component(value)}" for option, equals, value in assignments
+    )
+    return f"{_last_component(base)}{mark}{short_options}"
 
 
 def _last_component(path: str) -> str:
-    above, _, last = path.rstrip("/").rpartition("/")
+    parent, _, last = path.rstrip("/").rpartition("/")
     # Trainings leave their model in a folder of that name, which says nothing.
-    return _last_component(above) if last == "model" and above.strip("./") else last or path
+    return _last_component(parent) if last == "model" and parent.strip("./") else last or path
 
 
 class RunData:
@@ -93,8 +95,8 @@ class RunData:
     @property
     def lenses_without_numbers(self) -> list[str]:
         """Return the lenses with rows of scores of which none has a number."""
-        named = self.every_row["lens"].unique(maintain_order=True).drop_nulls().to_list()
-        return [lens for lens in named if lens not in self.scored_lenses]
+        lenses = self.every_row["lens"].unique(maintain_order=True).drop_nulls().to_list()
+        return [lens for lens in lenses if lens not in self.scored_lenses]
 
     @property
     def several(self) -> bool:
@@ -150,10 +152,10 @@ class RunData:
             task: The task; empty for all tasks.
             controls: Whether to include controls, which the column ``control`` names.
         """
-        chosen = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
+        condition = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
         if task:
-            chosen &= pl.col("task") == task
-        rows = (self.every_score if controls else self._scores).filter(chosen)
+            condition &= pl.col("task") == task
+        rows = (self.every_score if controls else self._scores).filter(condition)
         if where is not None:
             rows = rows.filter(where)
         if by is not None:

@@ -137,22 +137,28 @@ def compare_with_controls(rows: Sequence[Row], question: HeadlineMetric) -> Cont
         rows: Scores, with those of controls and differences.
         question: The declared headline.
     """
-    held = {row["metric"] for row in rows if row["control"] is None}
-    metric = next((name for name in question.metrics if name in held), None)
+    metrics = {row["metric"] for row in rows if row["control"] is None}
+    metric = next((name for name in question.metrics if name in metrics), None)
     if metric is None:
         return None
-    row = next(one for one in rows if one["metric"] == metric and one["control"] is None)
+    row = next(
+        candidate for candidate in rows if candidate["metric"] == metric and candidate["control"] is None
+    )
     # What was pooled otherwise is another question.
-    same = [one for one in rows if one["pooling"] in (row["pooling"], None)]
-    beside = [one for one in same if one["metric"] == metric and one["control"] in question.controls]
-    names = dict.fromkeys(one["control"] for one in beside)
-    gains = {name: gain for name in names if (gain := _find_gain(same, metric, name, question.paired))}
+    same_pooling = [one for one in rows if one["pooling"] in (row["pooling"], None)]
+    control_rows = [
+        one for one in same_pooling if one["metric"] == metric and one["control"] in question.controls
+    ]
+    names = dict.fromkeys(one["control"] for one in control_rows)
+    gains = {
+        name: gain for name in names if (gain := _find_gain(same_pooling, metric, name, question.paired))
+    }
     sign = -1 if question.lower else 1
     # A lens that chose one of several controls on validation has a paired difference to that one alone.
-    paired = [one for one in beside if one["control"] in gains]
-    control = max(paired or beside, key=lambda one: sign * one["value"], default=None)
+    paired_rows = [one for one in control_rows if one["control"] in gains]
+    control = max(paired_rows or control_rows, key=lambda one: sign * one["value"], default=None)
     gain = None if control is None else gains.get(control["control"])
-    among = len(paired or beside)
+    among = len(paired_rows or control_rows)
     kind, why = decide_verdict(row, control, gain, lower=question.lower, among=among)
     return ControlComparison(row, control, gain, kind, why, among, gains)
 
@@ -160,10 +166,10 @@ def compare_with_controls(rows: Sequence[Row], question: HeadlineMetric) -> Cont
 def _find_gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:
     """Find the paired difference to a control."""
     for row in rows:
-        of = row["metric"] in (f"{metric}_gain", paired) or (
+        is_gain = row["metric"] in (f"{metric}_gain", paired) or (
             row["metric"] == "gain" and row["of_metric"] in (None, "", metric)
         )
-        if of and control in (row["control"], row["compared_to"]):
+        if is_gain and control in (row["control"], row["compared_to"]):
             return row
     return None
 
@@ -185,27 +191,27 @@ def decide_verdict(
             better than each; "worse" needs an interval that holds for all of them (Bonferroni).
     """
     if control is None:
-        why = no_verdict_reason(row)
-        return (OPEN if why else ALONE), why
-    why = (
+        reason = no_verdict_reason(row)
+        return (OPEN if reason else ALONE), reason
+    reason = (
         no_verdict_reason(gain) if gain is not None else no_verdict_reason(row) or no_verdict_reason(control)
     )
-    if why:
-        return OPEN, why
+    if reason:
+        return OPEN, reason
     if gain is not None:
         value, low, high = gain["value"], gain["ci_low"], gain["ci_high"]
         worse = widen(gain, among)["ci_low" if lower else "ci_high"]
-        counted = gain
+        tested_row = gain
     else:
         # Without a paired difference only intervals that lie apart tell two numbers from each other.
         value = row["value"] - control["value"]
         low, high = row["ci_low"] - control["ci_high"], row["ci_high"] - control["ci_low"]
-        worse, counted = (low if lower else high), row
+        worse, tested_row = (low if lower else high), row
     if lower:
         value, low, high, worse = -value, -high, -low, -worse
-    size = minimum_effect(counted["metric"], counted["ci_method"] or "")
-    found = classify_effect(value, low, high, size, is_sure=low > 0 or worse < 0)
-    return {"higher": ABOVE, "lower": BELOW, "slight": SLIGHT}.get(found, LEVEL), ""
+    size = minimum_effect(tested_row["metric"], tested_row["ci_method"] or "")
+    effect = classify_effect(value, low, high, size, is_sure=low > 0 or worse < 0)
+    return {"higher": ABOVE, "lower": BELOW, "slight": SLIGHT}.get(effect, LEVEL), ""
 
 
 Controls = dict[tuple[Any, ...], list[Row]]

@@ -450,12 +450,12 @@ class QuirkHook(Generic[T, P]):
         """
         return PublishedRule(self, rule, tasks)
 
-    def resolve(self, settings: LensSettings, corrected: T, *told: P.args, **named: P.kwargs) -> T:
+    def resolve(self, settings: LensSettings, result: T, *arguments: P.args, **keywords: P.kwargs) -> T:
         """Return the corrected result, changed by the published rules of this hook that are on."""
         for quirk in get_active_quirks(self._lens, settings):
             if quirk.published is not None and quirk.published.seam is self:
-                corrected = quirk.published.rule(corrected, *told, **named)
-        return corrected
+                result = quirk.published.rule(result, *arguments, **keywords)
+        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -504,12 +504,17 @@ def get_paper_presets(lens: str) -> tuple[PaperPreset, ...]:
 
 def get_quirk_lines(lens: str) -> Mapping[str, str]:
     """Return the quirks of a lens, with one line each."""
-    return {quirk.name: quirk.line for one in get_paper_presets(lens) for quirk in one.quirks}
+    return {quirk.name: quirk.line for preset in get_paper_presets(lens) for quirk in preset.quirks}
 
 
-def get_quirk_tasks(lens: str, on: Collection[str]) -> tuple[str, ...]:
+def get_quirk_tasks(lens: str, active: Collection[str]) -> tuple[str, ...]:
     """Return the tasks whose labels some quirks of a lens need, besides the tasks of the lens."""
-    rules = (quirk.published for one in get_paper_presets(lens) for quirk in one.quirks if quirk.name in on)
+    rules = (
+        quirk.published
+        for preset in get_paper_presets(lens)
+        for quirk in preset.quirks
+        if quirk.name in active
+    )
     return tuple(task for rule in rules if rule is not None for task in rule.tasks)
 
 
@@ -519,19 +524,19 @@ def get_active_quirks(lens: str, settings: LensSettings) -> tuple[Quirk, ...]:
     Raises:
         InputError: Quirks are on, and papers are not registered.
     """
-    everything = settings.mode == "paper"
-    if not everything and not settings.quirks:
+    is_paper_mode = settings.mode == "paper"
+    if not is_paper_mode and not settings.quirks:
         return ()
     check_published_group(GROUP)
-    known = (quirk for one in get_paper_presets(lens) for quirk in one.quirks)
-    return tuple(quirk for quirk in known if everything or quirk.name in settings.quirks)
+    quirks = (quirk for preset in get_paper_presets(lens) for quirk in preset.quirks)
+    return tuple(quirk for quirk in quirks if is_paper_mode or quirk.name in settings.quirks)
 
 
 def paper_options(lens: str, settings: LensSettings) -> Mapping[str, Option]:
     """Return the default options of a lens in paper mode; empty in other modes."""
     if settings.mode != "paper":
         return {}
-    return {name: value for one in get_paper_presets(lens) for name, value in one.options.items()}
+    return {name: value for preset in get_paper_presets(lens) for name, value in preset.options.items()}
 
 
 class LensDefaults:

@@ -33,10 +33,10 @@ _TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well i
 
 
 def find_overlapping_subwords(
-    places: Sequence[tuple[int, int]], subwords: Subwords
+    spans: Sequence[tuple[int, int]], subwords: Subwords
 ) -> tuple[Int[np.ndarray, " place"], Int[np.ndarray, " place"]]:
     """Find the subwords that share a character with each span, as half-open intervals, empty for none."""
-    start, end = np.array(places, dtype=np.int64).reshape(-1, 2).T
+    start, end = np.array(spans, dtype=np.int64).reshape(-1, 2).T
     first = np.searchsorted(subwords.end, start, side="right")
     stop = np.searchsorted(subwords.start, end, side="left")
     return first, np.maximum(first, stop)
@@ -56,8 +56,8 @@ def pack(
         raise CaptureError(f"item {names[row]}: a state of layer {layer} is not finite; {explain_nan()}")
     _, exponent = np.frexp(largest)
     scale = np.ldexp(np.ones_like(largest, dtype=np.float32), exponent - _TOP_EXPONENT)
-    half = (states / scale[..., None]).astype(np.float16)
-    return [row.tobytes() for row in half], scale
+    half_precision = (states / scale[..., None]).astype(np.float16)
+    return [row.tobytes() for row in half_precision], scale
 
 
 def unpack(
@@ -65,10 +65,10 @@ def unpack(
 ) -> Float[np.ndarray, "layer row d_model"]:
     """Convert packed states to float32, layer by layer, with one copy in memory at a time."""
     layers = scale.shape[1]
-    half = np.frombuffer(b"".join(packed), dtype=np.float16).reshape(len(packed), layers, -1)
-    states = np.empty((layers, len(packed), half.shape[2]), dtype=np.float32)
+    half_precision = np.frombuffer(b"".join(packed), dtype=np.float16).reshape(len(packed), layers, -1)
+    states = np.empty((layers, len(packed), half_precision.shape[2]), dtype=np.float32)
     for layer in range(layers):
-        np.multiply(half[:, layer], scale[:, layer, None], out=states[layer])
+        np.multiply(half_precision[:, layer], scale[:, layer, None], out=states[layer])
     return states
 
 
@@ -128,7 +128,7 @@ class BatchSums:
         for _, sums in EXECUTORS.load(self.executor).map(function, jobs, workers=self.workers):
             for name, part in sums.items():
                 accumulators[name].add(part)
-        return {name: one.total() for name, one in accumulators.items()}
+        return {name: accumulator.total() for name, accumulator in accumulators.items()}
 
 
 def word_masks(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
@@ -138,15 +138,15 @@ def word_masks(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
     """
     first, last = alignment.first.tolist(), alignment.last.tolist()
     size = len(first)
-    masked: list[tuple[int, ...]] = []
+    masks: list[tuple[int, ...]] = []
     for position in range(size):
-        beyond = position + 1
+        stop = position + 1
         if last[position] - first[position] == 1:
             token = (first[position], last[position])
-            while beyond < size and (first[beyond], last[beyond]) == token:
-                beyond += 1
-        masked.append(tuple(range(position, beyond)))
-    return tuple(masked)
+            while stop < size and (first[stop], last[stop]) == token:
+                stop += 1
+        masks.append(tuple(range(position, stop)))
+    return tuple(masks)
 
 
 def word_gaps(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
@@ -167,19 +167,23 @@ def combine_masked_scores(captures: Sequence[ItemCapture]) -> ScoredSubwords | N
         One row per subword; None without captures, or if a subword has no score.
     """
     scores = [capture.scores for capture in captures]
-    held = [one for one in scores if one is not None]
-    if not held or len(held) < len(scores):
+    item_scores = [score for score in scores if score is not None]
+    if not item_scores or len(item_scores) < len(scores):
         return None
-    hidden = [np.flatnonzero(one.scored) for one in held]
-    counted = [
-        places if capture.written else places[:1] for places, capture in zip(hidden, captures, strict=True)
+    hidden_positions = [np.flatnonzero(score.scored) for score in item_scores]
+    counted_positions = [
+        places if capture.written else places[:1]
+        for places, capture in zip(hidden_positions, captures, strict=True)
     ]
-    places = np.concatenate(counted)
-    if not np.array_equal(places, np.arange(len(held[0].nats))):
+    positions = np.concatenate(counted_positions)
+    if not np.array_equal(positions, np.arange(len(item_scores[0].nats))):
         return None
     columns = {
         field.name: np.concatenate(
-            [getattr(one, field.name)[own] for one, own in zip(held, counted, strict=True)]
+            [
+                getattr(one, field.name)[indices]
+                for one, indices in zip(item_scores, counted_positions, strict=True)
+            ]
         )
         for field in dataclasses.fields(ScoredSubwords)
     }

@@ -209,10 +209,7 @@ def test_the_headline_is_the_paired_gain_over_the_surface_baseline_that_validati
     (line,) = describe_scores(table)
     headline = LENSES.load("probe").headline
     assert headline is not None
-    assert (
-        line.startswith("task (python), m: Too little data on probes against ")
-        and "8 effective clusters)" in line
-    )
+    assert line.startswith("task (python), m: at layer ") and ", chosen on validation; " in line
     assert f"points over {headline.controls[gain['control']]}" in line
 
 

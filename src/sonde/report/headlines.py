@@ -141,21 +141,27 @@ class LensAnswer(ControlComparison):
         difference = f"; difference {self.difference}" if self.difference else ""
         return f"{format_name(self.lens)}, {subject}: {self.verdict}{difference} {self._format_size()}"
 
-    def task_line(self) -> str:
-        """Format the answer to a task for the terminal, with the differences to all controls."""
-        row = self.row
-        layer = "" if self.layers is None else f", at layer {row['layer']}, chosen on validation"
-        controls = {} if self.headline is None else self.headline.controls
-        remarks = [
-            f"{self.unit.change(gain, sign='+')} over {controls[name]}{caveat(gain)}"
-            for name, gain in self.gains.items()
-        ]
+    def remarks(self) -> list[str]:
+        """List what the terminal tells of a task besides the verdict: layer, controls, cues and layers."""
+        row, remarks = self.row, list[str]()
+        if self.layers is not None:
+            remarks.append(f"at layer {row['layer']}, chosen on validation")
+        for name, gain in self.gains.items():
+            # The reason why nothing may be concluded is in the verdict.
+            reason = "" if self.why or self.headline is None else caveat(gain)
+            control = name if self.headline is None else self.headline.controls[name]
+            remarks.append(f"{self.unit.change(gain, sign='+')} over {control}{reason}")
         if self.cues is not None:
             remarks.append(describe_cues(row, *self.cues))
         if self.layers is not None:
             remarks.append(self.layers.describe())
-        verdict = f"{self.verdict}{layer} {self._format_size()}"
-        return f"{describe_task(row)}: {'; '.join([verdict, *remarks])}"
+        return remarks
+
+    def task_line(self, *, with_verdict: bool) -> str:
+        """Format the answer to a task for the terminal; empty if it has no remarks and no verdict."""
+        verdict = [f"{self.verdict} {self._format_size()}"] if with_verdict else []
+        parts = "; ".join([*verdict, *self.remarks()])
+        return f"{describe_task(self.row)}: {parts}" if parts else ""
 
     def _format_size(self) -> str:
         return f"(n={self.row['n']:,}, {plural(self.row['effective_clusters'], 'effective cluster')})"
@@ -460,7 +466,10 @@ def describe_scores(scores: pl.DataFrame) -> Iterator[str]:
         lens = rows["lens"][0]
         answers = _answer_tasks(select_finite(rows), {}, listed=True)
         task_answers = [answer for answer in answers if answer.headline is not None]
-        yield from (answer.task_line() for answer in task_answers if answer.row["task"])
+        # The only answer of a model and language has its verdict in the line of the lens.
+        subjects = {(answer.row["model"], answer.row["language"]) for answer in task_answers}
+        with_verdict = len(task_answers) > len(subjects)
+        yield from filter(None, (answer.task_line(with_verdict=with_verdict) for answer in task_answers))
         if lens in _LENSES.names():
             yield from _LENSES.load(lens).details(rows)
         yield from _list_omissions(rows)

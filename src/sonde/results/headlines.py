@@ -145,18 +145,20 @@ def compare_with_controls(rows: Sequence[Row], question: HeadlineMetric) -> Cont
         candidate for candidate in rows if candidate["metric"] == metric and candidate["control"] is None
     )
     # What was pooled otherwise is another question.
-    same_pooling = [one for one in rows if one["pooling"] in (row["pooling"], None)]
+    same_pooling = [candidate for candidate in rows if candidate["pooling"] in (row["pooling"], None)]
     control_rows = [
-        one for one in same_pooling if one["metric"] == metric and one["control"] in question.controls
+        candidate
+        for candidate in same_pooling
+        if candidate["metric"] == metric and candidate["control"] in question.controls
     ]
-    names = dict.fromkeys(one["control"] for one in control_rows)
+    names = dict.fromkeys(candidate["control"] for candidate in control_rows)
     gains = {
         name: gain for name in names if (gain := _find_gain(same_pooling, metric, name, question.paired))
     }
     sign = -1 if question.lower else 1
     # A lens that chose one of several controls on validation has a paired difference to that one alone.
-    paired_rows = [one for one in control_rows if one["control"] in gains]
-    control = max(paired_rows or control_rows, key=lambda one: sign * one["value"], default=None)
+    paired_rows = [candidate for candidate in control_rows if candidate["control"] in gains]
+    control = max(paired_rows or control_rows, key=lambda candidate: sign * candidate["value"], default=None)
     gain = None if control is None else gains.get(control["control"])
     among = len(paired_rows or control_rows)
     kind, why = decide_verdict(row, control, gain, lower=question.lower, among=among)
@@ -200,17 +202,17 @@ def decide_verdict(
         return OPEN, reason
     if gain is not None:
         value, low, high = gain["value"], gain["ci_low"], gain["ci_high"]
-        worse = widen(gain, among)["ci_low" if lower else "ci_high"]
+        worse_end = widen(gain, among)["ci_low" if lower else "ci_high"]
         tested_row = gain
     else:
         # Without a paired difference only intervals that lie apart tell two numbers from each other.
         value = row["value"] - control["value"]
         low, high = row["ci_low"] - control["ci_high"], row["ci_high"] - control["ci_low"]
-        worse, tested_row = (low if lower else high), row
+        worse_end, tested_row = (low if lower else high), row
     if lower:
-        value, low, high, worse = -value, -high, -low, -worse
+        value, low, high, worse_end = -value, -high, -low, -worse_end
     size = minimum_effect(tested_row["metric"], tested_row["ci_method"] or "")
-    effect = classify_effect(value, low, high, size, is_sure=low > 0 or worse < 0)
+    effect = classify_effect(value, low, high, size, is_sure=low > 0 or worse_end < 0)
     return {"higher": ABOVE, "lower": BELOW, "slight": SLIGHT}.get(effect, LEVEL), ""
 
 
@@ -258,7 +260,7 @@ class Headline:
     def compare_with_best_control(self) -> ControlComparison:
         """Compare it with the highest of its controls, widened for the highest of several."""
         row = widen(self.row, self.among)
-        control = max(self.controls, key=lambda one: one["value"], default=None)
+        control = max(self.controls, key=lambda control: control["value"], default=None)
         # Whether more is better is not known: a sentence says where it lies, never whether that is good.
         return ControlComparison(row, control, None, *decide_verdict(row, control, None, lower=False))
 

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from sonde.capture.windows import batch_by_length, pad_rows
-from sonde.experiments.observe import observe_job
-from sonde.experiments.plan import ObserveJob
+from sonde.experiments.observe import observe_batch
+from sonde.experiments.plan import JobBatch, ObserveJob
 from sonde.languages import LANGUAGES
 
 BUDGET = 1024
@@ -39,7 +39,7 @@ def paired(job: ObserveJob, folder: Path, bare: Callable[[], None]) -> float:
         between = time.perf_counter()
         for part in job.parts:
             (folder / part.relative).unlink(missing_ok=True)
-        observe_job(job)
+        observe_batch(JobBatch(root=job.root, model=job.model, jobs=(job,)))
         ended = time.perf_counter()
         if repeat:  # the first round warms caches
             ratios.append((ended - between) / (between - begun))

@@ -79,7 +79,7 @@ def _data_set(**chosen: str | int) -> Dataset:
     texts = [(folder / name).read_text(encoding="utf-8") for name in _FILES]
     files = [SourceFile(name, text, "python", "c", "r") for name, text in zip(_FILES, texts, strict=True)]
     options = {"templates": "call,import", **chosen}
-    return task.draw(files, size=_NAMES, seed=0, language="python", mode="corrected", options=options)
+    return task.draw(files, size=_NAMES, seed=0, language="python", options=options)
 
 
 def _prepared(loaded: LoadedModel, items: Sequence[Item]) -> list[Prepared]:

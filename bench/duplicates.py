@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import resource
-import tempfile
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import BuildOptions, SkipCounter, read_files
-from sonde.corpora.engine.build import ReadCorpora, inspect_files, select_survivors
+from sonde.corpora.engine.build import Candidate, Inspection, ReadCorpora, inspect_files, select_survivors
 from sonde.corpora.engine.dedup import EXACT, METHODS
-from sonde.corpora.engine.staging import Candidate, LineFile
+from sonde.corpora.engine.parallel import ParallelMap
+from sonde.corpora.engine.staging import from_line
 
 _FILES = 20_000
 _WORKERS = 2
@@ -23,36 +22,32 @@ _CORPORA = ("stdlib", "environment", "jdk")
 def run() -> Iterable[dict[str, str | float | None]]:
     """Measure on files of the library, installed packages and a JDK; rows of name, value, unit, target."""
     corpora = tuple(name for name in _CORPORA if _is_there(name))
-    with tempfile.TemporaryDirectory() as folder:
-        spooled = Path(folder) / "files"
-        with LineFile(spooled) as lines:
-            gathered = ReadCorpora(BuildOptions(corpora=corpora, written=False))
-            begun = time.perf_counter()
-            files = sum(len(gathered.take(name, lines).hashes) for name in corpora)
-            yield _row("read, hashed and written down", files / (time.perf_counter() - begun), "files/s")
-        chosen = sorted(gathered.candidates, key=lambda one: unit_hash("bench", one.content))[:_FILES]
-        characters = sum(one.place.length for one in chosen) / 1e6
-        yield _row("files", len(chosen), "files")
-        yield _row("of", characters, "MB")
-        kept: dict[str, set[str]] = {}
-        for method in METHODS:
-            wanted = BuildOptions(corpora=corpora, method=method, parses=False)
-            begun, used = time.perf_counter(), _processor()
-            found = select_survivors(
-                _again(wanted, gathered, chosen), spooled, workers=_WORKERS, report=_silent
-            )
-            taken, used = time.perf_counter() - begun, _processor() - used
-            kept[method] = {one.content for one in found}
-            name = f"near-duplicates out, {method}, {_WORKERS} processes"
-            yield {**_row(name, taken, "s"), "target": "< 120" if method == EXACT else None}
-            yield _row(f"near-duplicates out, {method}, processor time", used, "s")
-        yield _row("files that nearly repeat another", len(chosen) - len(kept[EXACT]), "files")
-        differ = len(kept[METHODS[0]] ^ kept[METHODS[1]])
-        yield _row("files about which the two differ", differ, "files")
-        places = [one.place for one in chosen]
-        begun = time.perf_counter()
-        inspect_files(spooled, places, [True] * len(places), EXACT, workers=_WORKERS)
-        yield _row(f"parsed and read for tokens, {_WORKERS} processes", time.perf_counter() - begun, "s")
+    gathered = ReadCorpora(BuildOptions(corpora=corpora, written=False))
+    begun = time.perf_counter()
+    files = sum(len(gathered.read_corpus(name).hashes) for name in corpora)
+    yield _row("read, hashed and compressed", files / (time.perf_counter() - begun), "files/s")
+    chosen = sorted(gathered.candidates, key=lambda one: unit_hash("bench", one.row.content))[:_FILES]
+    yield _row("files", len(chosen), "files")
+    yield _row("of", sum(len(one.line) for one in chosen) / 1e6, "MB")
+    kept: dict[str, set[str]] = {}
+    for method in METHODS:
+        wanted = BuildOptions(corpora=corpora, method=method, parses=False)
+        begun, used = time.perf_counter(), _processor()
+        found = select_survivors(_again(wanted, gathered, chosen), workers=_WORKERS, report=_silent)
+        taken, used = time.perf_counter() - begun, _processor() - used
+        kept[method] = {one.row.content for one in found}
+        name = f"near-duplicates out, {method}, {_WORKERS} processes"
+        yield {**_row(name, taken, "s"), "target": "< 120" if method == EXACT else None}
+        yield _row(f"near-duplicates out, {method}, processor time", used, "s")
+    yield _row("files that nearly repeat another", len(chosen) - len(kept[EXACT]), "files")
+    differ = len(kept[METHODS[0]] ^ kept[METHODS[1]])
+    yield _row("files about which the two differ", differ, "files")
+    begun = time.perf_counter()
+    spread = ParallelMap(workers=_WORKERS, worth=1)
+    texts = (from_line(one.line) for one in chosen)
+    for _ in spread.map(inspect_files, Inspection(parses=True, method=EXACT), texts):
+        pass
+    yield _row(f"parsed and read for tokens, {_WORKERS} processes", time.perf_counter() - begun, "s")
 
 
 def _again(wanted: BuildOptions, gathered: ReadCorpora, chosen: list[Candidate]) -> ReadCorpora:

@@ -1,8 +1,7 @@
 """What `sonde run --plan` foretells against what runs take, and what `--budget` keeps to.
 
 Each run is a command of its own in an empty folder, as is its plan before it. On a machine that does other
-work, processor time says more than the time that passes: both are given. Memory is that of all processes
-together, looked at five times a second.
+work, processor time says more than the time that passes: both are given.
 """
 
 import json
@@ -44,12 +43,9 @@ def planned(name: str, arguments: Sequence[str]) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         run = took([SONDE, "run", *arguments, "-o", f"{folder}/run"])
         forwards = json.loads(Path(folder, "run", "run.json").read_text())["forwards"].get("run", 0)
-        disk = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
     pairs = {
         "processor time": (plan["processor_seconds"], run.processor, "s", "0.67 to 1.5"),
         "time": (plan["seconds"], run.wall, "s", "0.67 to 1.5 where the machine is as busy"),
-        "memory": (plan["memory_bytes"] / 2**20, run.memory / 2**20, "MiB", "0.67 to 1.5"),
-        "disk": (plan["disk_bytes"] / 2**20, disk / 2**20, "MiB", ""),
         "forwards": (plan["forwards"], forwards, "inputs", ""),
     }
     rows = [_row(f"{name}: the plan's own time", told.wall, "s")]

@@ -23,7 +23,8 @@ from sonde.languages.engine.edits import (
 )
 from sonde.tasks import build, get_languages
 from sonde.tasks.bugs.function_docstring import BLANK
-from sonde.tasks.engine.faults import Mutation, _examples, _FaultRule
+from sonde.tasks.engine.faults import FaultRule, Mutation, _examples
+from sonde.tasks.engine.spans import LabelRequest
 from sonde.tasks.engine.surface import RULES, artefact_features
 from sonde.tasks.engine.task import TASKS
 from tests.artefacts import LANGUAGES, TREE, Measured, draw_items, measure
@@ -60,7 +61,8 @@ def faulty(name: str, language: str) -> list[tuple[str, str, dict[str, str]]]:
     survey = task.survey([item.text for item in items], edits)
     splits = {item.cluster: "train" for item in items}
     tokens = {item.item_id: 80 for item in items}
-    rule = _FaultRule(name, language, "corrected", frozenset(), survey, splits, tokens, seed=0)
+    question = LabelRequest(name, 0, "corrected", frozenset(), {})
+    rule = FaultRule(question, language, survey, splits, tokens)
     found = [one[1] for one in _examples(ItemChunk(0, rule, tuple(items))) if one is not None]
     made = [one for one in found if one.item is not one.source]
     assert len(made) >= 10
@@ -118,6 +120,7 @@ def test_the_head_keeps_its_keywords(task: str, language: str) -> None:
         assert text[: text.index("(")] == source[: source.index("(")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "language"), CASES)
 def test_the_language_s_own_parser_refuses_no_fault(task: str, language: str) -> None:
     if not has_parser(language):

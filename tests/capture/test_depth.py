@@ -173,7 +173,8 @@ def test_what_stands_behind_the_last_layer_is_found_and_never_twice(
     loaded = tiny(name)
     found = last_steps(loaded)
     names = {module: path.rpartition(".")[2] for path, module in loaded.model.named_modules()}
-    assert [names[module] for module in found.modules] == steps
+    assert isinstance(found, torch.nn.Sequential)
+    assert [names[module] for module in found] == steps
 
 
 def test_a_step_that_is_no_module_is_refused(tiny: Tiny) -> None:

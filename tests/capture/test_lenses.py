@@ -156,3 +156,18 @@ def test_scores_and_states_of_a_decoder_share_one_forward(tiny: Tiny, prepare: P
 def test_stating_requests_needs_no_torch(module: str) -> None:
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_input_keeps_more_alternatives_than_are_asked_of_it(tiny: Tiny, prepare: Prepare) -> None:
+    few, many = prepare("a = 1\n"), prepare("b += 'xyz'")
+    asked = {
+        lens: [Pass(Plain(), (TokenScores(top_k),), items=frozenset({one.item.item_id}))]
+        for lens, top_k, one in (("few", 1, few), ("many", 9, many))
+    }
+    for seen, lens, top_k in zip(
+        observe_lenses(tiny("gpt2"), [few, many], asked), asked, (1, 9), strict=True
+    ):
+        scores = seen.captures[lens][0].scores
+        assert scores is not None and scores.top_ids.base is not None
+        assert (scores.top_ids >= 0).any(axis=0).all()
+        assert scores.top_ids.base.shape == (len(scores.nats), top_k)

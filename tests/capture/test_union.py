@@ -4,8 +4,18 @@ import numpy as np
 import pytest
 
 from sonde.base.errors import InputError
-from sonde.capture.merge_requests import merge_passes
-from sonde.capture.requests import AttentionRows, HiddenStates, ItemCapture, Masked, Pass, Plain, TokenScores
+from sonde.capture.merge_requests import MergedCapture, merge_passes
+from sonde.capture.requests import (
+    AttentionRows,
+    HiddenStates,
+    InputRows,
+    InputScores,
+    InputStates,
+    Masked,
+    Pass,
+    Plain,
+    TokenScores,
+)
 
 
 def test_equal_inputs_are_forwarded_once() -> None:
@@ -20,7 +30,7 @@ def test_equal_inputs_are_forwarded_once() -> None:
     )
     found = [(one.item, one.shape.masked) for one in union.inputs]
     assert found == [(0, ()), (1, ()), (0, (0, 2)), (0, (1,))]
-    assert union.inputs[0].wanted.top_k == 7
+    assert union.inputs[0].wanted.get(InputScores) == InputScores(7)
     assert sum(len(parts) for items in union.parts.values() for parts in items) == 7
     assert [part.variant for part in union.parts["c"][0]] == [1, 2]
     assert union.parts["c"][1] == ()
@@ -41,16 +51,15 @@ def test_each_lens_gets_its_layers_spans_and_rows_in_its_own_order() -> None:
         ["x"],
     )
     wanted = union.inputs[0].wanted
-    assert wanted.layers == (3, 1, 2)
-    assert wanted.spans == ((4, 5), (0, 2))
-    assert wanted.rows == (5, 1, 2)
-    assert wanted.row_layers is None
-    layers = np.array(wanted.layers, dtype=np.float32)[:, None, None]
-    spans = np.array([start for start, _ in wanted.spans], dtype=np.float32)[None, :, None]
+    assert wanted.get(InputStates) == InputStates(("spans", "mean"), (3, 1, 2), ((4, 5), (0, 2)))
+    assert wanted.get(InputRows) == InputRows((5, 1, 2), None)
+    layers = np.array((3, 1, 2), dtype=np.float32)[:, None, None]
+    spans = np.array((4, 0), dtype=np.float32)[None, :, None]
     rows = np.broadcast_to(
-        np.arange(3)[:, None, None, None] * 10 + np.array(wanted.rows)[None, None, :, None], (3, 2, 3, 6)
+        np.arange(3)[:, None, None, None] * 10 + np.array((5, 1, 2))[None, None, :, None], (3, 2, 3, 6)
     )
-    capture = ItemCapture("x", 0, None, {"spans": layers * 10 + spans, "mean": layers[:, 0] * 10}, rows)
+    states = {"spans": layers * 10 + spans, "mean": layers[:, 0] * 10}
+    capture = MergedCapture("x", {InputStates: states, InputRows: rows})
     back = union.split_by_lens(0, {0: capture})
     assert back["a"][0].states["spans"][..., 0].tolist() == [[34, 30], [14, 10]]
     assert back["b"][0].states["spans"][..., 0].tolist() == [[20]]

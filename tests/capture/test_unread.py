@@ -12,6 +12,7 @@ from sonde.base.errors import CaptureError
 from sonde.capture.forward import observe, observe_lenses
 from sonde.capture.requests import HiddenStates, Masked, Pass, Plain, Prepared, TokenScores
 from sonde.models import LoadedModel
+from sonde.models.engine.lm_head import FullHead
 
 from .conftest import MAKERS
 
@@ -75,3 +76,18 @@ def test_a_model_that_reads_nothing_is_refused(
     failing(loaded, monkeypatch, IndexError("index out of range in self"))
     with pytest.raises(CaptureError, match="index out of range in self"):
         list(observe_lenses(loaded, [prepare("~ab")], {"": [Pass(Plain(), (TokenScores(),))]}))
+
+
+def test_a_head_that_fails_ends_the_run(
+    tiny: Tiny, prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tiny("gpt2")
+    items = [prepare(text) for text in ("ab", "abc")]
+    list(observe_lenses(loaded, items, {"": [Pass(Plain(), (TokenScores(),))]}))
+
+    def fail(*_: Any) -> Any:
+        raise IndexError("no such id")
+
+    monkeypatch.setattr(FullHead, "__call__", fail)
+    with pytest.raises(IndexError, match="no such id"):
+        list(observe_lenses(loaded, items, {"": [Pass(Plain(), (TokenScores(),))]}))

@@ -417,9 +417,9 @@ def test_after_a_kill_there_is_nothing_and_the_next_call_builds_it_whole(tmp_pat
     assert not (tmp_path / ".out.building").exists()
 
 
-@pytest.mark.parametrize("limit", [2_000, 40_000])
+@pytest.mark.parametrize("limit", [2_000, 14_000])
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path: Path, limit: int) -> None:
-    """A limit on the size of files stands for the disk: first the spool does not fit, then a split."""
+    """A limit on the size of files stands for the disk: first no split fits, then the largest does not."""
     corpus = write(tmp_path / "c.jsonl", many(60))
     assert (tmp_path / "c.jsonl").stat().st_size > 60_000
     done = call(corpus, tmp_path / "out", limit=limit)

@@ -39,6 +39,7 @@ def table(names: int) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [0, 1, 2, 4])
 @pytest.mark.parametrize("language", ["python", "text"])
 def test_clusters_are_those_of_all_pairs(names: int, language: str) -> None:
@@ -46,6 +47,7 @@ def test_clusters_are_those_of_all_pairs(names: int, language: str) -> None:
     assert cluster_near_duplicates(texts, language) == by_all_pairs(texts, language)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("names", "most"), [(0, COUNT), (1, COUNT), (2, COUNT + 2)])
 def test_copies_of_a_function_are_one_cluster(names: int, most: int) -> None:
     assert len(set(cluster_near_duplicates(functions(COUNT), "python"))) == COUNT

@@ -102,7 +102,7 @@ def test_what_cannot_be_read(repository: Path, tmp_path: Path) -> None:
         listing(f"git:{repository}@no-such")
     with pytest.raises(UsageError, match="is no date"):
         listing(f"git:{repository}?since=yesterday")
-    with pytest.raises(UsageError, match="unknown option 'before'"):
+    with pytest.raises(UsageError, match=r"unknown option of corpus 'git:.*' 'before'"):
         listing(f"git:{repository}?before=2020-01-01")
     with pytest.raises(UsageError, match="git:PATH"):
         listing("git:")

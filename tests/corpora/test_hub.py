@@ -164,7 +164,7 @@ def test_what_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(InputError, match="cannot be loaded") as caught:
             listing(corpus)
         assert "\n" not in str(caught.value)
-    with pytest.raises(UsageError, match="unknown option 'spilt'"):
+    with pytest.raises(UsageError, match=r"unknown option of corpus 'hub:.*' 'spilt'; did you mean 'split'"):
         listing("hub:owner/name?spilt=test")
     with pytest.raises(UsageError, match="hub:NAME"):
         listing("hub:")

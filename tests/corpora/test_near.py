@@ -14,17 +14,9 @@ from hypothesis import strategies as st
 
 import sonde.corpora.engine.dedup as nearness
 from sonde.base.errors import InputError
-from sonde.corpora import SourceFile, duplicate_tokens
+from sonde.corpora import NearDuplicateIndex, SourceFile, duplicate_tokens
 from sonde.corpora.engine.build import build_token_bag
-from sonde.corpora.engine.dedup import (
-    Bags,
-    DuplicateFinder,
-    ExactFinder,
-    MinHashFinder,
-    Signer,
-    is_near_duplicate,
-    keywords,
-)
+from sonde.corpora.engine.dedup import MinHashIndex, is_near_duplicate, keywords, library, sign
 
 Tokens = Counter[str]
 KEYWORDS = set(keyword.kwlist) - {"True", "False", "None"}
@@ -61,26 +53,28 @@ def similar(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     return of_sets > Fraction(4, 5) and of_multisets > Fraction(7, 10)
 
 
-def exact(bags: list[Tokens]) -> DuplicateFinder:
-    held = Bags()
-    for bag in bags:
-        held.add(bag)
-    return ExactFinder(held)
+def exact(bags: list[Tokens]) -> tuple[list[int], list[int | None]]:
+    """Find near-duplicates as a corpus is built: all bags are packed and counted first."""
+    index = NearDuplicateIndex[int]()
+    packed = [index.pack(bag) for bag in bags]
+    index.rank(packed)
+    return survivors(index, packed)
 
 
-def minhash(bags: list[Tokens]) -> DuplicateFinder:
-    signer = Signer()
-    return MinHashFinder([signer.sign(bag) for bag in bags], lambda number: bags[number])
+def minhash(bags: list[Tokens]) -> tuple[list[int], list[int | None]]:
+    return survivors(MinHashIndex(bags.__getitem__), [(n, sign(bag)) for n, bag in enumerate(bags)])
 
 
-def survivors(bags: list[Tokens], finder: DuplicateFinder) -> tuple[list[int], list[int | None]]:
+def survivors(
+    index: NearDuplicateIndex[int] | MinHashIndex, marks: list
+) -> tuple[list[int], list[int | None]]:
     kept: list[int] = []
     answers: list[int | None] = []
-    for number in range(len(bags)):
-        answers.append(finder.find(number))
+    for number, mark in enumerate(marks):
+        answers.append(index.find(mark))
         if answers[-1] is None:
             kept.append(number)
-            finder.add(number)
+            index.add(number, mark)
     return kept, answers
 
 
@@ -100,7 +94,7 @@ some_bags = st.lists(st.lists(st.sampled_from("abcdefghijkl"), max_size=14).map(
 @settings(max_examples=120, deadline=None)
 @given(some_bags)
 def test_the_rule_and_the_exact_way_equal_comparing_every_pair(bags: list[Tokens]) -> None:
-    assert survivors(bags, exact(bags)) == by_force(bags)
+    assert exact(bags) == by_force(bags)
     for one in bags:
         for other in bags:
             assert is_near_duplicate(one, other) == similar(one, other)
@@ -109,7 +103,7 @@ def test_the_rule_and_the_exact_way_equal_comparing_every_pair(bags: list[Tokens
 @settings(max_examples=40, deadline=None)
 @given(some_bags)
 def test_minhash_never_takes_for_a_copy_what_is_none(bags: list[Tokens]) -> None:
-    _, answers = survivors(bags, minhash(bags))
+    _, answers = minhash(bags)
     for number, answer in enumerate(answers):
         assert answer is None or similar(bags[answer], bags[number])
 
@@ -135,8 +129,8 @@ def test_both_ways_agree_with_every_pair_on_a_corpus() -> None:
     bags = mutated(300)
     wanted = by_force(bags)
     assert 60 < len(wanted[0]) < 250
-    assert survivors(bags, exact(bags)) == wanted
-    assert survivors(bags, minhash(bags)) == wanted
+    assert exact(bags) == wanted
+    assert minhash(bags) == wanted
 
 
 def planted(of_sets: float, of_multisets: float) -> tuple[str, str]:
@@ -169,7 +163,7 @@ def test_planted_pairs_are_copies_as_the_rule_says(of_sets: float, of_multisets:
     assert abs(sets - of_sets) < 0.01
     assert abs(multisets - of_multisets) < 0.01
     expected = of_sets > 0.8 and of_multisets > 0.7
-    assert survivors(bags, way(bags))[0] == ([0] if expected else [0, 1])
+    assert way(bags)[0] == ([0] if expected else [0, 1])
 
 
 def test_right_at_a_threshold_is_no_copy() -> None:
@@ -180,7 +174,7 @@ def test_right_at_a_threshold_is_no_copy() -> None:
     assert jaccard(*counts) == (1, Fraction(7, 10))
     for pair in (sets, counts):
         for way in (exact, minhash):
-            assert survivors(pair, way(pair))[0] == [0, 1]
+            assert way(pair)[0] == [0, 1]
 
 
 def test_keywords_of_one_language_are_identifiers_of_another() -> None:
@@ -193,35 +187,29 @@ def test_keywords_of_one_language_are_identifiers_of_another() -> None:
     assert duplicate_tokens(code, keywords("java")) == Counter(["def", "f", "None"])
 
 
-def test_bags_come_back_as_they_were_added_however_they_were_put_together() -> None:
+def test_packed_bags_have_the_same_number_for_the_same_token_however_long() -> None:
     bags = [Counter({"a": 2, "b" * 500: 1}), Counter(), Counter({"b" * 500: 4, "c": 1}), Counter({"c": 9})]
-    whole, first, second = Bags(), Bags(), Bags()
-    for bag in bags:
-        whole.add(bag)
-    for bag in reversed(bags[2:]):
-        second.add(bag)
-    for bag in bags[:2]:
-        first.add(bag)
-    first.extend(second)
-    assert [sorted(bag.values()) for bag in whole] == [[1, 2], [], [1, 4], [9]]
-    assert [sorted(bag.values()) for bag in first] == [[1, 2], [], [9], [1, 4]]
-    shared = set(first[0]) & set(first[3])
-    assert len(shared) == 1 and first[3][shared.pop()] == 4
-    assert sorted(whole.frequencies()) == [1, 2, 2]
+    index = NearDuplicateIndex()
+    packed = [dict(zip(*index.pack(bag), strict=True)) for bag in bags]
+    assert [sorted(bag.values()) for bag in packed] == [[1, 2], [], [1, 4], [9]]
+    (shared,) = packed[0].keys() & packed[2].keys()
+    assert packed[0][shared] == 1 and packed[2][shared] == 4
+    (shared,) = packed[2].keys() & packed[3].keys()
+    assert packed[2][shared] == 1 and packed[3][shared] == 9
 
 
 def test_minhash_without_its_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearness.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"install sonde\[minhash\]"):
-        Signer()
+        library()
 
 
 def test_signatures_are_those_of_the_library() -> None:
     """Equal on every machine and with every hash seed of the interpreter: the first minima, written down."""
-    signature = Signer().sign(Counter(["alpha", "beta"]))
+    signature = sign(Counter(["alpha", "beta"]))
     assert signature is not None
-    again = Signer().sign(Counter(["beta", "beta", "alpha"]))
+    again = sign(Counter(["beta", "beta", "alpha"]))
     assert again is not None
     assert signature.tolist() == again.tolist()
     assert len(signature) == 252
-    assert Signer().sign(Counter()) is None
+    assert sign(Counter()) is None

@@ -15,7 +15,7 @@ from sonde.lenses.causal.effects import ANSWERS, APART, BEFORE, BITS, EXCESS
 from sonde.lenses.causal.erase_controls import EXCESS as HITS_EXCESS
 from sonde.lenses.causal.erase_controls import LOST, OVERLAP, REALISED
 from sonde.lenses.causal.patch import ALIGNED, CHANGE, MARGIN, PREFERS, RECOVERED
-from sonde.lenses.cloze.observe import CUT, ONE, RESPELLED, SEVERAL
+from sonde.lenses.cloze.observe import ONE_PIECE, OTHER_SPELLING, SEVERAL_PIECES, UNSPELLABLE
 from sonde.lenses.finetune.score import _CHOSEN, ACCURACY, AT_EDGE, AT_END, CEILING, OUT_OF_REACH, TRUNCATED
 from sonde.lenses.probe.trees import METRICS as DISTANCES
 from sonde.results.group_means import MATCHED_SHARE
@@ -38,7 +38,10 @@ COMPUTED = {
         *(BITS, EXCESS, APART, BEFORE, ANSWERS.own, ANSWERS.excess, LOST, HITS_EXCESS),
         *(RECOVERED, MARGIN, CHANGE, PREFERS, ALIGNED, OVERLAP, REALISED),
     },
-    "cloze": {f"share_{status.replace(' ', '_')}" for status in (ONE, SEVERAL, CUT, RESPELLED)},
+    "cloze": {
+        f"share_{status.replace(' ', '_')}"
+        for status in (ONE_PIECE, SEVERAL_PIECES, UNSPELLABLE, OTHER_SPELLING)
+    },
     "finetune": {CEILING, OUT_OF_REACH, TRUNCATED, ACCURACY, AT_END, AT_EDGE, *_CHOSEN},
     "probe": {LAYER_DIFFERENCE, LAYER_GAIN, *DISTANCES, *TREES, *(f"{metric}_gain" for metric in TREES)},
     "surprisal": {MATCHED_SHARE},

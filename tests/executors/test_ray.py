@@ -98,16 +98,16 @@ MARK = Path({mark!r})
 class Dying(ItemLabels):
     name, version, target, labels, needs_repository = "dying", "1", "item", ("a",), False
 
-    def label(self, items, repositories, **asked):
+    def label(self, items, repositories):
         items = list(items)
         begun = MARK.read_text().split() if MARK.exists() else []
         with MARK.open("a") as mark:
             mark.write(items[0].item_id + " ")
         if items[0].item_id == "20" and "20" not in begun:
             os._exit(1)
-        return super().label(items, repositories, **asked)
+        return super().label(items, repositories)
 
-    def label_rows(self, item, repositories, *, mode, quirks):
+    def label_rows(self, item, repositories):
         return [(0, len(item.text), "a", float(item.item_id))]
 
 

@@ -91,6 +91,7 @@ def of_both(code: Path, encoder: Path, short: Path, tmp_path_factory: pytest.Tem
     return folder
 
 
+@pytest.mark.slow
 def test_models_of_one_run_are_compared_on_the_items_that_fit_all(
     of_one: Path, of_both: Path, encoder: Path, short: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_what_one_model_answers_among_others_is_kept(
     assert before and before == {path: path.stat().st_mtime_ns for path in of_both.rglob("*.parquet")}
 
 
+@pytest.mark.slow
 def test_dependents_with_newlines_end_elsewhere_and_begin_where_they_did(
     of_one: Path, code: Path, encoder: Path, tmp_path: Path
 ) -> None:
@@ -200,6 +202,7 @@ def drawn(code: Path, encoder: Path, short: Path, tmp_path_factory: pytest.TempP
     return folder
 
 
+@pytest.mark.slow
 def test_a_snippet_changes_no_score(drawn: Path, of_both: Path) -> None:
     plain, other = (
         with_slices(pl.read_parquet(folder / "scores.parquet")).drop("fingerprint")
@@ -230,6 +233,7 @@ def test_of_a_snippet_and_of_few_functions_the_attention_is_kept(drawn: Path, en
         assert np.nansum(asked) > 0
 
 
+@pytest.mark.slow
 def test_the_page_draws_the_snippet_and_says_who_could_not_read_it(drawn: Path) -> None:
     page = write_report(drawn, figures=True).read_text(encoding="utf-8")
     section = page[page.index('<section id="attention_snippet"') :]
@@ -318,6 +322,7 @@ def treebank(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["corrected", "paper"])
 def test_the_root_of_a_sentence_is_missed_by_heads_and_offsets_alike(
     mode: str, encoder: Path, tmp_path: Path

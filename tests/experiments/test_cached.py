@@ -79,6 +79,7 @@ def of_another_shape() -> bytes:
     return held.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\0" * 100, of_another_shape()], ids=range(5))
 def test_a_cache_that_another_version_left_is_as_none(
     content: bytes, decoder: Path, project: Path, cache: Path, tmp_path: Path

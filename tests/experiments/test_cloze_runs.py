@@ -63,6 +63,7 @@ def scores(folder: Path, model: str) -> pl.DataFrame:
     return table.with_columns(name=pl.coalesce("matching", "objective"), other="aggregation")
 
 
+@pytest.mark.slow
 def test_models_of_every_kind_answer_the_same_queries(
     corpus: str, denoisers: tuple[str, str], encoder: Path, decoder: Path, tmp_path: Path
 ) -> None:

@@ -211,6 +211,7 @@ def test_chosen_layers_of_probes_are_compared(encoder: Path, decoder: Path, tmp_
     assert dataclasses.replace(first.score, contributions=None) == first.score
 
 
+@pytest.mark.slow
 def test_a_series_of_checkpoints_shows_growth(decoder: Path, project: Path, tmp_path: Path) -> None:
     for step in (1, 2, 8):
         save_tokenizer(tmp_path / f"step{step}")

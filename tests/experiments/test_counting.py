@@ -101,7 +101,7 @@ def test_labels_add_up_and_bugs_come_in_pairs(corpus: str) -> None:
 def test_processes_change_no_count_and_the_seed_only_what_is_drawn(corpus: str) -> None:
     tasks = ("exception_type", "wrong_operator")
     one = count_corpus(corpus, tasks=tasks)
-    two = count_corpus(corpus, tasks=tasks, spread=ParallelMap(workers=2, worth=1))
+    two = count_corpus(corpus, tasks=tasks, parallel=ParallelMap(workers=2, worth=1))
     for name in ("sizes", "licences", "labels"):
         assert getattr(one, name).equals(getattr(two, name))
     other = count_corpus(corpus, tasks=tasks, seed=3)

@@ -43,6 +43,7 @@ def ran(models: dict[str, str], code: Path, output: Path, *names: str, **options
     )
 
 
+@pytest.mark.slow
 def test_models_of_two_kinds_fill_in_the_same_code(
     models: dict[str, str], code: Path, tmp_path: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_beside_a_decoder_that_reads_on_they_are_left_out_with_what_to_do(
         ran(models, code, tmp_path, "t5", objective="causal")
 
 
+@pytest.mark.slow
 def test_pairs_are_read_by_filling_in_the_place(models: dict[str, str], code: Path, tmp_path: Path) -> None:
     run = ran(models, code, tmp_path, *MODELS, objective="infill", pairs="variable_misuse")
     told = run.scores.filter((pl.col("metric") == "preferred") & pl.col("control").is_null())

@@ -15,7 +15,7 @@ import typer
 from jsonschema import Draft202012Validator
 
 from sonde.cli import app, main
-from sonde.cli.output import CommandOutput, with_json_option
+from sonde.cli.output import CommandOutput, with_output
 from sonde.experiments.catalogue import REGISTRIES
 from sonde.report import card_schema
 
@@ -143,7 +143,7 @@ def test_what_is_wrong_is_one_line_and_no_json(
 
 
 def test_what_else_is_printed_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    @with_json_option
+    @with_output()
     def noisy(name: str) -> CommandOutput:
         sys.stdout.write("a library speaks\n")
         return CommandOutput(
@@ -161,7 +161,7 @@ def test_what_else_is_printed_goes_to_standard_error(capsys: pytest.CaptureFixtu
 
 
 def test_a_command_may_end_with_an_exit_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    @with_json_option
+    @with_output()
     def failing() -> CommandOutput:
         return CommandOutput({"met": False}, lambda: None, exit_code=1)
 

@@ -25,7 +25,7 @@ class Long:
     labels = ("short", "long")
     needs_repository = False
 
-    def label(self, items, repositories, *, mode="corrected", quirks=frozenset()):
+    def label(self, items, repositories):
         return {
             item.item_id: pl.DataFrame(
                 {"start": [0], "end": [len(item.text)], "label": ["long" if len(item.text) > 60 else "short"],

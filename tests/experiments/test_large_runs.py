@@ -71,6 +71,7 @@ def test_base_adapter_and_few_bits_stand_beside_each_other(
     assert "decoder?adapter=lora" in page and "decoder?quantise=8bit" in page
 
 
+@pytest.mark.slow
 def test_compare_says_where_few_bits_differ(finished: Path, decoder: Path) -> None:
     done = CliRunner().invoke(app, ["compare", str(finished), "--json"])
     assert done.exit_code == 0, done.output
@@ -80,6 +81,7 @@ def test_compare_says_where_few_bits_differ(finished: Path, decoder: Path) -> No
     assert json.dumps(told).count("quantise=8bit") > 0
 
 
+@pytest.mark.slow
 def test_an_option_holds_for_every_model_and_is_the_name(
     decoder: Path, adapter: Path, project: Path, tmp_path: Path, finished: Path
 ) -> None:
@@ -104,6 +106,7 @@ def test_an_experiment_file_says_the_same(decoder: Path, adapter: Path, tmp_path
         from_arguments(file=path)
 
 
+@pytest.mark.slow
 def test_a_device_map_leaves_the_scores_and_is_recorded(
     decoder: Path, project: Path, tmp_path: Path, finished: Path
 ) -> None:

@@ -142,6 +142,7 @@ print(counted.rows, measure_peak_memory())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "suffix"), [("classes", "csv"), ("numbers", "jsonl"), ("pairs", "parquet"), ("spans", "csv")]
 )

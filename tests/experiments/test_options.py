@@ -169,17 +169,25 @@ def test_the_help_of_a_flag_is_that_of_the_model(command: str) -> None:
     wide = {"COLUMNS": "10000", "TERMINAL_WIDTH": "10000"}
     output = CliRunner().invoke(app, [*command.split(), "--help"], env=wide).output
     text = " ".join(output.split())
-    shared = flags(command).keys() & {one.flag for one in run_options()}
-    own = {flag for flag in shared if flags(command)[flag].help}
-    lines = {one.flag: one.help for one in run_options() if one.flag in shared - own}
-    assert len(lines) >= 2
-    for flag, (lens, name) in LENS_FLAGS.items():
-        if flag in flags(command):
-            lines[flag] = next(one.help for one in lens_options(lens) if one.name == name)
-    assert [flag for flag, line in lines.items() if line not in text] == []
-    assert not [
-        flag for flag, one in flags(command).items() if not one.help and flag not in lines | {"--help": 1}
-    ]
+    declared = {one.flag: one.help for one in run_options() if one.flag} | {
+        flag: next(one.help for one in lens_options(lens) if one.name == name)
+        for flag, (lens, name) in LENS_FLAGS.items()
+    }
+    helps = {flag: one.help for flag, one in flags(command).items()}
+    lines = [helps[flag] for flag in declared.keys() & helps.keys() if helps[flag] == declared[flag]]
+    assert len(lines) == len(declared) if command == "run" else len(lines) >= 2
+    assert [line for line in lines if line not in text] == []
+    assert [flag for flag, line in helps.items() if not line] == []
+
+
+@pytest.mark.parametrize("command", ["run", "label", "corpus build", "corpus lock", "corpus stats"])
+def test_the_type_of_a_flag_is_that_of_the_model(command: str) -> None:
+    several = {one.flag for one in run_options() if one.values.several} | {"--option"}
+    switches = {one.flag for one in run_options() if one.values.kind is bool}
+    declared = {one.flag for one in run_options() if one.flag} & flags(command).keys()
+    parameters = {flag: flags(command)[flag] for flag in declared - {"--corpus"}}
+    assert {flag for flag, one in parameters.items() if one.multiple} == several & parameters.keys()
+    assert {flag for flag, one in parameters.items() if one.is_flag} == switches & parameters.keys()
 
 
 def test_help_says_range_and_default() -> None:

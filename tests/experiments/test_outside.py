@@ -37,7 +37,7 @@ class MentionsNumber:
     needs_repository = False
     languages = ("python",)
 
-    def label(self, items, repositories, *, mode="corrected", quirks=frozenset()):
+    def label(self, items, repositories):
         found = {}
         for item in items:
             said = "yes" if any(sign.isdigit() for sign in item.text) else "no"

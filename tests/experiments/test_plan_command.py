@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,14 @@ import pytest
 
 import sonde
 from sonde.api import cost
-from sonde.api.cost import TrialRun
+from sonde.api.cost import PAGE, START, RunCost, TrialRun
 from sonde.api.outputs import OutputOptions
 from sonde.base.errors import SondeError
 from sonde.base.progress import NullProgress
 from sonde.cli import main
 from sonde.corpora import Selection
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import PAGE, START, InputAmount, RunCost
-from sonde.experiments.plan import ObserveJob
-from sonde.experiments.workload import Workload, measure_amount
+from sonde.experiments.workload import InputAmount, Workload, measure_amount
 
 Called = Callable[..., tuple[str, str]]
 
@@ -53,30 +51,20 @@ class Machine:
         self.item = 0.5
         self.limits: list[int] = []
         self.wanted: list[OutputOptions] = []
-        self.longest_jobs: list[Sequence[ObserveJob]] = []
         monkeypatch.setattr(cost, "run_trial", self)
         # However busy this machine is, so much of a budget has passed when the sample is chosen.
         monkeypatch.setattr(cost, "_elapsed_seconds", _passed)
 
-    def __call__(
-        self,
-        experiment: Experiment,
-        execution: Execution,
-        wanted: OutputOptions,
-        longest: Sequence[ObserveJob] = (),
-    ) -> TrialRun:
+    def __call__(self, experiment: Experiment, execution: Execution, wanted: OutputOptions) -> TrialRun:
         limit = experiment.selection.limit or 0
         self.limits.append(limit)
         self.wanted.append(wanted)
-        self.longest_jobs.append(longest)
         assert not (execution.chosen or execution.merges)
         seconds = {START: 1.0, "observe": self.item * limit, PAGE: 2.0}
         cost = RunCost(
             amount=InputAmount(limit, limit, 400 * limit),
             seconds=seconds,
             processor=seconds,
-            memory=1 << 30,
-            disk=1_000 * limit,
             forwards=limit,
         )
         return TrialRun(cost=cost, answers=[], clusterings={})
@@ -153,12 +141,12 @@ def test_a_plan_foretells_the_run_from_warm_ups(
 ) -> None:
     out, err = call(*arguments, "-o", tmp_path / "run", "--limit", 200, "--plan", "--json")
     plan = json.loads(out)
-    assert machine.limits == [16, 64]
-    assert all(len(job.item_ids) == 4 for longest in machine.longest_jobs for job in longest)
+    # The first took 8 s for its items, and the second may take 20 s for its own.
+    assert machine.limits == [16, 40]
     # Texts are counted: functions of this project differ in length.
     assert plan["cost"]["by_stage"]["observe"] == pytest.approx(0.5 * plan["characters"] / 400, rel=0.01)
     assert plan["cost"]["forwards"] == 200
-    assert [one["limit"] for one in plan["warm_ups"]] == [16, 64]
+    assert [one["limit"] for one in plan["warm_ups"]] == [16, 40]
     assert "warm-up with 16 functions: 11 s" in err
     assert not (tmp_path / "run").exists()
 
@@ -170,8 +158,7 @@ def test_a_plan_says_what_the_folder_holds_already(
     before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
     out, _ = call(*arguments, "-o", tmp_path / "run", "--limit", 128, "--plan")
     assert "jobs      2, 1 of them in" in out
-    assert "memory    1.1 GB at most at one time" in out
-    assert "This is from runs with 16 and 64 functions, which loaded the models" in out
+    assert "This is from runs with 16 and 40 functions, which loaded the models" in out
     assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
 
 
@@ -311,11 +298,10 @@ def test_this_machine_is_measured_with_everything_that_a_command_does(
     plan = json.loads(out)
     cost: dict[str, Any] = plan["cost"]
     assert {"start", "observe", "report", "other"} <= cost["by_stage"].keys()
-    assert [one["limit"] for one in plan["warm_ups"]] == [16, 64]
+    assert [one["limit"] for one in plan["warm_ups"]] == [16, 66]
     assert cost["seconds"] > 1
     assert cost["processor_seconds"] > 1
     assert cost["forwards"] >= 66
-    assert 200 << 20 < cost["memory_bytes"] < 3 << 30
     shown = plan["shows"][0]
     assert (shown["lens"], shown["metric"]) == ("surprisal", "bits_per_byte")
     assert shown["deviation"] > 0

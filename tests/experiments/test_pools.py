@@ -106,6 +106,7 @@ def tables(folder: Path) -> dict[str, pl.DataFrame]:
     return {path.name: pl.read_parquet(path) for path in sorted(folder.glob("observations/**/*.parquet"))}
 
 
+@pytest.mark.slow
 def test_pooled_jobs_write_what_each_would_and_the_same_when_one_is_done_again(
     project: Path, decoder: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ def test_pooled_jobs_write_what_each_would_and_the_same_when_one_is_done_again(
         assert_frame_equal(pl.read_parquet(path), there[lost], check_exact=True)
 
 
+@pytest.mark.slow
 def test_what_other_processes_prepared_is_what_is_prepared_here(
     project: Path, decoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,7 @@ def measured(code: Path, output: Path, models: tuple[Path, ...], device: str) ->
     return output
 
 
+@pytest.mark.slow
 def test_every_lens_runs_on_the_device_and_measures_what_the_processor_does(
     code: Path, decoder: Path, encoder: Path, tmp_path: Path
 ) -> None:

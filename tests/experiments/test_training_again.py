@@ -58,7 +58,7 @@ def test_only_what_is_left_to_train_is_announced(
 
     monkeypatch.setattr(train, "train_job", trained)
     told = Told()
-    session = Session.create(Experiment(), Execution(output=tmp_path), told)
+    session = Session(experiment=Experiment(), execution=Execution(output=tmp_path), progress=told)
     train.train_jobs(session, jobs)
     if seconds is None:
         assert told.lines == [] and session.outcome.trained == 0

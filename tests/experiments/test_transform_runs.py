@@ -15,11 +15,13 @@ import polars as pl
 import pytest
 
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.progress import NullProgress
 from sonde.comparison.compare import compare, write_comparison
 from sonde.corpora import Selection, SkipCounter, item_id, read_items, select
 from sonde.experiments import Execution, Experiment
 from sonde.experiments.datasets import exclude_training_items
 from sonde.experiments.plan import Group
+from sonde.experiments.progress import Session
 from sonde.experiments.resolve import resolve_models
 from sonde.experiments.run import run
 from sonde.models.engine import model_names
@@ -137,7 +139,13 @@ def test_who_has_read_the_original_has_seen_the_other_words(
         inputs = chosen.items
 
     asked = experiment(decoder, project, "rename")
-    (model,) = resolve_models(asked, Execution(output=Path("unused")), [Reading()], {str(decoder)})  # type: ignore[list-item]
+    session = Session(
+        experiment=asked,
+        execution=Execution(output=Path("unused")),
+        progress=NullProgress(),
+        models={"surprisal": (str(decoder),)},
+    )
+    (model,) = resolve_models(session, [Reading()])  # type: ignore[list-item]
     assert model.seen == {chosen.items[0].item_id}
 
 

@@ -46,6 +46,7 @@ def texts(probed: sonde.Run) -> dict[str, str]:
     return dict(probed.items.select("item_id", "text").collect().iter_rows())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["ktx", "next_use"])
 def test_a_place_gets_what_the_probes_of_all_folds_say(
     probed: sonde.Run, texts: dict[str, str], task: str, tmp_path: Path

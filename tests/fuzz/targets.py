@@ -21,7 +21,7 @@ from sonde.experiments import load_experiment
 from sonde.languages import LANGUAGES
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.tasks import repositories
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, resolve_task
 
 MODELS = ("sonde/mini-decoder", "sonde/mini-encoder")
 
@@ -123,7 +123,7 @@ def code(seed: int) -> None:
     items = [*extract_items(file, "function", intake), *extract_items(file, "file", intake)][:3]
     around = repositories([file])
     for task in rng.sample(_tasks(name), 6):
-        task.label(items, around, mode=rng.choice(("corrected", "paper")))
+        resolve_task(task, rng.choice(("corrected", "paper"))).label(items, around)
     model = rng.choice(MODELS)
     for item in items[:1]:
         align_table(_tokenizer(model), item.text, name, merge_leaves=rng.random() < 0.2)

@@ -253,7 +253,7 @@ def test_corrected_edges_of_the_class_library_are_one_a_construct() -> None:
     for code in methods(200):
         if "/*" in code or "//" in code:
             continue
-        nodes, waiting = [], [java.syntax(f"class A {{ {code} }}")[1].root_node]
+        nodes, waiting = [], [java.syntax(f"class A {{ {code} }}")[1]]
         while waiting:
             nodes.append(waiting.pop())
             waiting.extend(nodes[-1].children)

@@ -60,6 +60,7 @@ def test_other_newlines(name: str, newline: str, samples, check) -> None:
     check(LANGUAGES.load(name), text.rstrip())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_megabyte_on_one_line(name: str) -> None:
     statement, tail = "é = f(x) + y; ", "s + '" + "é " * 400_000 + "'"
@@ -82,6 +83,7 @@ def test_deep_nesting(name: str, pair: str) -> None:
     language.constructs(tree), language.functions(text), language.definitions(text), language.calls(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("link", ["a.b.", "f(x) ", "1 + "])
 def test_a_chain_of_a_hundred_thousand_links_takes_no_time_worth_naming(name: str, link: str) -> None:

@@ -32,7 +32,7 @@ from sonde.lenses.attention.score import StackPredictions, gains, pooled_scores
 from sonde.models import Capabilities, LoadedModel, ModelSpec, SpecialTokens
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.scores import Score, scores_to_frame
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, resolve_task
 
 BOS, SEP, PAD = 256, 257, 258
 CONTEXT = 128
@@ -154,7 +154,8 @@ class Run:
 def observe(loaded: LoadedModel, settings: LensSettings, texts: Sequence[str] = TEXTS) -> Run:
     lens = LENSES.load("attention")
     prepared = [prepare(text, number) for number, text in enumerate(texts)]
-    labelled = TASKS.load("syntax_relations").label([one.item for one in prepared], {}, mode=settings.mode)
+    task = resolve_task(TASKS.load("syntax_relations"), settings.mode)
+    labelled = task.label([one.item for one in prepared], {})
     table = pl.concat(rows.with_columns(item_id=pl.lit(name)) for name, rows in labelled.items())
     labels = {"syntax_relations": table}
     passes = lens.input_requests(prepared, labels, settings)

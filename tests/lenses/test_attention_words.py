@@ -8,7 +8,7 @@ import pytest
 from sonde.corpora import Item
 from sonde.lenses import LensSettings
 from sonde.lenses.attention.observe import read_item
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, resolve_task
 
 JAVA = '''int f(int a) {
     String s = """
@@ -29,8 +29,8 @@ def item(text: str, language: str) -> Item:
 
 
 def labelled(one: Item, settings: LensSettings) -> pl.DataFrame:
-    task = TASKS.load("syntax_relations")
-    return task.label([one], {}, mode=settings.mode, quirks=settings.quirks)[one.item_id]
+    task = resolve_task(TASKS.load("syntax_relations"), settings.mode, settings.quirks)
+    return task.label([one], {})[one.item_id]
 
 
 @pytest.mark.parametrize("mode", ["corrected", "paper"])

@@ -18,7 +18,7 @@ from sonde.corpora import Item, SourceFile
 from sonde.languages import LANGUAGES
 from sonde.lenses import CapturedItem, LensSettings
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.observe import ONE, SEVERAL
+from sonde.lenses.cloze.observe import ONE_PIECE, SEVERAL_PIECES
 from sonde.models import Capabilities, LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
 from sonde.tasks.apis.api_cloze import task
@@ -46,7 +46,7 @@ def model(name: str) -> LoadedModel:
 def drawn(**options: Any) -> Dataset:
     file = SourceFile(path="a", text=TEXT, language="python", cluster="r", repository="r")
     given = {"templates": "call,import,alias", **options}
-    return task.draw([file], size=1000, seed=0, language="python", mode="corrected", options=given)
+    return task.draw([file], size=1000, seed=0, language="python", options=given)
 
 
 def prepared(loaded: LoadedModel, items: Sequence[Item]) -> list[Prepared]:
@@ -111,9 +111,9 @@ def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
         before, answer, after = by_hand(query["prefix"], query["answer"], query["suffix"])
         ids = [*before, *answer, *after]
         touched = list(range(len(before), len(before) + len(answer)))
-        assert row["status"] == (ONE if len(answer) == 1 else SEVERAL)
+        assert row["status"] == (ONE_PIECE if len(answer) == 1 else SEVERAL_PIECES)
         statuses.add(row["status"])
-        if row["status"] == ONE:
+        if row["status"] == ONE_PIECE:
             values = log_probabilities(ids, touched)
             assert row["nats"] == pytest.approx(-float(values[ids[touched[0]]]), abs=1e-4)
             assert row["rank_id"] == int((values >= values[ids[touched[0]]] - 1e-4).sum())
@@ -129,12 +129,12 @@ def test_answers_equal_a_forward_by_hand(answers: pl.DataFrame) -> None:
             others = [value for name, value in best.items() if name != query["answer"]]
             assert row["rank"] == 1 + sum(value >= gold - 1e-4 for value in others)
             assert row["top"][0] == names[int(values.argmax())]
-        elif row["status"] == SEVERAL:
+        elif row["status"] == SEVERAL_PIECES:
             nats = [
                 -float(log_probabilities(ids, touched[at:])[ids[touched[at]]]) for at in range(len(touched))
             ]
             assert row["nats"] == pytest.approx(sum(nats), abs=1e-3)
-    assert {ONE, SEVERAL} <= statuses
+    assert {ONE_PIECE, SEVERAL_PIECES} <= statuses
     assert len(answers) == len(queries)
 
 
@@ -145,7 +145,7 @@ def test_calls_behind_imports_equal_a_forward_by_hand() -> None:
     checked = 0
     for row in observed("sonde/mini-encoder", data).iter_rows(named=True):
         query = queries[row["query_id"]]
-        if query["frame"] != "imports" or row["status"] != ONE:
+        if query["frame"] != "imports" or row["status"] != ONE_PIECE:
             continue
         assert query["prefix"].startswith("import numpy as np\nimport os.path\nfrom collections import")
         alone = queries[query["base_id"]]

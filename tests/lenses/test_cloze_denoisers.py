@@ -18,7 +18,7 @@ from sonde.capture import CaptureSettings
 from sonde.capture.forward import observe_lenses
 from sonde.lenses import CapturedItem, LensSettings
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.observe import CAUSAL, CUT, GAP, ONE, PLL, SEVERAL
+from sonde.lenses.cloze.observe import CAUSAL, GAP, ONE_PIECE, PLL, SEVERAL_PIECES, UNSPELLABLE
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.tasks import Dataset
 
@@ -93,7 +93,7 @@ def test_answers_equal_a_forward_by_hand(loaded: LoadedModel) -> None:
         query = queries[row["query_id"]]
         found = encode(loaded.tokenizer, items[row["item_id"]].text, items[row["item_id"]].cuts)
         ids = tuple(found.ids.tolist())
-        if row["status"] == CUT:
+        if row["status"] == UNSPELLABLE:
             assert row["nats"] is None
             continue
         inked = [
@@ -108,7 +108,7 @@ def test_answers_equal_a_forward_by_hand(loaded: LoadedModel) -> None:
         assert (row["measure"], row["pieces"]) == (GAP, stop - first)
         ranks = [int((values[at] >= values[at, ids[first + at]] - 1e-4).sum()) for at in range(stop - first)]
         assert row["greedy"] == all(rank == 1 for rank in ranks)
-        if row["status"] == ONE:
+        if row["status"] == ONE_PIECE:
             assert row["rank_id"] == ranks[0]
             assert row["top"] == [names[number] for number in np.argsort(-values[0], kind="stable")[:10]]
             best: dict[str, float] = {}
@@ -120,7 +120,7 @@ def test_answers_equal_a_forward_by_hand(loaded: LoadedModel) -> None:
             own = max(values[0, number] for number in right)
             others = [value for text, value in best.items() if text != query["answer"]]
             assert row["rank"] == 1 + sum(value >= own - 1e-4 for value in others)
-    assert {ONE, SEVERAL} <= set(rows["status"])
+    assert {ONE_PIECE, SEVERAL_PIECES} <= set(rows["status"])
 
 
 def test_batches_do_not_change_ranks(loaded: LoadedModel) -> None:
@@ -166,9 +166,9 @@ def test_the_shared_vocabulary_alone_ranks_as_beside_the_own_one(loaded: LoadedM
     )
     compared = both.drop_nulls("nats_unified")
     assert (compared["rank_unified"] <= compared["rank"]).all()
-    several = both.filter(pl.col("status") == SEVERAL)
+    several = both.filter(pl.col("status") == SEVERAL_PIECES)
     assert several["rank_unified"].null_count() == several.height
-    same = alone.filter(pl.col("status") == SEVERAL)
+    same = alone.filter(pl.col("status") == SEVERAL_PIECES)
     np.testing.assert_allclose(same["nats"], several["nats"], atol=1e-4)
 
 

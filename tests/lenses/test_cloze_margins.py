@@ -35,7 +35,7 @@ def table(tmp_path: Path) -> pl.DataFrame:
     file = SourceFile("a.py", "import json\njson.loads('')\n", "python", "c", "r")
     task = TASKS.load("api_deprecated")
     options = {"deprecated": str(path)}
-    return task.draw([file], size=100, seed=0, language="python", mode="corrected", options=options).examples
+    return task.draw([file], size=100, seed=0, language="python", options=options).examples
 
 
 def answers(rows: list[dict[str, Any]]) -> pl.LazyFrame:
@@ -110,9 +110,7 @@ def test_pairs_run_beside_queries(tmp_path: Path, name: str, objective: str) -> 
     )
     settings = LensSettings(options=options)
     file = SourceFile("a.py", CODE, "python", "c", "r")
-    queries = TASKS.load("api_cloze").draw(
-        [file], size=100, seed=0, language="python", mode="corrected", options=options
-    )
+    queries = TASKS.load("api_cloze").draw([file], size=100, seed=0, language="python", options=options)
     labels = {"api_cloze": queries.examples, "api_deprecated": table(tmp_path).head(3)}
     loaded, language = load_model(ModelSpec(name=name, device="cpu")), LANGUAGES.load("python")
     ready: list[Prepared] = []

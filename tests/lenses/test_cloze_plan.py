@@ -12,13 +12,13 @@ from sonde.alignment import encode
 from sonde.alignment.vocabulary import get_vocabulary
 from sonde.capture.requests import Prepared
 from sonde.lenses.cloze.observe import (
-    CUT,
-    ONE,
-    RESPELLED,
-    SEVERAL,
+    ONE_PIECE,
+    OTHER_SPELLING,
+    SEVERAL_PIECES,
+    UNSPELLABLE,
     ClozeQuery,
     build_query_requests,
-    distinct_variants,
+    distinct_inputs,
     queries_by_item,
 )
 from sonde.lenses.engine.observations import word_masks
@@ -42,12 +42,12 @@ PIECES = ["from", " num", "py", " import", " zeros", "_", "like"]
 @pytest.mark.parametrize(
     ("answer", "status", "variants"),
     [
-        ("num", ONE, ((1,),)),
-        ("py", ONE, ((2,),)),
-        ("numpy", SEVERAL, ((1, 2), (2,))),
-        ("zeros_like", SEVERAL, ((4, 5, 6), (5, 6), (6,))),
-        ("zer", CUT, ()),
-        ("umpy", CUT, ()),
+        ("num", ONE_PIECE, ((1,),)),
+        ("py", ONE_PIECE, ((2,),)),
+        ("numpy", SEVERAL_PIECES, ((1, 2), (2,))),
+        ("zeros_like", SEVERAL_PIECES, ((4, 5, 6), (5, 6), (6,))),
+        ("zer", UNSPELLABLE, ()),
+        ("umpy", UNSPELLABLE, ()),
     ],
 )
 def test_an_answer_is_asked_for_by_its_pieces(
@@ -59,14 +59,15 @@ def test_an_answer_is_asked_for_by_its_pieces(
 
 def test_an_answer_that_ends_inside_a_piece_is_not_asked() -> None:
     (ask,) = build_query_requests(prepared("np.r_(", ["np", ".", "r", "_("]), [query("np.r_(", "r_")])
-    assert ask.status == CUT
+    assert ask.status == UNSPELLABLE
 
 
 def test_inputs_are_asked_for_once() -> None:
     asks = build_query_requests(
         prepared(IMPORT, PIECES), [query(IMPORT, one) for one in ("py", "numpy", "like")]
     )
-    assert distinct_variants(asks) == ((2,), (1, 2), (6,))
+    assert distinct_inputs(asks, writes=False) == ((2,), (1, 2), (6,))
+    assert distinct_inputs(asks, writes=True) == ((2,), (1, 2), (6,))
 
 
 def test_a_word_hides_its_rest() -> None:
@@ -112,17 +113,21 @@ def test_the_piece_says_whether_it_begins_a_word() -> None:
         (ask,) = build_query_requests(word_piece(text, (start, end)), [answer])
         return ask.status, ask.initial
 
-    assert [asked(0, 2), asked(2, 4), asked(7, 8)] == [(ONE, True), (ONE, False), (ONE, True)]
-    assert asked(2, 6) == (SEVERAL, False)
+    assert [asked(0, 2), asked(2, 4), asked(7, 8)] == [
+        (ONE_PIECE, True),
+        (ONE_PIECE, False),
+        (ONE_PIECE, True),
+    ]
+    assert asked(2, 6) == (SEVERAL_PIECES, False)
 
 
 @pytest.mark.parametrize("uncased", UNCASED)
 def test_what_a_tokenizer_cannot_spell_or_spells_otherwise_is_not_asked(uncased: str) -> None:
     text = "from a import X.q"
-    for answer, status in (("a", ONE), ("X", RESPELLED), ("q", CUT)):
+    for answer, status in (("a", ONE_PIECE), ("X", OTHER_SPELLING), ("q", UNSPELLABLE)):
         start = text.index(answer)
         (ask,) = build_query_requests(word_piece(text, (start, start + 1), uncased), [query(text, answer)])
-        assert (ask.status, bool(ask.variants)) == (status, status == ONE)
+        assert (ask.status, bool(ask.variants)) == (status, status == ONE_PIECE)
 
 
 def test_after_a_blank_both_forms_are_right() -> None:

@@ -28,9 +28,7 @@ def given(folder: Path, sizes: dict[str, int]) -> pl.DataFrame:
         ]
         path.write_text(json.dumps(entries), encoding="utf-8")
         files = list(read_files(f"codexglue:{path}", (), SkipCounter()))
-        data = TASKS.load("api_cloze").draw(
-            files, size=1000, seed=0, language="text", mode="corrected", options={}
-        )
+        data = TASKS.load("api_cloze").draw(files, size=1000, seed=0, language="text", options={})
         frames.append(data.examples)
     return pl.concat(frames)
 

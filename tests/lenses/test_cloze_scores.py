@@ -19,10 +19,10 @@ from sonde.lenses.cloze import lens
 from sonde.lenses.cloze import ranks as cloze_vocabulary
 from sonde.lenses.cloze.observe import (
     ANSWERS_SCHEMA,
-    CUT,
-    ONE,
-    SEVERAL,
+    ONE_PIECE,
+    SEVERAL_PIECES,
     TEXT,
+    UNSPELLABLE,
     candidate_ids,
     collect_statements,
 )
@@ -50,7 +50,8 @@ def query(number: int, **changes: Any) -> dict[str, Any]:
 
 def answer(query_id: str, rank: int | None, **changes: Any) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "item_id": "i", "query_id": query_id, "status": CUT if rank is None else ONE, "pieces": 1,
+        "item_id": "i", "query_id": query_id, "status": UNSPELLABLE if rank is None else ONE_PIECE,
+        "pieces": 1,
         "nats": None if rank is None else float(rank), "rank_id": None if rank is None else rank + 1,
         "rank": rank, "greedy": rank == 1, "gold_id": 0, "characters": 2,
     }  # fmt: skip
@@ -125,7 +126,7 @@ def test_models_are_also_compared_on_what_all_of_them_were_asked() -> None:
     # The other model was not asked the first four, and has the next two in several pieces.
     other = [answer(f"q{number}", None if number < 4 else 1) for number in range(12)]
     for row in other[4:6]:
-        row |= {"rank": None, "rank_id": None, "status": SEVERAL, "pieces": 2, "nats": 3.0}
+        row |= {"rank": None, "rank_id": None, "status": SEVERAL_PIECES, "pieces": 2, "nats": 3.0}
     beside = (tables([], other)[0].lazy(),)
     scores = lens.score(dataclasses.replace(scoring(queries, mine), beside=beside))
     own = found(scores, "p_at_k", "template=call", matching="single", k=1)
@@ -187,7 +188,7 @@ def test_unasked_answers_are_counted(many: tuple[list[dict[str, Any]], list[dict
         if q["template"] == "call" and q["mode"] != "whole"
     ]
     share = found(scores, "share_cut", "template=call")
-    assert share.value == pytest.approx(mean(one == CUT for one in status))
+    assert share.value == pytest.approx(mean(one == UNSPELLABLE for one in status))
 
 
 def test_several_right_answers() -> None:
@@ -432,8 +433,8 @@ OWN = Score(model="sonde/mini-encoder", lens="cloze", metric="", value=0.0, n=0,
 
 
 def test_vocabularies_that_share_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    vocabularies = {"a": get_vocabulary(("x", "y")), "b": get_vocabulary(("u", "v"))}
-    monkeypatch.setattr(cloze_vocabulary, "load_vocabulary", vocabularies.__getitem__)
+    vocabularies = iter([get_vocabulary(("x", "y")), get_vocabulary(("u", "v"))])
+    monkeypatch.setattr(cloze_vocabulary, "get_vocabulary", lambda _surfaces: next(vocabularies))
     tokenizer = load_tokenizer(ModelSpec(name="sonde/mini-encoder"))
     monkeypatch.setattr(cloze_vocabulary, "load_tokenizer", lambda spec: tokenizer)
     with pytest.raises(InputError, match="a, b share no subtoken"):

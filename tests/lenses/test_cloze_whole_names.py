@@ -10,7 +10,7 @@ from tests.lenses.test_cloze import drawn, log_probabilities, model, observed
 
 from sonde.lenses import LensSettings
 from sonde.lenses.cloze import lens
-from sonde.lenses.cloze.observe import ANSWER, candidate_ids, candidate_texts
+from sonde.lenses.cloze.observe import ANSWER, candidate_ids, candidate_statements
 from sonde.lenses.cloze.ranks import rank_statements
 from sonde.tasks import Dataset
 
@@ -65,13 +65,12 @@ def test_every_candidate_is_scored_whole(
     ranks = dict(ranked.select("query_id", "rank").iter_rows())
     for query in data.examples.head(8).iter_rows(named=True):
         scores: list[float] = []
-        for one, text, candidate in zip(
-            candidate_ids(query, answers=True), candidate_texts(query), query["candidates"], strict=True
-        ):
-            split = parts(name, text, query["start"], query["start"] + len(candidate))
+        statements = candidate_statements(query, answers=True)
+        for item, candidate in zip(statements, query["candidates"], strict=True):
+            split = parts(name, item.text, query["start"], query["start"] + len(candidate))
             scores.append(by_hand(*split))
-            assert nats[one] == pytest.approx(scores[-1], abs=2e-3)
-            assert pieces[one] == len(split[1])
+            assert nats[item.item_id] == pytest.approx(scores[-1], abs=2e-3)
+            assert pieces[item.item_id] == len(split[1])
         assert ranks[query["query_id"]] == sum(score <= scores[0] + 1e-4 for score in scores)
 
 

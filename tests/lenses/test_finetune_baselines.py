@@ -129,7 +129,7 @@ def test_baselines_have_rates_and_epochs_of_their_own() -> None:
     options = FinetuneOptions.read(settings.options)
     of_models = options.recipe(settings)
     assert (of_models.rates, of_models.epochs) == ((1e-5,), 2)
-    recipe = options.baseline_recipe(of_models)
+    recipe = of_models.with_grid(options.baseline_rates, options.baseline_epochs)
     assert recipe.rates == (1e-3,)
     assert (recipe.epochs, recipe.other_epochs) == (10, (20,))
 

@@ -79,10 +79,11 @@ def test_a_model_from_scratch_has_a_grid_of_its_own() -> None:
     read = FinetuneOptions.read(settings.options)
     recipe = read.recipe(settings)
     assert (recipe.rates, recipe.epochs) == ((1e-4, 2e-4), 3)
-    own = read.scratch_recipe(recipe)
+    own = recipe.with_grid(read.scratch_rates, read.scratch_epochs)
     assert (own.rates, own.epochs, own.other_epochs) == ((1e-3,), 5, (50,))
     plain = FinetuneOptions.read({"rates": "1e-4"})
-    assert plain.scratch_recipe(plain.recipe(LensSettings())) == plain.recipe(LensSettings())
+    recipe = plain.recipe(LensSettings())
+    assert recipe.with_grid(plain.scratch_rates, plain.scratch_epochs) == recipe
 
 
 def examples(size: int) -> pl.DataFrame:

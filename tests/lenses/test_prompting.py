@@ -54,7 +54,7 @@ def examples(size: int = 30) -> pl.DataFrame:
     file = SourceFile("a.py", CODE, "python", "c", "r")
     task = TASKS.load("api_prompts")
     options = {"templates": "call,import"}
-    return task.draw([file], size=size, seed=0, language="python", mode="corrected", options=options).examples
+    return task.draw([file], size=size, seed=0, language="python", options=options).examples
 
 
 def asked(folder: Path, model: str, table: pl.DataFrame, **options: Any) -> pl.DataFrame:
@@ -443,7 +443,7 @@ def test_queries_are_as_many_of_each_statement() -> None:
     with pytest.raises(InputError, match="prompts about names"):
         TASKS.load("api_prompts").draw(
             [SourceFile("a.py", "x = 1\n", "python", "c", "r")],
-            size=5, seed=0, language="python", mode="corrected", options={},
+            size=5, seed=0, language="python", options={},
         )  # fmt: skip
 
 

@@ -122,6 +122,7 @@ def test_another_mix_of_constructs_is_no_memory() -> None:
     assert abs(scored(drifted, held)[CHANGE, "bits", None, None].value) < 0.15
 
 
+@pytest.mark.slow
 def test_exchanged_dates_are_found_as_often_as_chance_allows() -> None:
     rng = np.random.default_rng(4)
     held = items(rng)

@@ -97,6 +97,7 @@ def test_the_revision_of_a_folder_counts_its_pickles(tmp_path):
     assert resolve_revision(ModelSpec(name=str(tmp_path / "a"))) != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 3])
 def test_convert_writes_a_whole_checkpoint(shards, tmp_path):
     original = save_published("uclanlp/plbart-base", tmp_path / "old", shards=shards)

@@ -37,6 +37,9 @@ OWN = ROOT / ".reference"
 PLACE = Path(os.environ.get("SONDE_REFERENCE_PLACE") or OWN).absolute()
 INTENDED: dict[tuple[str, str], Intended] = {
     ("*", "*.parquet"): Intended("the text of `dimensions`, which say the same", columns=("slice",)),
+    ("run-prompting-served", "run/trained/*/replies.jsonl"): Intended(
+        "replies are kept in the order in which a server that answers several at once gives them", maximum=30
+    ),
 }
 """Files that differ by intention, each with the reason; `compare.Intentions` says by which names."""
 

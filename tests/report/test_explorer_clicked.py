@@ -107,6 +107,7 @@ def test_every_kind_of_finding_is_tried() -> None:
     assert set(FOUND) == set(get_args(get_type_hints(TokenFindings)["kind"]))
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_explorer_shows_whatever_is_found(tmp_path: Path) -> None:
     tried = dict(pages())

@@ -103,7 +103,7 @@ def marked(run: RunData, table: str) -> dict[str, str]:
     assert rows is not None
     (row,) = rows.filter((pl.col("example_id") == table) & (pl.col("kind") == "example")).collect().to_dicts()
     (one,) = build_examples(run, [{**row, "confidence": 0.6}])
-    return {marks: text for text, marks in one.segments if marks}
+    return {marks: text for text, marks in one["segments"] if marks}
 
 
 def test_an_error_is_marked_where_the_text_differs_from_what_it_was_made_from(folder: Path) -> None:
@@ -117,9 +117,9 @@ def test_a_pointer_shows_where_it_points_and_where_it_should(folder: Path) -> No
     figure = PLOTS.load("finetune_examples").draw(RunData(folder))
     assert figure is not None and figure.embed is not None
     groups = {group["title"]: group for group in figure.embed.context["groups"]}
-    assert groups["Misuse repair"]["examples"][0].found == "error looked for elsewhere"
+    assert groups["Misuse repair"]["examples"][0]["found"] == "error looked for elsewhere"
     assert groups["Variable misuse"]["counts"] == "1 of 2 wrong"
-    assert [one.right for one in groups["Variable misuse"]["examples"]] == [False, True]
+    assert [one["right"] for one in groups["Variable misuse"]["examples"]] == [False, True]
 
 
 def test_the_page_shows_code_as_text(folder: Path) -> None:

@@ -293,7 +293,7 @@ def test_confusions_are_drawn_with_the_commonest_class_first(tmp_path: Path) -> 
     assert figure is not None and figure.table is not None
     (chart,) = figure.charts
     validate_jsonschema(dict(chart.spec), load_schema())
-    assert chart.spec["encoding"]["x"]["scale"]["domain"] == ["OSError", "KeyError"]
+    assert chart.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["OSError", "KeyError"]
     told = [[cell.text for cell in line[1:5]] for line in figure.table.cells()]
     assert told == [
         ["OSError", "100.0", "–", "50"],

@@ -116,6 +116,7 @@ def test_every_figure_of_every_plot_is_drawn_whatever_the_names(
         assert draw(attacked(one, (*NAMES[turn:], *NAMES[:turn])), tmp_path) == [], one.name
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.lists(st.sampled_from(NAMES) | st.text(max_size=60), min_size=1, max_size=8))
 def test_figures_of_any_names(

@@ -381,7 +381,7 @@ def test_whole_trees_are_shown_beside_what_words_and_untrained_weights_give(root
         "trees from layer 3, chosen on validation, have an F1 of 60.0 [55.0, 65.0] %, more than token pairs "
         "with 50.0 [45.0, 55.0] % (difference 10.0 [5.0, 15.0] points)." in figure.answer
     )
-    ranks = {value["rank"] for value in figure.charts[0].spec["data"]["values"]}
+    ranks = {value["series"] for value in figure.charts[0].spec["data"]["values"]}
     assert ranks == {"8", "32"}
 
 

@@ -156,7 +156,8 @@ def test_python_cannot_say_it_either(name: str, empty: object) -> None:
 def test_the_command_line_takes_no_empty_name() -> None:
     """Each option that may be given several times is one of those above."""
     several = {one.name for one in COMMANDS["run"].params if one.multiple}
-    assert several == {"model", "lens", "task", "corpus", "language", "quirk", "option"}
-    for name in ("models", "lenses", "tasks", "corpora", "languages", "quirks"):
+    named = {"models", "lenses", "tasks", "corpora", "languages", "quirks"}
+    assert several == {*named, "options"}
+    for name in named:
         with pytest.raises(UsageError, match="names nothing"):
             from_arguments(**{name: [""]})  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from typer.utils import get_params_from_function
 
 from sonde.cli.commands import app
+from sonde.cli.options import read_declarations
 from sonde.store import remote
 from sonde.store.remote import sync_folder
 
@@ -124,11 +125,12 @@ def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 COMMANDS = dict(leaves(typer.main.get_command(app)))
+DECLARED = {name for name, one in read_declarations().items() if one.values.kind is Path}
 PATHS = [
     (name, parameter)
     for name, command in COMMANDS.items()
-    for parameter, about in get_params_from_function(inspect.unwrap(command.callback)).items()
-    if parameter == "output" or "Path" in str(about.annotation)
+    for parameter, about in get_params_from_function(command.callback).items()
+    if parameter in DECLARED or "Path" in str(about.annotation)
 ]
 """Every parameter of a command that is a path."""
 
@@ -182,6 +184,7 @@ STORES = ("memory", "file", pytest.param("s3", marks=pytest.mark.slow))
 """Kinds of store; every command against a server takes minutes together."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", STORES, indirect=True)
 @pytest.mark.parametrize("one", CASES, ids=" ".join)
 def test_beside_a_run_what_is_foreign_stays(

@@ -82,6 +82,7 @@ def test_a_run_that_was_killed_while_it_sent_goes_on_and_is_equal(
     assert {*listed, remote.MANIFEST_NAME} == set(Place(address).content())
 
 
+@pytest.mark.slow
 def test_a_fetch_that_fails_removes_nothing(
     address: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

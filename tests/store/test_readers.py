@@ -124,6 +124,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_an_edited_file_is_named_or_not_read(name: str, made: Made, tmp_path: Path) -> None:
     run, read = Path(shutil.copytree(made.whole, tmp_path / "run")), READERS[name]

@@ -33,6 +33,7 @@ import typer
 from typer.testing import CliRunner
 
 import sonde
+from sonde.api.cost import experiment_key
 from sonde.base.errors import SondeError
 from sonde.base.fingerprint import (
     derive_seed,
@@ -63,7 +64,6 @@ from sonde.executors import EXECUTORS
 from sonde.experiments import Experiment, default_output
 from sonde.experiments.catalogue import all_options
 from sonde.experiments.catalogue import experiment_headers as replications
-from sonde.experiments.cost import experiment_key
 from sonde.experiments.datasets import LensDatasets, _DatasetBuilder, label_key
 from sonde.experiments.experiment import LensChoice
 from sonde.experiments.formats import FORMATS

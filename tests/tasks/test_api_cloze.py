@@ -180,7 +180,7 @@ lib.inner.shown(); lib.inner.silent(); lib.inner.Box(); lib.inner._hidden(); lib
     assert names("public") == names("shared") | {"silent"}
     assert names("all") == names("public") | {"_hidden", "_private"}
     options = {"templates": "call"}
-    drawn = task.draw(files, size=50, seed=0, language="python", mode="corrected", options=options)
+    drawn = task.draw(files, size=50, seed=0, language="python", options=options)
     assert set(drawn.examples["name"]) == {f"lib.inner.{one}" for one in ("shown", "Box", "used")} | {
         "os.getcwd"
     }
@@ -207,7 +207,7 @@ osp.join()
 
 def test_a_corpus_with_few_aliases_goes_without_adversarial_queries_unless_they_are_named() -> None:
     text = "import numpy as np\nnp.zeros(1)\n"
-    drawn = task.draw([file(text)], size=9, seed=0, language="python", mode="corrected", options={})
+    drawn = task.draw([file(text)], size=9, seed=0, language="python", options={})
     assert set(drawn.examples["template"]) == {"call", "import", "alias"}
     assert drawn.report["left_out"]["too few aliases of other modules"] > 0
 
@@ -306,7 +306,7 @@ def test_the_pool_excludes_every_alias_of_the_module() -> None:
 def test_a_data_set_for_the_lens() -> None:
     assert isinstance(task, DrawingTask)
     options = {"templates": "call, alias", "contexts": 1, "min_count": 3}
-    drawn = task.draw([file(TEXT)], size=60, seed=0, language="python", mode="corrected", options=options)
+    drawn = task.draw([file(TEXT)], size=60, seed=0, language="python", options=options)
     assert isinstance(drawn, Dataset)
     assert set(drawn.examples["template"]) == {"call", "alias"}
     assert {item.item_id for item in drawn.inputs} == set(drawn.examples["item_id"])
@@ -343,7 +343,7 @@ def test_bad_input_says_so(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="not a tokenizer"):
         made(reference=str(tmp_path))
-    call = {"size": 9, "seed": 0, "language": "python", "mode": "corrected"}
+    call = {"size": 9, "seed": 0, "language": "python"}
     with pytest.raises(UsageError, match="contexts"):
         task.draw(few, **call, options={"contexts": -1})
     with pytest.raises(InputError, match="none is asked about"):
@@ -368,7 +368,7 @@ def test_files_may_bring_their_queries() -> None:
         )
         for name in ("e-1", "e-2", "e-3")
     ]
-    drawn = task.draw(files, size=5, seed=0, language="text", mode="corrected", options={})
+    drawn = task.draw(files, size=5, seed=0, language="text", options={})
     assert drawn.examples.height == 4
     assert set(drawn.examples.select("prefix", "answer", "suffix").rows()) == {
         ("Keep it . x = ", "max", " ( a )"),
@@ -427,20 +427,17 @@ def test_a_share_of_the_names_is_framed() -> None:
     )
     assert set(some["name"]) < set(more["name"])
     with pytest.raises(UsageError, match="frames = 2 is not a number from 0 to 1"):
-        task.draw([file(names)], size=9, seed=0, language="python", mode="corrected", options={"frames": 2})
+        task.draw([file(names)], size=9, seed=0, language="python", options={"frames": 2})
 
 
 def test_libraries_of_a_named_corpus_count_as_trained_on(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import numpy as np\nnp.abs(1)\n", encoding="utf-8")
     drawn = task.draw(
-        [file(TEXT)], size=500, seed=0, language="python", mode="corrected",
-        options={"training": f"local:{tmp_path}"},
+        [file(TEXT)], size=500, seed=0, language="python", options={"training": f"local:{tmp_path}"},
     )  # fmt: skip
     known = dict(drawn.examples.group_by("library").agg(pl.col("trained").unique()).iter_rows())
     assert known["numpy"] == [True] and known["json"] == [False]
-    plain_ones = task.draw(
-        [file(TEXT)], size=500, seed=0, language="python", mode="corrected", options={}
-    ).examples
+    plain_ones = task.draw([file(TEXT)], size=500, seed=0, language="python", options={}).examples
     assert plain_ones["trained"].null_count() == plain_ones.height
 
 
@@ -448,7 +445,7 @@ def test_aliases_of_the_corpus_are_counted() -> None:
     text = f"{OTHERS}import a as x\nx.f()\nx.f()\nimport b as y\ny.g()\n"
     other = f"{OTHERS}import a as z\nz.f()\nimport c\nc.h()\n"
     files = [SourceFile(path, code, "python", "r", "r") for path, code in (("1", text), ("2", other))]
-    drawn = task.draw(files, size=500, seed=0, language="python", mode="corrected", options={})
+    drawn = task.draw(files, size=500, seed=0, language="python", options={})
     assert drawn.report["aliases"] == {"names": 2, "several": 1, "mean": 1.5}
     counts = dict(drawn.examples.select("name", "aliases").unique().iter_rows())
     assert counts == {"a.f": 2, "b.g": 1, "c.h": 0}
@@ -458,7 +455,6 @@ def test_one_step_of_propagation_is_an_option() -> None:
     text = f"{OTHERS}import m\nx = m.Client()\nx.send()\n"
     for value, names in ((False, {"m.Client"}), (True, {"m.Client", "m.Client.send"})):
         drawn = task.draw(
-            [file(text)], size=500, seed=0, language="python", mode="corrected",
-            options={"propagate": value},
+            [file(text)], size=500, seed=0, language="python", options={"propagate": value},
         )  # fmt: skip
         assert set(drawn.examples["name"]) == names

@@ -10,9 +10,9 @@ import pytest
 from sonde.base.errors import InputError
 from sonde.corpora import SourceFile
 from sonde.tasks import Dataset, DrawingTask, ParallelMap
+from sonde.tasks.apis import api_fakes
 from sonde.tasks.apis.api_deprecated import gather_deprecations
-from sonde.tasks.engine import cloze_margins
-from sonde.tasks.engine.cloze_margins import SLACK, FakeNames, SpellingModel, collect_words, split_name
+from sonde.tasks.apis.api_fakes import SLACK, FakeNames, SpellingModel, collect_words, split_name
 from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA
 from sonde.tasks.engine.task import TASKS
 
@@ -42,7 +42,7 @@ def file(path: str, text: str) -> SourceFile:
 
 def drawn(task: DrawingTask, text: str, size: int = 100, seed: int = 0, **options: Any) -> Dataset:
     files = [file("lib/__init__.py", ""), file("lib/m.py", text)]
-    return task.draw(files, size=size, seed=seed, language="python", mode="corrected", options=options)
+    return task.draw(files, size=size, seed=seed, language="python", options=options)
 
 
 def test_replacements_stand_first_and_members_are_not_imported() -> None:
@@ -127,7 +127,7 @@ def test_fakes_have_real_parts_and_stand_nowhere_in_the_corpus() -> None:
 def test_a_seed_fixes_the_fakes_and_a_smaller_set_is_part_of_a_larger(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cloze_margins, "NEAR", 50.0)
+    monkeypatch.setattr(api_fakes, "NEAR", 50.0)
     first, again, other = (drawn(FAKES, USER, seed=seed).examples for seed in (0, 0, 1))
     assert first.equals(again)
     assert not first.equals(other)
@@ -142,7 +142,7 @@ def fake(names: Any, name: str, pieces: Any = None, known: frozenset[str] = froz
 
 
 def test_known_words_are_no_fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cloze_margins, "NEAR", 50.0)
+    monkeypatch.setattr(api_fakes, "NEAR", 50.0)
     names = ["read_one", "load_two"]
     assert fake(names, "read_one") in ("read_two", "load_one")
     assert fake(names, "read_one", known=frozenset({"read_two"})) == "load_one"
@@ -170,7 +170,7 @@ def test_spelling_does_not_tell_fakes_from_names() -> None:
         others = SpellingModel([one for one in names if one != name])
         slow = others.score(name, {}) - others.score(made[0], {})
         assert made[1] == pytest.approx(slow, abs=0.15)
-        assert abs(made[1]) <= cloze_margins.NEAR
+        assert abs(made[1]) <= api_fakes.NEAR
         assert spelling.score(name, {}) > spelling.score(name, spelling.exclude_name(name))
         margins.append(made[1])
     assert len(margins) > 30
@@ -198,7 +198,7 @@ def test_names_of_one_part_are_cut_between_their_pieces(monkeypatch: pytest.Monk
     assert split_name("abcdef", ("abc", "de", "f")) == ([("abc", "def")], False)
     assert split_name("_private_name", ()) == ([("_private_", "name")], True)
     pieces = {"weakref": ("weak", "ref"), "readline": ("read", "line")}
-    monkeypatch.setattr(cloze_margins, "NEAR", 50.0)
+    monkeypatch.setattr(api_fakes, "NEAR", 50.0)
     assert fake(pieces, "weakref", pieces) in ("weakline", "readref")
 
 

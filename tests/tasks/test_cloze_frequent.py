@@ -87,7 +87,7 @@ def test_pieces_are_counted_over_the_corpus_and_look_like_identifiers() -> None:
 
 def test_queries_behind_words_and_in_frames_have_no_controls(files: list[SourceFile]) -> None:
     options = {"frames": 1.0, "templates": "call"}
-    drawn = task.draw(files, size=5, seed=0, language="python", mode="corrected", options=options)
+    drawn = task.draw(files, size=5, seed=0, language="python", options=options)
     framed = drawn.examples.filter(pl.col("frame") != "")
     assert (
         framed.height and framed["majority"].null_count() == framed["unigram"].null_count() == framed.height

@@ -29,7 +29,7 @@ from sonde.tasks import ParallelMap, build, effective_clusters
 from sonde.tasks.engine import bugs
 from sonde.tasks.engine.balance import shares_for_test
 from sonde.tasks.engine.bugs import BugTask, RandomChoice, find_pointers, make_choice, make_misuse
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, resolve_task
 
 PY = get_facet("python", "bugs", BugSites)
 ROWS = [
@@ -666,4 +666,4 @@ def test_a_summary_says_what_a_function_does(language: str, written: str, expect
     label = task.label([item], {})[item.item_id]["label"][0]
     assert label == (None if expected is None else "Correct")
     # As published, whatever stands in the first line.
-    assert task.label([item], {}, mode="paper")[item.item_id]["label"][0] == "Correct"
+    assert resolve_task(task, "paper").label([item], {})[item.item_id]["label"][0] == "Correct"

@@ -256,7 +256,7 @@ def labelled(task: str, language: str) -> tuple[Dataset, list[Item]]:
     places: list[tuple[Place, Place | None]] = []
     labels: list[str] = []
     for item in items:
-        for one in label_spans(asked, item, known, mode="corrected", quirks=frozenset()):
+        for one in label_spans(asked, item, known):
             other = None if one.other_start is None else (one.other_start, one.other_end or 0)
             texts.append(item.text)
             places.append(((one.start, one.end), other))

@@ -28,7 +28,7 @@ from sonde.tasks import (
     select_source_items,
     suggest_more_clusters,
 )
-from sonde.tasks.engine import dataset, sampling
+from sonde.tasks.engine import dataset
 from sonde.tasks.engine.balance import (
     SHARES,
     BlockMatcher,
@@ -52,7 +52,7 @@ class Planted:
     labels = LABELS
     needs_repository = False
 
-    def label(self, items, repositories, *, mode="corrected", quirks=frozenset()):
+    def label(self, items, repositories):
         return {item.item_id: self.table(item.text) for item in items}
 
     def table(self, text):
@@ -515,16 +515,13 @@ def test_tasks_labelled_together_in_processes_give_what_each_gives_alone(
     )
     alone = [build(name, functions, size=60, language="python") for name in tasks]
     gathered = collect_labelled_spans(
-        {name: {} for name in tasks},
+        [LabelRequest(name, 0, "corrected", frozenset(), {}) for name in tasks],
         functions,
-        seed=0,
         language="python",
-        mode="corrected",
-        quirks=frozenset(),
         spread=ParallelMap(workers=2, worth=1),
     )
     for name, one in zip(tasks, alone, strict=True):
-        monkeypatch.setattr(sampling, "select_spans", None)
+        monkeypatch.setattr(dataset, "select_all_spans", None)
         again = build(name, functions, size=60, language="python", picks=gathered[name])
         assert again.examples.equals(one.examples) and again.report == one.report
 
@@ -577,11 +574,9 @@ def test_imports_of_the_files_are_labelled_together_with_functions(functions: li
         one.path: f"import mod{at}, other\nfrom lib import Class{at}\n" for at, one in enumerate(functions)
     }
     around = {one.repository: Repository({}, dict(files)) for one in functions}
-    told = {"seed": 0, "language": "python", "mode": "corrected"}
     spread = ParallelMap(workers=2, worth=1)
-    gathered = collect_labelled_spans({"idn": around}, functions, quirks=frozenset(), spread=spread, **told)[
-        "idn"
-    ]
+    question = LabelRequest("idn", 0, "corrected", frozenset(), around)
+    (gathered,) = collect_labelled_spans([question], functions, language="python", spread=spread).values()
     beside = {item_id(text, "python", "imports") for text in files.values()}
     assert gathered.keys() == beside | {one.item_id for one in functions}
     alone = build("idn", functions, size=200, language="python", repositories=around)
@@ -612,12 +607,9 @@ def test_before_functions_are_labelled_it_is_said_how_long_that_takes(
     told: list[tuple[LabellingEstimate, int]] = []
     spread = ParallelMap(workers=2, worth=1)
     collect_labelled_spans(
-        {whole: {}, tokens: {}},
+        [LabelRequest(name, 0, "corrected", frozenset(), {}) for name in (whole, tokens)],
         functions,
-        seed=0,
         language="python",
-        mode="corrected",
-        quirks=frozenset(),
         spread=spread,
         tell=lambda estimate: told.append((estimate, max(items for items, _ in labelled))),
     )

@@ -12,7 +12,7 @@ from sonde.base.errors import UsageError
 from sonde.corpora import Given, Item, SkipCounter, SourceFile
 from sonde.corpora.engine.read import extract_items
 from sonde.tasks import LABEL_SCHEMA, get_quirks
-from sonde.tasks.engine.task import TASKS, get_classes
+from sonde.tasks.engine.task import TASKS, resolve_task
 from sonde.tasks.engine.task_types import exact_classes, range_classes
 
 JAVA = """\
@@ -130,7 +130,7 @@ def test_value_and_class(name: str) -> None:
     task = TASKS.load(name)
     tables = [
         task.label([item(JAVA, "java")], {})["id"],
-        task.label([item(JAVA, "java")], {}, mode="paper")["id"],
+        resolve_task(task, "paper").label([item(JAVA, "java")], {})["id"],
         task.label([item(PYTHON, "python")], {})["id"],
     ]
     assert [table.row(0, named=True) for table in tables] == [
@@ -143,18 +143,18 @@ def test_value_and_class(name: str) -> None:
 @pytest.mark.parametrize("name", [*EXPECTED, "tan", "ast_depth"])
 def test_classes_of_a_mode_are_named(name: str) -> None:
     task = TASKS.load(name)
-    assert get_classes(task, "corrected") == task.labels
-    assert len(set(task.labels)) == len(task.labels) > 1
-    for mode in ("corrected", "paper"):
-        label = task.label([item(PYTHON, "python")], {}, mode=mode)["id"]["label"][0]
-        assert label is None or label in get_classes(task, mode)
+    assert resolve_task(task, "corrected") is task
+    for asked in (task, resolve_task(task, "paper")):
+        assert len(set(asked.labels)) == len(asked.labels) > 1
+        label = asked.label([item(PYTHON, "python")], {})["id"]["label"][0]
+        assert label is None or label in asked.labels
 
 
 def test_the_released_classes_differ_where_the_specification_says() -> None:
     assert TASKS.load("cpx").labels == tuple(map(str, range(1, 11)))
-    assert get_classes(TASKS.load("cpx"), "paper") == tuple(map(str, range(10)))
+    assert resolve_task(TASKS.load("cpx"), "paper").labels == tuple(map(str, range(10)))
     assert TASKS.load("npt").labels[3:6] == ("4-6", "7-8", "9-10")
-    assert get_classes(TASKS.load("npt"), "paper") == tuple(map(str, range(1, 11)))
+    assert resolve_task(TASKS.load("npt"), "paper").labels == tuple(map(str, range(1, 11)))
     assert TASKS.load("NML").labels == ("0", "1", "2", "3", "4X")
     assert TASKS.load("OCT").labels[-1] == "9X"
 
@@ -167,12 +167,17 @@ def test_paper_mode_is_one_named_quirk_that_changes_a_number(name: str) -> None:
     (quirk,) = get_quirks(task)
     assert quirk.startswith("inspect.")
     rows = [
-        task.label([item(text, "java")], {}, **asked)["id"].row(0)
-        for asked in ({}, {"mode": "paper"}, {"quirks": {quirk}}, {"quirks": {"inspect.other"}})
+        resolve_task(task, mode, quirks).label([item(text, "java")], {})["id"].row(0)
+        for mode, quirks in (
+            ("corrected", frozenset()),
+            ("paper", frozenset()),
+            ("corrected", {quirk}),
+            ("corrected", {"inspect.other"}),
+        )
     ]
     assert rows[1] == rows[2] != rows[0] == rows[3]
     assert rows[1][3] != rows[0][3]
-    assert get_classes(task, "corrected", {quirk}) == get_classes(task, "paper")
+    assert resolve_task(task, "corrected", {quirk}).labels == resolve_task(task, "paper").labels
 
 
 @pytest.mark.parametrize(
@@ -190,7 +195,8 @@ def test_majority_of_tokens(text: str, label: str | None, value: int) -> None:
 
 def test_a_label_that_the_item_brings_is_taken_as_it_is() -> None:
     task, brought = TASKS.load("cpx"), Given("CPX", "9", 0, len(JAVA))
-    row = task.label([item(JAVA, "java", brought)], {}, mode="paper")["id"].row(0, named=True)
+    published = resolve_task(task, "paper")
+    row = published.label([item(JAVA, "java", brought)], {})["id"].row(0, named=True)
     assert (row["label"], row["value"]) == ("9", 5.0)
     other = Given("LEN", "A", 0, len(JAVA))
     assert task.label([item(JAVA, "java", other)], {})["id"]["label"][0] == "6"

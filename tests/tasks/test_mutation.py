@@ -14,7 +14,7 @@ from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.edits import Edits
 from sonde.tasks.engine.faults import Exchange, FaultContext, Mutation
 from sonde.tasks.engine.task import TASKS, resolve_task
-from sonde.tasks.faults.typ import misspellings, of_split
+from sonde.tasks.faults.typ import misspellings, select_misspellings
 
 JUMBLES = ("jbl", "jbl_parsed", "jmb", "jft", "jst", "jbk")
 ONE_TOKEN = ("sri", "srk", "sck", "typ", "rea")
@@ -162,7 +162,7 @@ def test_typ_misspells_one_type_and_keeps_another(language: str) -> None:
 
 @pytest.mark.parametrize("word", ["int", "str", "long", "float", "boolean", "frozenset"])
 def test_no_misspelling_is_in_two_splits(word: str) -> None:
-    parts = [of_split(word, split, frozenset()) for split in ("train", "valid", "test")]
+    parts = [select_misspellings(word, split, frozenset()) for split in ("train", "valid", "test")]
     found = [other for part in parts for other in part]
     assert sorted(found) == misspellings(word, frozenset())
     assert all(parts)

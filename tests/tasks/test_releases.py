@@ -98,7 +98,6 @@ def test_queries_of_a_release_are_marked(shelf: Path) -> None:
         size=100,
         seed=0,
         language="python",
-        mode="corrected",
         options={
             "templates": "call,import", "release": "pypi:demo-shape==2.0",
             "earlier_release": "pypi:demo-shape==1.0",
@@ -131,7 +130,7 @@ def test_calls_are_also_asked_behind_the_imports_of_their_file() -> None:
         path="client/a.py", text=CLIENT, language="python", cluster="client", repository="client"
     )
     drawn = task.draw(
-        [file], size=100, seed=0, language="python", mode="corrected",
+        [file], size=100, seed=0, language="python",
         options={"templates": "call,import", "scope": "all", "imports": 1.0, "frames": 0.0},
     )  # fmt: skip
     table = drawn.examples

@@ -4,7 +4,7 @@ import pytest
 
 from sonde.base.errors import UsageError
 from sonde.corpora import Given, Item, item_id
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, resolve_task
 from sonde.tasks.syntax.syntax_relations import relation_rows, relation_words
 
 CODE = "def f(x):\n    if x:\n        y = g(x)\n"
@@ -53,7 +53,7 @@ def test_the_newline_ablation_can_be_named_with_the_quirks() -> None:
     one = item(CODE)
     task = TASKS.load("syntax_relations")
     plain = task.label([one], {})[one.item_id]
-    longer = task.label([one], {}, quirks=frozenset({"codesyntax.newlines"}))[one.item_id]
+    longer = resolve_task(task, "corrected", {"codesyntax.newlines"}).label([one], {})[one.item_id]
     ends = {
         CODE[row["other_end"] - 1] for row in longer.iter_rows(named=True) if row["label"] == "If:if->body"
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sonde.corpora import Given, Item, SourceFile
 from sonde.languages.engine.tagging import AST_CLASSES, IDN_CLASSES, KTX_CLASSES
 from sonde.tasks import LABEL_SCHEMA, Repository, index_imports
-from sonde.tasks.engine.task import TASKS
+from sonde.tasks.engine.task import TASKS, resolve_task
 
 PYTHON = SourceFile(
     "a.py", "import os, re as r\n\ndef f(os_):\n    return os.walk(r.x, os_)\n", "python", "c", "one"
@@ -30,7 +30,7 @@ def item(file: SourceFile, start: str, *given: Given) -> Item:
 def spans(
     task: str, one: Item, known: dict[str, Repository], mode: str = "corrected"
 ) -> list[tuple[str, str]]:
-    table = TASKS.load(task).label([one], known, mode=mode)["id"]
+    table = resolve_task(TASKS.load(task), mode).label([one], known)["id"]
     assert dict(table.schema) == dict(LABEL_SCHEMA)
     return [
         (one.text[start:end], label)

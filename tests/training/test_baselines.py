@@ -29,13 +29,11 @@ from sonde.training.finetune.recipe import (
     LSTM_POINTER,
     PROGRAM,
     WORD2VEC,
-    BaselineSizes,
     FinetuneRecipe,
 )
 from sonde.training.finetune.tune import tune
 
-SIZES = BaselineSizes(embedding=32, lstm_layers=1, lstm_width=32, transformer_width=32, transformer_layers=2)
-RECIPE = FinetuneRecipe(length=32, epochs=6, batch=16, rates=(5e-3,), patience=6)
+RECIPE = FinetuneRecipe(length=32, epochs=6, batch=16, rates=(5e-3,), patience=6, embedding=32, lstm_width=32)
 SHORT = dataclasses.replace(RECIPE, epochs=2, batch=8, rates=(1e-3, 3e-3), checkpoint=3)
 CLASSIFIERS = [name for name in BASELINES if name != LSTM_POINTER]
 
@@ -110,7 +108,7 @@ def test_an_order_that_a_bag_of_tokens_cannot_see_is_learned(
     name: str, spec: ModelSpec, pattern: TaskData, tmp_path: Path
 ) -> None:
     assert bag_accuracy(pattern) < 0.65
-    tuned = tune_baseline(name, spec, pattern, RECIPE, SIZES, tmp_path)
+    tuned = tune_baseline(name, spec, pattern, RECIPE, tmp_path)
     assert tuned.test.share > 0.95
 
 
@@ -121,7 +119,7 @@ def test_a_planted_misuse_is_located_and_repaired_by_lstm_and_pointer(
     data = split(misuses, 2000, 200, 400)
     assert bag_accuracy(data) < 0.6
     recipe = dataclasses.replace(RECIPE, epochs=3, batch=32, rates=(1e-2,))
-    tuned = tune_baseline(LSTM_POINTER, spec, data, recipe, SIZES, tmp_path)
+    tuned = tune_baseline(LSTM_POINTER, spec, data, recipe, tmp_path)
     assert tuned.test.correct.mean() > 0.95
     buggy = np.array([one.target for one in data.test]) == 1
     assert tuned.test.located is not None
@@ -155,7 +153,7 @@ def test_the_table_holds_what_gensim_learned_on_the_same_texts(
     monkeypatch.setattr(baselines, "derive_seed", lambda *_: 11)
     # At so small a rate no weight of this size moves in single precision.
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
-    tuned = tune_baseline(name, spec, few, still, SIZES, tmp_path)
+    tuned = tune_baseline(name, spec, few, still, tmp_path)
     table = load_file(tuned.folder / "model.safetensors")["embedding.weight"].numpy()
     expected = gensim_by_hand(few, name, 11).wv
     assert len(expected.index_to_key) == 8
@@ -173,11 +171,11 @@ def cosine(one: np.ndarray, other: np.ndarray) -> float:
 
 PROCESS = """
 import hashlib, sys
-from sonde.training.finetune.recipe import BaselineSizes
+from sonde.training.finetune.recipe import FinetuneRecipe
 from sonde.training.finetune.baselines import learn_vectors
 texts = [[(7 * at * at + place) % 50 for place in range(40)] for at in range(60)]
 for name in sys.argv[1:]:
-    found = learn_vectors(texts, name, BaselineSizes(embedding=16), 3)
+    found = learn_vectors(texts, name, FinetuneRecipe(embedding=16, seed=3))
     print(hashlib.sha256(found.ids.tobytes() + found.values.tobytes()).hexdigest())
 """
 
@@ -210,9 +208,9 @@ def test_vectors_are_learned_on_train_and_on_what_is_given_beside_it(
         return UnlabelledTexts(("w x w x",), {"corpus": "local:else"})
 
     still = dataclasses.replace(RECIPE, epochs=1, rates=(1e-30,))
-    alone = tune_baseline("word2vec_cbow_ns", spec, data, still, SIZES, tmp_path / "alone")
+    alone = tune_baseline("word2vec_cbow_ns", spec, data, still, tmp_path / "alone")
     beside = [
-        tune_baseline("word2vec_cbow_ns", spec, data, still, SIZES, tmp_path / "beside", unlabelled=further)
+        tune_baseline("word2vec_cbow_ns", spec, data, still, tmp_path / "beside", unlabelled=further)
         for _ in range(2)
     ][1]
     about = [json.loads((one.folder / FACTS).read_text())["vectors"] for one in (alone, beside)]
@@ -231,14 +229,14 @@ def test_a_baseline_killed_anywhere_goes_on_to_the_same_weights(
 ) -> None:
     """Three kills each, at updates drawn at random; two rates, dropout, a checkpoint every third update."""
     data = split(misuses, 60, 24, 24) if name == LSTM_POINTER else few
-    sizes = dataclasses.replace(SIZES, lstm_layers=2)
+    recipe = dataclasses.replace(SHORT, lstm_layers=2)
     kills = np.random.default_rng([seed, 1]).integers(1, 10, 3).tolist()
-    whole = tune_baseline(name, spec, data, SHORT, sizes, tmp_path / "whole")
+    whole = tune_baseline(name, spec, data, recipe, tmp_path / "whole")
     for kill in kills:
         with pytest.raises(KilledError):
-            tune_baseline(name, spec, data, SHORT, sizes, tmp_path / "broken", on_step=killer(kill))
+            tune_baseline(name, spec, data, recipe, tmp_path / "broken", on_step=killer(kill))
         torch.rand(kill)
-    resumed = tune_baseline(name, spec, data, SHORT, sizes, tmp_path / "broken")
+    resumed = tune_baseline(name, spec, data, recipe, tmp_path / "broken")
     assert resumed.courses == whole.courses
     first, second = (everything(one.folder) for one in (whole, resumed))
     assert first.keys() == second.keys()
@@ -269,7 +267,7 @@ def test_seeds_draw_other_bodies_and_the_same_seed_the_same(
         tables = [
             everything(
                 tune_baseline(
-                    name, spec, few, dataclasses.replace(still, seed=seed), SIZES, tmp_path / name / str(at)
+                    name, spec, few, dataclasses.replace(still, seed=seed), tmp_path / name / str(at)
                 ).folder
             )
             for at, seed in enumerate((1, 1, 2))
@@ -288,7 +286,7 @@ def test_padding_is_read_by_no_direction(spec: ModelSpec, few: TaskData, tmp_pat
         with_long = dataclasses.replace(few, test=[*few.test, long])
         alone = dataclasses.replace(few, test=few.test[:1])
         told = [
-            tune_baseline(name, spec, data, recipe, SIZES, tmp_path / name / str(at)).test.probability[0]
+            tune_baseline(name, spec, data, recipe, tmp_path / name / str(at)).test.probability[0]
             for at, data in enumerate((with_long, alone))
         ]
         np.testing.assert_allclose(told[0], told[1], atol=1e-6)
@@ -300,15 +298,15 @@ def test_a_vocabulary_of_program_pieces_may_be_read_instead(
     """The words of train give few merges; a text beyond them is spelled in bytes."""
     texts = [dataclasses.replace(one, text=one.text.replace("a", "alpha")) for one in pattern.train]
     data = dataclasses.replace(pattern, train=texts)
-    sizes = dataclasses.replace(SIZES, subwords=PROGRAM, vocabulary=266)
-    tuned = tune_baseline("bilstm", spec, data, dataclasses.replace(RECIPE, epochs=1), sizes, tmp_path)
+    recipe = dataclasses.replace(RECIPE, epochs=1, subwords=PROGRAM, vocabulary=266)
+    tuned = tune_baseline("bilstm", spec, data, recipe, tmp_path)
     table = everything(tuned.folder)["embedding.weight"]
     assert len(table) == 266
     tokenizer = json.loads((tuned.folder / "tokenizer.json").read_text())
     assert "Ġalpha" in tokenizer["model"]["vocab"]
-    more = dataclasses.replace(sizes, vocabulary=4096)
+    more = dataclasses.replace(recipe, vocabulary=4096)
     with pytest.raises(InputError, match="vocabulary size 4096: the texts give only"):
-        tune_baseline("bilstm", spec, data, RECIPE, more, tmp_path)
+        tune_baseline("bilstm", spec, data, more, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["bert", "llama", "t5"])
@@ -317,7 +315,7 @@ def test_a_transformer_reads_the_subwords_of_any_model_and_is_read_again(
 ) -> None:
     spec = save(tmp_path / "model", kind)
     recipe = dataclasses.replace(RECIPE, epochs=1)
-    tuned = tune_baseline("transformer", spec, few, recipe, SIZES, tmp_path / "tuned")
+    tuned = tune_baseline("transformer", spec, few, recipe, tmp_path / "tuned")
     loaded = load_model(ModelSpec(name=str(tuned.folder), device="cpu", dtype="float32"))
     assert (loaded.capabilities.layers, loaded.capabilities.d_model) == (2, 32)
     state = load_file(tuned.folder / "model.safetensors")
@@ -337,7 +335,7 @@ def test_all_methods_read_the_same_subwords_as_the_model(
     cut = tune(spec, data, recipe, tmp_path / "model").test.truncated
     assert 0 < cut.sum() < len(cut)
     for name in ("bilstm", "transformer"):
-        told = tune_baseline(name, spec, data, recipe, SIZES, tmp_path / name).test.truncated
+        told = tune_baseline(name, spec, data, recipe, tmp_path / name).test.truncated
         assert told.tolist() == cut.tolist()
 
 
@@ -346,9 +344,9 @@ def test_without_gensim_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(InputError, match=r"not installed; install sonde\[baselines\], or leave out word2vec"):
-        tune_baseline("word2vec_cbow_ns", spec, few, RECIPE, SIZES, tmp_path)
+        tune_baseline("word2vec_cbow_ns", spec, few, RECIPE, tmp_path)
 
 
 def test_a_limit_without_room_for_a_text_is_refused(spec: ModelSpec, few: TaskData, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="length 5: model 'baseline' reads 6 to"):
-        tune_baseline("bilstm", spec, few, dataclasses.replace(RECIPE, length=5), SIZES, tmp_path)
+        tune_baseline("bilstm", spec, few, dataclasses.replace(RECIPE, length=5), tmp_path)

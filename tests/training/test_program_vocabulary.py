@@ -20,7 +20,7 @@ from sonde.languages.engine.program_tokens import (
     build_program_tokens,
     join_pieces,
 )
-from sonde.training.pretrain.vocabulary import learn_program_vocabulary, with_template
+from sonde.training.pretrain.vocabulary import learn_vocabulary, with_template
 
 PY = get_facet("python", "program", ProgramLexer)
 JV = get_facet("java", "program", ProgramLexer)
@@ -33,7 +33,7 @@ def texts() -> list[str]:
 
 @functools.cache
 def learned() -> Tokenizer:
-    return learn_program_vocabulary(texts()[::12], 2000)
+    return learn_vocabulary(texts()[::12], 2000, "program")
 
 
 @functools.cache
@@ -106,7 +106,7 @@ def agreement(tokenizer: Tokenizer, facet: ProgramLexer, text: str) -> Agreement
     """Compare the subwords of a text with its program tokens, comments included.
 
     Args:
-        tokenizer: What `learn_program_vocabulary` gave.
+        tokenizer: What `learn_vocabulary` gave.
         facet: The facet ``program`` of the text's language.
         text: Code that the language's lexer accepts.
     """
@@ -170,6 +170,6 @@ def test_a_model_s_tokenizer_aligns_with_the_syntax(role: str) -> None:
 
 def test_sizes_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match="261 are needed"):
-        learn_program_vocabulary(["a"], 100)
+        learn_vocabulary(["a"], 100, "program")
     with pytest.raises(InputError, match="give only"):
-        learn_program_vocabulary(["a b"], 5000)
+        learn_vocabulary(["a b"], 5000, "program")

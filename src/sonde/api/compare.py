@@ -16,7 +16,7 @@ from sonde.base.progress import NullProgress, Progress
 from sonde.comparison import summary
 from sonde.comparison.compare import compare as held_against
 from sonde.comparison.compare import default_output, write_comparison, write_series
-from sonde.experiments.arguments import Names, Place, collect_arguments
+from sonde.experiments.arguments import Names, StrPath, collect_arguments
 from sonde.lenses import LENSES
 from sonde.report import Card, read_comparison, write_card, write_comparison_page
 from sonde.report.comparison_page import list_sentences
@@ -37,28 +37,31 @@ class ModelComparison:
         InputError: There is no comparison in the folder.
     """
 
-    def __init__(self, directory: Place) -> None:
+    def __init__(self, directory: StrPath) -> None:
         self.directory: Path = fetch_folder(directory)
         self._data = read_comparison(self.directory)
 
     @property
     def differences(self) -> pl.DataFrame:
-        """One row a difference with its interval, p-values and outcome; columns as in ``docs/files.md``."""
+        """Return one row per difference with interval, p-values and outcome; columns: ``docs/files.md``."""
         return self._data.differences
 
     @cached_property
     def overview(self) -> pl.DataFrame:
-        """Of each pair of models, lens and task the difference that is over the most."""
+        """Return the difference that covers the most data for each pair of models, lens and task."""
         return summary.select_overview(self.differences)
 
     @property
     def page(self) -> Path:
-        """The page, one file that needs no network."""
+        """Return the path of the page, one file that needs no network."""
         page = self.directory / "comparison.html"
         return page if page.is_file() else write_comparison_page(self.directory)
 
     def __repr__(self) -> str:
-        pairs = [f"{one['model']['label']} against {one['base']['label']}" for one in self._data.comparisons]
+        pairs = [
+            f"{comparison['model']['label']} against {comparison['base']['label']}"
+            for comparison in self._data.comparisons
+        ]
         return f"<sonde.compare {'; '.join(pairs)}>"
 
     def _repr_html_(self) -> str:
@@ -74,8 +77,8 @@ class ModelComparison:
 
 
 def compare(
-    *runs: Place | Run,
-    output: Place | None = None,
+    *runs: StrPath | Run,
+    output: StrPath | None = None,
     series: str = "",
     least: Mapping[str, float] = MappingProxyType({}),
     lenses: Names | None = None,
@@ -108,8 +111,8 @@ def compare(
     """
     if not runs:
         raise UsageError("sonde.compare takes one run with several models, or several runs")
-    named = {"lenses": lenses or None, "lens": lens}
-    for path in collect_arguments("sonde.compare", named, named).get("lenses", ()):
+    lens_arguments = {"lenses": lenses or None, "lens": lens}
+    for path in collect_arguments("sonde.compare", lens_arguments, lens_arguments).get("lenses", ()):
         LENSES.hand_in(path)
     folders = [run.directory if isinstance(run, Run) else Path(run) for run in runs]
     folder, _ = compare_and_write(folders, None if output is None else Path(output), series, least)
@@ -117,19 +120,19 @@ def compare(
 
 
 def compare_and_write(
-    places: Sequence[Path],
+    runs: Sequence[Path],
     output: Path | None,
     series: str,
-    least: Mapping[str, float],
+    minimum_effects: Mapping[str, float],
     progress: Progress | None = None,
 ) -> tuple[Path, Path]:
     """Compare runs and write the comparison with its page.
 
     Args:
-        places: Folders or addresses of runs.
+        runs: Folders or addresses of runs.
         output: Where to; by default into the one run, else beside the first.
         series: As for `compare`.
-        least: As for `compare`.
+        minimum_effects: As ``least`` of `compare`.
         progress: Is told how far it is.
 
     Returns:
@@ -138,22 +141,24 @@ def compare_and_write(
     Raises:
         SondeError: As `compare`.
     """
-    told, folders = progress or NullProgress(), [fetch_folder(place) for place in places]
-    target = output or default_output(places)
+    reporter, folders = progress or NullProgress(), [fetch_folder(run) for run in runs]
+    target = output or default_output(runs)
     # The comparison inside a run is a part of it at an address.
-    inside = target.name if output is None and len(places) == 1 else ""
-    outputs = [f"{inside}/{one}" if inside else one for one in COMPARISON_FILES]
+    subfolder = target.name if output is None and len(runs) == 1 else ""
+    outputs = [f"{subfolder}/{file}" if subfolder else file for file in COMPARISON_FILES]
     with sync_folder(
-        target.parent if inside else target, told.note, outputs=outputs, may_create=not inside
-    ) as held:
-        folder = write_comparison(held_against(folders, told, series=series, least=least), held / inside)
+        target.parent if subfolder else target, reporter.note, outputs=outputs, may_create=not subfolder
+    ) as local_folder:
+        folder = write_comparison(
+            held_against(folders, reporter, series=series, least=minimum_effects), local_folder / subfolder
+        )
         if series:
-            write_series(folders, series, folder, minimum_effects=least)
+            write_series(folders, series, folder, minimum_effects=minimum_effects)
         return folder, write_comparison_page(folder)
 
 
-def card(run: Place | Run, *, require: Place | None = None) -> Card:
-    """What a finished run found in few numbers, and whether it meets what is required.
+def card(run: StrPath | Run, *, require: StrPath | None = None) -> Card:
+    """Summarise a finished run in a few numbers, and check them against requirements.
 
     ``card.json`` and ``card.md`` are written into the folder of the run, as ``sonde card`` does; a notebook
     shows the second.

@@ -28,7 +28,7 @@ from sonde.results.schema import scan_files
 from sonde.store.run_folder import group_prefix, label_path
 from sonde.tasks.engine.task import TASKS
 
-PROBING = "probe"
+PROBE_LENS = "probe"
 """The lens that stores states."""
 
 
@@ -40,7 +40,7 @@ class ProbeTarget:
         corpus: As named by the user.
         corpus_hash: Hash of its files.
         language: Of the examples.
-        probed: The examples and where their states are.
+        probe_examples: The examples and where their states are.
         capture: How the texts were read, as ``run.json`` has it.
         settings: Those of the lens in the run.
     """
@@ -48,54 +48,54 @@ class ProbeTarget:
     corpus: str
     corpus_hash: str
     language: str
-    probed: ProbedExamples
+    probe_examples: ProbedExamples
     capture: Mapping[str, Any]
     settings: LensSettings
 
 
-def check_model_families(run: RunData, named: str | None) -> None:
+def check_model_families(run: RunData, model_name: str | None) -> None:
     """Refuse a model family that a run names by its file, unless the user named the model.
 
     Raises:
         InputError: The run names code that nobody here handed in.
     """
-    for one in run.models:
-        if one.name != named and (file := split_family(one.name)[0]):
+    for model in run.models:
+        if model.name != model_name and (file := split_family(model.name)[0]):
             FAMILIES.check_recorded_name(file, run.directory.root)
 
 
 def find_probe_tasks(run: RunData) -> tuple[str, ...]:
-    """Tasks of the probe lens of a run that have a data set, in its order."""
+    """Return the tasks of the probe lens of a run that have a data set, in its order."""
     lens = _find_probe_lens(run)
-    named = [TASKS.public(name) for name in lens["tasks"]] if lens else []
+    tasks = [TASKS.public(name) for name in lens["tasks"]] if lens else []
     groups = run.summary.get("corpus") or ()
     return tuple(
         task
-        for task in named
+        for task in tasks
         if any(run.directory.holds(_locate_dataset(run, group, task)) for group in groups)
     )
 
 
 def find_probe_targets(run: RunData, model: ModelInfo, task: str) -> tuple[ProbeTarget, ...]:
-    """The examples of a task by corpus and language.
+    """Return the examples of a task by corpus and language.
 
     Raises:
         UnknownNameError: The run has no such task.
         InputError: The probe lens was not run for the model, or the task has no data set.
     """
-    lens, observations = _find_probe_lens(run), run.table(PROBING, model)
+    lens, observations = _find_probe_lens(run), run.table(PROBE_LENS, model)
     if lens is None or observations is None:
-        raise InputError(f"{run.directory.root}: no states; run the lens {PROBING!r} for {model.name!r}")
+        raise InputError(f"{run.directory.root}: no states; run the lens {PROBE_LENS!r} for {model.name!r}")
     public = {TASKS.public(name) for name in lens["tasks"]}
     if task not in public:
-        raise UnknownNameError(f"task of the lens {PROBING!r} in this run", task, public)
+        raise UnknownNameError(f"task of the lens {PROBE_LENS!r} in this run", task, public)
     settings = LensSettings(
         mode=lens["mode"],
         quirks=frozenset(lens["quirks"]),
         options=dict(lens["options"]),
         seed=lens["seed"],
     )
-    found = [
+    targets = [
         ProbeTarget(
             group["name"],
             group["hash"],
@@ -109,49 +109,49 @@ def find_probe_targets(run: RunData, model: ModelInfo, task: str) -> tuple[Probe
         for group in run.summary.get("corpus") or ()
         if run.directory.holds(path := _locate_dataset(run, group, task))
     ]
-    if not found:
+    if not targets:
         raise InputError(f"task {task!r} has no data set in {run.directory.root}; its page says why")
-    return tuple(found)
+    return tuple(targets)
 
 
 def read_probe_states(
     run: RunData, model: ModelInfo, task: str, layer: int, pooling: str | None
 ) -> LayerStates:
-    """States of a task's examples over all corpora and languages of a run; see `sonde.Run.states`."""
-    found: list[LayerStates] = []
+    """Read the states of a task's examples over all corpora and languages; see `sonde.Run.states`."""
+    parts: list[LayerStates] = []
     for group in find_probe_targets(run, model, task):
-        states, _ = group.probed.at_layer(layer, pooling)
-        place = pl.lit(group.corpus).alias("corpus"), pl.lit(group.language).alias("language")
-        found.append(dataclasses.replace(states, examples=states.examples.with_columns(place)))
+        states, _ = group.probe_examples.at_layer(layer, pooling)
+        columns = pl.lit(group.corpus).alias("corpus"), pl.lit(group.language).alias("language")
+        parts.append(dataclasses.replace(states, examples=states.examples.with_columns(columns)))
     return LayerStates(
-        np.concatenate([one.values for one in found]),
-        pl.concat([one.examples for one in found]),
-        found[0].pooling,
+        np.concatenate([part.values for part in parts]),
+        pl.concat([part.examples for part in parts]),
+        parts[0].pooling,
     )
 
 
 def count_layers(run: RunData, model: ModelInfo) -> int:
-    """How many layers the states of a model have, the embeddings among them.
+    """Count the layers of the states of a model, the embeddings included.
 
     Raises:
         InputError: The probe lens was not run, or observed nothing.
     """
-    observations = run.table(PROBING, model)
+    observations = run.table(PROBE_LENS, model)
     first = None if observations is None else observations.select("scale").head(1).collect()
     if first is None or first.is_empty():
-        raise InputError(f"{run.directory.root}: no states; run the lens {PROBING!r} for {model.name!r}")
+        raise InputError(f"{run.directory.root}: no states; run the lens {PROBE_LENS!r} for {model.name!r}")
     return len(first["scale"][0])
 
 
 def _find_probe_lens(run: RunData) -> Mapping[str, Any] | None:
-    """What ``run.json`` says of the lens that stores states."""
-    return next((one for one in run.summary.get("lenses") or () if one["name"] == PROBING), None)
+    """Return the record of the probe lens in ``run.json``."""
+    return next((lens for lens in run.summary.get("lenses") or () if lens["name"] == PROBE_LENS), None)
 
 
 def _locate_dataset(run: RunData, group: Mapping[str, Any], task: str) -> Path:
-    """The data set of a task in one corpus and language."""
-    of = str((_find_probe_lens(run) or {}).get("labels") or "")
-    return run.directory.root / label_path(task, group_prefix(group["name"], group["language"]), of)
+    """Return the path of the data set of a task in one corpus and language."""
+    suffix = str((_find_probe_lens(run) or {}).get("labels") or "")
+    return run.directory.root / label_path(task, group_prefix(group["name"], group["language"]), suffix)
 
 
 _SPLITS = ("train", "valid", "test")
@@ -173,13 +173,13 @@ def write_features(
         StoreError: The disk is full, or the folder cannot be written.
         SondeError: See `sonde.api.hidden_states.read_probe_states`.
     """
-    wanted = range(count_layers(run, model)) if layers is None else layers
-    first = read_probe_states(run, model, task, wanted[0], pooling)
+    selected_layers = range(count_layers(run, model)) if layers is None else layers
+    first = read_probe_states(run, model, task, selected_layers[0], pooling)
     small = _example_tensors(first)
     shape = first.values.shape
-    sizes = {f"layer.{layer}": (np.dtype(np.float32), shape) for layer in wanted}
-    sizes |= {name: (held.dtype, held.shape) for name, held in small.items()}
-    about = {
+    sizes = {f"layer.{layer}": (np.dtype(np.float32), shape) for layer in selected_layers}
+    sizes |= {name: (array.dtype, array.shape) for name, array in small.items()}
+    metadata = {
         "model": model.name,
         "task": task,
         "pooling": first.pooling,
@@ -189,7 +189,7 @@ def write_features(
 
     def tensors() -> Iterator[np.ndarray]:
         yield first.values
-        for layer in wanted[1:]:
+        for layer in selected_layers[1:]:
             yield read_probe_states(run, model, task, layer, pooling).values
         yield from small.values()
 
@@ -197,9 +197,9 @@ def write_features(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as handle:
-            handle.write(_safetensors_header(sizes, about))
-            for held in tensors():
-                np.ascontiguousarray(held).tofile(handle)
+            handle.write(_safetensors_header(sizes, metadata))
+            for array in tensors():
+                np.ascontiguousarray(array).tofile(handle)
         first.examples.write_parquet(path.with_suffix(".examples.parquet"))
         temporary.replace(path)
     except OSError as error:
@@ -214,8 +214,10 @@ def check_states_available(experiment: Experiment) -> None:
     Raises:
         UsageError: The lens that stores them is not among its lenses.
     """
-    if PROBING not in experiment.lenses:
-        raise UsageError(f"--features writes the states of the lens {PROBING!r}; name it with -l {PROBING}")
+    if PROBE_LENS not in experiment.lenses:
+        raise UsageError(
+            f"--features writes the states of the lens {PROBE_LENS!r}; name it with -l {PROBE_LENS}"
+        )
 
 
 def write_all_features(directory: Path, progress: Progress) -> list[str]:
@@ -231,7 +233,7 @@ def write_all_features(directory: Path, progress: Progress) -> list[str]:
     run = RunData(directory)
     tasks = find_probe_tasks(run)
     if not tasks:
-        raise InputError(f"{directory}: no states to write as features; run the lens {PROBING!r}")
+        raise InputError(f"{directory}: no states to write as features; run the lens {PROBE_LENS!r}")
     lines: list[str] = []
     with progress.stage("writing features", len(run.models) * len(tasks)) as advance:
         for model in run.models:
@@ -247,14 +249,14 @@ def _list_classes(states: LayerStates) -> list[str]:
 
 
 def _example_tensors(states: LayerStates) -> dict[str, np.ndarray]:
-    """What else there is of each example, as numbers."""
+    """Return labels, values, splits and folds of examples as arrays."""
     examples, classes = states.examples, _list_classes(states)
-    number = {name: place for place, name in enumerate(classes)}
-    split = {name: place for place, name in enumerate(_SPLITS)}
+    number = {name: index for index, name in enumerate(classes)}
+    split = {name: index for index, name in enumerate(_SPLITS)}
     return {
         "label": np.array([number[label] for label in examples["label"].to_list()], np.int64),
         "value": examples["value"].fill_null(float("nan")).to_numpy().astype(np.float64),
-        "split": np.array([split.get(one, -1) for one in examples["split"].to_list()], np.int64),
+        "split": np.array([split.get(name, -1) for name in examples["split"].to_list()], np.int64),
         "fold": examples["fold"].fill_null(-1).to_numpy().astype(np.int64),
     }
 
@@ -262,9 +264,11 @@ def _example_tensors(states: LayerStates) -> dict[str, np.ndarray]:
 _KINDS = {"float32": "F32", "float64": "F64", "int64": "I64"}
 
 
-def _safetensors_header(sizes: dict[str, tuple[np.dtype, tuple[int, ...]]], about: dict[str, str]) -> bytes:
-    """The head of a safetensors file: its length in 8 bytes, then JSON, filled up with blanks."""
-    entries: dict[str, object] = {"__metadata__": about}
+def _safetensors_header(
+    sizes: dict[str, tuple[np.dtype, tuple[int, ...]]], metadata: dict[str, str]
+) -> bytes:
+    """Build the header of a safetensors file: its length in 8 bytes, then JSON, padded with blanks."""
+    entries: dict[str, object] = {"__metadata__": metadata}
     begin = 0
     for name, (kind, shape) in sizes.items():
         end = begin + kind.itemsize * int(np.prod(shape))

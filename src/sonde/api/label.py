@@ -19,7 +19,7 @@ from sonde.experiments.arguments import (
     LabellingArguments,
     ModelArguments,
     Names,
-    Place,
+    StrPath,
     build_selection,
     collect_arguments,
 )
@@ -29,33 +29,6 @@ from sonde.languages import LANGUAGES
 from sonde.models import LoadedModel, full_name, load_tokenizer, parse_spec
 from sonde.models import load_model as load
 from sonde.models.engine.model_names import NONE
-
-
-def token_table(file: Path, model: str, language: str | None, *, merged: bool) -> pl.DataFrame:
-    """The token table of a file for a model's tokenizer.
-
-    Args:
-        file: A file of code or text.
-        model: Whose tokenizer.
-        language: Public name; None takes it from the suffix, ``text`` where no language has that suffix.
-        merged: One row a syntax leaf, as CODETOKENIZERS merges subwords.
-
-    Raises:
-        InputError: The file is missing or cannot be decoded, or the tokenizer gives no offsets.
-    """
-    if not file.is_file():
-        raise InputError(f"file {str(file)!r}: no such file")
-    intake = SkipCounter()
-    text = read_text(file, str(file), intake)
-    if text is None:
-        raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
-    named = LANGUAGES.hand_in(language) if language else find_path_language(str(file))
-    return tabulate_text(text, model, named or "text", merged=merged)
-
-
-def tabulate_text(text: str, model: str, language: str, *, merged: bool) -> pl.DataFrame:
-    """The token table of a text for a model's tokenizer; arguments and errors as of `token_table`."""
-    return align_table(load_tokenizer(parse_spec(model)), text, language, merge_leaves=merged)
 
 
 def write_table(table: pl.DataFrame, output: Path) -> None:
@@ -79,16 +52,11 @@ class LabelArguments(LabellingArguments, total=False):
     """Keywords of `label`; None stands for "not given"."""
 
     raw: bool | None
-    """Every item in its order, nothing balanced or left out."""
-
-    output: Place | None
-    """Where a file is written as well; None for no file."""
-
+    output: StrPath | None
     format: str | None
-    """That of the file: ``"sonde"`` (JSON lines) or that of a published data set."""
 
 
-def label(task: Place, corpora: Names | None = None, **arguments: Unpack[LabelArguments]) -> pl.DataFrame:
+def label(task: StrPath, corpora: Names | None = None, **arguments: Unpack[LabelArguments]) -> pl.DataFrame:
     """Label corpora as ``sonde label`` does; needs no model.
 
         sonde.label("jft", "local:src", limit=100)
@@ -124,41 +92,41 @@ def label(task: Place, corpora: Names | None = None, **arguments: Unpack[LabelAr
         InputError: A class has too few examples for a data set, a corpus cannot be read, or there is nothing
             to label.
     """
-    known = ("task", "corpora", *LabelArguments.__annotations__)
-    given = collect_arguments("sonde.label", known, {"corpora": corpora, **arguments})
-    if "corpora" not in given:
+    names = ("task", "corpora", *LabelArguments.__annotations__)
+    values = collect_arguments("sonde.label", names, {"corpora": corpora, **arguments})
+    if "corpora" not in values:
         raise UsageError("sonde.label takes a task and a corpus, as in sonde.label('jft', 'local:src')")
-    named = ("raw", "mode", "executor", "address", "workers")
+    option_names = ("raw", "mode", "executor", "address", "workers")
     labels = label_corpora(
         LabelOptions(
             task=str(task),
-            corpora=given["corpora"],
-            selection=build_selection(given),
-            quirks=frozenset(given.get("quirks", ())),
-            form=given.get("format", "sonde"),
-            **{name: given[name] for name in named if name in given},
+            corpora=values["corpora"],
+            selection=build_selection(values),
+            quirks=frozenset(values.get("quirks", ())),
+            form=values.get("format", "sonde"),
+            **{name: values[name] for name in option_names if name in values},
         )
     )
-    if "output" in given:
-        labels.write(given["output"])
+    if "output" in values:
+        labels.write(values["output"])
     return _to_frame(labels)
 
 
 def _to_frame(labels: Labels) -> pl.DataFrame:
-    """The rows as a table; classes are texts and values numbers, also where the first rows have none."""
+    """Convert labels to a table; classes are text and values numbers, even if the first rows are null."""
     frame = pl.DataFrame(labels.rows(), infer_schema_length=None)
     kinds = {"label": pl.String, "value": pl.Float64}
     return frame.cast({name: kind for name, kind in kinds.items() if name in frame.columns})
 
 
 def align(model: str, text: str | Path, *, language: str | None = None, merged: bool = False) -> pl.DataFrame:
-    """The token table of one text: subwords, characters, code tokens, syntax nodes and tags.
+    """Return the token table of one text: subwords, characters, code tokens, syntax nodes and tags.
 
     Args:
         model: Whose tokenizer.
         text: A text, or the `Path` of a file.
-        language: Public name; by default that of the file's suffix, and for a text without one ``text``,
-            prose, which has no syntax.
+        language: Public name, or the folder of a language; by default that of the file's suffix, and for a
+            text without one ``text``, prose, which has no syntax.
         merged: One row a syntax leaf, as CODETOKENIZERS merges subwords.
 
     Returns:
@@ -166,15 +134,27 @@ def align(model: str, text: str | Path, *, language: str | None = None, merged: 
 
     Raises:
         UnknownNameError: No model or language has this name.
-        InputError: The file cannot be read, or the tokenizer gives no offsets.
+        InputError: The file is missing or cannot be decoded, or the tokenizer gives no offsets.
     """
+    language_name = LANGUAGES.hand_in(language) if language else None
     if isinstance(text, Path):
-        return token_table(text, model, language, merged=merged)
-    return tabulate_text(text, model, language or "text", merged=merged)
+        language_name = language_name or find_path_language(str(text))
+        text = _read_file(text)
+    return align_table(load_tokenizer(parse_spec(model)), text, language_name or "text", merge_leaves=merged)
+
+
+def _read_file(file: Path) -> str:
+    if not file.is_file():
+        raise InputError(f"file {str(file)!r}: no such file")
+    intake = SkipCounter()
+    text = read_text(file, str(file), intake)
+    if text is None:
+        raise InputError(f"file {str(file)!r}: {', '.join(intake.counts)}")
+    return text
 
 
 def load_model(name: str, **arguments: Unpack[ModelArguments]) -> LoadedModel:
-    """A model with its tokenizer, held against a plain forward, ready for `sonde.capture`.
+    """Load a model with its tokenizer for `sonde.capture`, checked against a plain forward pass.
 
     Args:
         name: A path, hub name (``name@revision``) or bundled name (``sonde/mini-decoder``);
@@ -192,7 +172,9 @@ def load_model(name: str, **arguments: Unpack[ModelArguments]) -> LoadedModel:
         UnknownNameError: No model or argument has this name.
         InputError: It cannot be reached or read.
     """
-    known = ("name", *ModelArguments.__annotations__)
-    given = collect_arguments("sonde.load_model", known, arguments)
-    named = full_name(name, adapter=given.pop("adapter", ""), quantise=given.pop("quantise", NONE))
-    return load(parse_spec(named, **given))
+    names = ("name", *ModelArguments.__annotations__)
+    values = collect_arguments("sonde.load_model", names, arguments)
+    full_model_name = full_name(
+        name, adapter=values.pop("adapter", ""), quantise=values.pop("quantise", NONE)
+    )
+    return load(parse_spec(full_model_name, **values))

@@ -1,4 +1,4 @@
-"""What a command writes of a run when its scores are there: page, figures, states."""
+"""Output files of a finished run: page, figures and hidden states."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sonde.report import save_figures, write_report
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """What is written.
+    """Files that are written from the scores of a run.
 
     Attributes:
         page: The page.
@@ -26,21 +26,21 @@ class OutputOptions:
     features: bool = False
 
 
-def write_outputs(wanted: OutputOptions, outcome: Outcome, folder: Path, progress: Progress) -> Path | None:
+def write_outputs(options: OutputOptions, outcome: Outcome, folder: Path, progress: Progress) -> Path | None:
     """Write what is wanted into the folder of a run.
 
     Returns:
         The page; None where it was not wanted.
     """
     page = None
-    if wanted.page:
+    if options.page:
         with progress.stage("reporting", 1) as advance:
             page = write_report(folder, progress.note)
             advance()
-    if wanted.figures:
+    if options.figures:
         with progress.stage("drawing figures", 1) as advance:
             save_figures(folder, note=progress.note)
             advance()
-    if wanted.features:
+    if options.features:
         outcome.files += write_all_features(folder, progress)
     return page

@@ -41,7 +41,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class FunctionPrediction:
-    """What a probe says of one function, or of a place in it.
+    """Prediction for one function, or for a span in it.
 
     Attributes:
         file: The file as named.
@@ -76,7 +76,7 @@ class FunctionPrediction:
 
     @property
     def has_bug(self) -> bool:
-        """Whether a bug is reported; never where the task is not about bugs."""
+        """Return whether a bug is reported; False if the task is not about bugs."""
         return bool(self.clean) and self.label != self.clean
 
 
@@ -110,7 +110,7 @@ class ScoredProbe:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What the probes of a run say of the functions of some files.
+    """Predictions of a run's probes, or of a fine-tuned model, for the functions of some files.
 
     Attributes:
         probes: The probe of each language among them.
@@ -124,13 +124,13 @@ class Predictions:
 
 
 def describe_probe(probe: ScoredProbe) -> str:
-    """How right a probe is on functions that it was not fitted to, in a sentence."""
+    """Describe a probe's held-out accuracy in a sentence."""
     row, gain = probe.accuracy, probe.gain
     reads = f"from layer {probe.layer} of {probe.model}" if probe.layer is not None else f"by {probe.model}"
-    who = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
+    subject = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
     if row is None:
-        return f"{who}: how often it is right is not known, since it lies in no run"
-    line = f"{who}: right in {SHARE.estimate(row)} of {row['n']:,} test functions{caveat(row)}"
+        return f"{subject}: how often it is right is not known, since it lies in no run"
+    line = f"{subject}: right in {SHARE.estimate(row)} of {row['n']:,} test functions{caveat(row)}"
     if gain is not None:
         line += (
             f"; at the layers that the run chose on validation {SHARE.change(gain, sign='+')} "
@@ -139,28 +139,35 @@ def describe_probe(probe: ScoredProbe) -> str:
     return f"{line}; {probe.encoded}" if probe.encoded else line
 
 
-def to_text(found: Predictions) -> str:
-    """One line a function, and below them how right the probes are."""
+def to_text(predictions: Predictions) -> str:
+    """Format predictions as text: a line per function, then the accuracy of the probes."""
     rows = [
         (
-            f"{one.file}:{one.line}",
-            one.name,
-            *([_short(one.text)] if one.column else []),
-            one.label,
-            f"{one.chances[one.label]:.2f}",
-            *([_format_prediction(one)] if one.column else []),
-            *([_format_bug(one)] if one.clean else []),
+            f"{function.file}:{function.line}",
+            function.name,
+            *([_short(function.text)] if function.column else []),
+            function.label,
+            f"{function.chances[function.label]:.2f}",
+            *([_format_prediction(function)] if function.column else []),
+            *([_format_bug(function)] if function.clean else []),
         )
-        for one in found.functions
+        for function in predictions.functions
     ]
-    shown = [[escape_text(cell) for cell in row] for row in rows]
-    widths = [max(map(len, held)) for held in zip(*shown, strict=True)]
+    cells = [[escape_text(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in shown
+        for row in cells
     ]
     return (
-        "\n".join([*lines, "", *map(escape_text, map(describe_probe, found.probes)), *_format_counts(found)])
+        "\n".join(
+            [
+                *lines,
+                "",
+                *map(escape_text, map(describe_probe, predictions.probes)),
+                *_format_counts(predictions),
+            ]
+        )
         + "\n"
     )
 
@@ -169,58 +176,57 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _format_prediction(one: FunctionPrediction) -> str:
-    return "right" if one.label == one.right else f"is {one.right}"
+def _format_prediction(function: FunctionPrediction) -> str:
+    return "right" if function.label == function.right else f"is {function.right}"
 
 
-def _format_bug(one: FunctionPrediction) -> str:
-    """Where a bug stands and what would undo it."""
-    if one.spot is None:
+def _format_bug(function: FunctionPrediction) -> str:
+    """Format the location of a bug and its repair."""
+    if function.spot is None:
         return ""
-    place = f"{one.spot.line}:{one.spot.column} `{_short(one.spot.text)}`"
-    return place if one.repair is None else f"{place} -> `{_short(one.repair)}`"
+    location = f"{function.spot.line}:{function.spot.column} `{_short(function.spot.text)}`"
+    return location if function.repair is None else f"{location} -> `{_short(function.repair)}`"
 
 
-def _format_counts(found: Predictions) -> Iterator[str]:
-    """How many places of these files were told, which is no test: they may be of any kind."""
-    places = [one for one in found.functions if one.column]
-    if places:
-        right = sum(one.label == one.right for one in places)
-        yield f"in these files: right in {right:,} of {len(places):,} places"
+def _format_counts(predictions: Predictions) -> Iterator[str]:
+    """Format the share of correct spans in these files, which is no test: they may be of any kind."""
+    spans = [function for function in predictions.functions if function.column]
+    if spans:
+        right = sum(function.label == function.right for function in spans)
+        yield f"in these files: right in {right:,} of {len(spans):,} places"
 
 
-def to_json(found: Predictions) -> str:
-    """Everything, as one JSON object."""
+def to_json(predictions: Predictions) -> str:
+    """Format predictions as one JSON object."""
+    return json.dumps(to_dict(predictions), indent=2) + "\n"
+
+
+def to_dict(predictions: Predictions) -> dict[str, Any]:
+    """Convert predictions to plain data."""
+    functions = [
+        {
+            "file": function.file,
+            "line": function.line,
+            "end_line": function.end_line,
+            "name": function.name,
+            "class": function.label,
+            "probability": function.chances[function.label],
+            "probabilities": dict(function.chances),
+            **_location_data(function),
+        }
+        for function in predictions.functions
+    ]
+    probes = [_probe_data(probe) for probe in predictions.probes]
+    return {"probes": probes, "functions": functions, "skipped": list(predictions.skipped)}
+
+
+def _location_data(function: FunctionPrediction) -> dict[str, Any]:
+    if function.clean:
+        location = None if function.spot is None else asdict(function.spot)
+        return {"bug": function.has_bug, "place": location, "repair": function.repair}
     return (
-        json.dumps(
-            {
-                "probes": [_probe_data(one) for one in found.probes],
-                "functions": [
-                    {
-                        "file": one.file,
-                        "line": one.line,
-                        "end_line": one.end_line,
-                        "name": one.name,
-                        "class": one.label,
-                        "probability": one.chances[one.label],
-                        "probabilities": dict(one.chances),
-                        **_location_data(one),
-                    }
-                    for one in found.functions
-                ],
-                "skipped": list(found.skipped),
-            },
-            indent=2,
-        )
-        + "\n"
+        {"column": function.column, "text": function.text, "right": function.right} if function.column else {}
     )
-
-
-def _location_data(one: FunctionPrediction) -> dict[str, Any]:
-    if one.clean:
-        place = None if one.spot is None else asdict(one.spot)
-        return {"bug": one.has_bug, "place": place, "repair": one.repair}
-    return {"column": one.column, "text": one.text, "right": one.right} if one.column else {}
 
 
 _OF_A_NUMBER = ("value", "ci_low", "ci_high", "n", "n_clusters", "effective_clusters", "control")
@@ -234,20 +240,29 @@ def _probe_data(probe: ScoredProbe) -> dict[str, Any]:
     return {**asdict(probe), **numbers}
 
 
-def to_sarif(found: Predictions) -> str:
-    """A SARIF 2.1.0 log for code scanning: a rule a class, and a note a function or place.
+def to_sarif(predictions: Predictions) -> str:
+    """Format predictions as a SARIF 2.1.0 log: a rule per class, and a note per function or span.
 
     Of a task about bugs only functions with one are results: warnings at the place of the bug, with the edit
     that would undo it. Their fingerprint is of the code, so that one is known again when its line moves.
     """
-    told = [one for one in found.functions if one.has_bug or not one.clean]
-    task = found.probes[0].task
+    reported_functions = [
+        function for function in predictions.functions if function.has_bug or not function.clean
+    ]
+    task = predictions.probes[0].task
     names = list(
         dict.fromkeys(
-            f"{probe.task}/{one.label}" for probe in found.probes for one in (told or found.functions)
+            f"{probe.task}/{function.label}"
+            for probe in predictions.probes
+            for function in (reported_functions or predictions.functions)
         )
     )
-    words = {name: said for probe in found.probes for name in names if (said := describe_probe(probe))}
+    words = {
+        name: description
+        for probe in predictions.probes
+        for name in names
+        if (description := describe_probe(probe))
+    }
     rules = [
         {
             "id": name,
@@ -255,7 +270,9 @@ def to_sarif(found: Predictions) -> str:
             "shortDescription": {"text": name.replace("/", ": ").replace("_", " ")},
             "fullDescription": {"text": words[name]},
             "help": {"text": words[name]},
-            "defaultConfiguration": {"level": "warning" if any(one.clean for one in told) else "note"},
+            "defaultConfiguration": {
+                "level": "warning" if any(function.clean for function in reported_functions) else "note"
+            },
         }
         for name in names
     ]
@@ -265,38 +282,41 @@ def to_sarif(found: Predictions) -> str:
         "semanticVersion": __version__,
         "rules": rules,
     }
-    results = [_sarif_result(one, task, names.index(f"{task}/{one.label}")) for one in told]
+    results = [
+        _sarif_result(function, task, names.index(f"{task}/{function.label}"))
+        for function in reported_functions
+    ]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SARIF, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _sarif_result(one: FunctionPrediction, task: str, rule: int) -> dict[str, Any]:
-    chance = one.chances[one.label]
-    artifact = {"uri": quote(PurePath(one.file).as_posix())}
-    region: dict[str, Any] = {"startLine": one.line, "endLine": one.end_line}
-    message = f"{one.name}: {one.label} (probability {chance:.2f})"
-    more: dict[str, Any] = {}
-    if one.column:
-        region["snippet"] = {"text": one.text}
-    if one.has_bug and one.spot is not None:
-        region = {**_sarif_region(one.spot), "snippet": {"text": one.spot.text}}
-        message += f" at `{one.spot.text}`"
-    if one.has_bug and one.spot is not None and one.repair is not None:
-        message += f"; `{one.repair}` would be right"
-        edit = {"deletedRegion": _sarif_region(one.spot), "insertedContent": {"text": one.repair}}
-        said = {"text": f"Replace `{one.spot.text}` by `{one.repair}`"}
+def _sarif_result(function: FunctionPrediction, task: str, rule: int) -> dict[str, Any]:
+    chance = function.chances[function.label]
+    artifact = {"uri": quote(PurePath(function.file).as_posix())}
+    region: dict[str, Any] = {"startLine": function.line, "endLine": function.end_line}
+    message = f"{function.name}: {function.label} (probability {chance:.2f})"
+    optional_fields: dict[str, Any] = {}
+    if function.column:
+        region["snippet"] = {"text": function.text}
+    if function.has_bug and function.spot is not None:
+        region = {**_sarif_region(function.spot), "snippet": {"text": function.spot.text}}
+        message += f" at `{function.spot.text}`"
+    if function.has_bug and function.spot is not None and function.repair is not None:
+        message += f"; `{function.repair}` would be right"
+        edit = {"deletedRegion": _sarif_region(function.spot), "insertedContent": {"text": function.repair}}
+        description = {"text": f"Replace `{function.spot.text}` by `{function.repair}`"}
         changes = [{"artifactLocation": artifact, "replacements": [edit]}]
-        more["fixes"] = [{"description": said, "artifactChanges": changes}]
-    if one.key:
-        more["partialFingerprints"] = {"sondeFunction/v1": f"{task}/{one.key}"}
+        optional_fields["fixes"] = [{"description": description, "artifactChanges": changes}]
+    if function.key:
+        optional_fields["partialFingerprints"] = {"sondeFunction/v1": f"{task}/{function.key}"}
     return {
-        "ruleId": f"{task}/{one.label}",
+        "ruleId": f"{task}/{function.label}",
         "ruleIndex": rule,
-        "level": "warning" if one.has_bug else "note",
+        "level": "warning" if function.has_bug else "note",
         "rank": round(100 * chance, 2),
         "message": {"text": message},
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
-        **more,
+        **optional_fields,
         "properties": {"probability": chance},
     }
 
@@ -318,15 +338,18 @@ _TEXT = "text"
 
 @dataclass(frozen=True, slots=True)
 class InputFunction:
-    """A function and where it stands, lines from 1; of a file without functions the file.
+    """A function, or a place in it, and where it stands; of a file without functions the file.
 
     Attributes:
         item: The function as an input.
         file: Its file as named.
-        line: Its first line.
+        line: Its first line, from 1.
         end_line: Its last line.
         span: Where it stands in its file, and what was left out of it.
-        whole: The text of its file.
+        file_text: The text of its file.
+        ends: Characters of the place that a task asks about, in the function, and of the other one of a pair;
+            empty for the whole function.
+        right: The class of the place by the syntax of the code.
     """
 
     item: Item
@@ -334,110 +357,79 @@ class InputFunction:
     line: int
     end_line: int
     span: Function = field(default=Function(0, 0, "", ""), repr=False)
-    whole: str = field(default="", repr=False)
+    file_text: str = field(default="", repr=False)
+    ends: tuple[tuple[int, int], ...] = ()
+    right: str = ""
 
     def spot(self, start: int, end: int) -> SourceLocation:
-        """Some characters of the function as a place in its file."""
-        first, stop = (self.span.to_file_position(place) for place in (start, end))
-        at, to = _line_and_column(self.whole, first), _line_and_column(self.whole, stop)
-        return SourceLocation(*at, *to, self.whole[first:stop])
+        """Return characters of the function as a location in its file."""
+        first, stop = (self.span.to_file_position(position) for position in (start, end))
+        start_position, end_position = (
+            _line_and_column(self.file_text, first),
+            _line_and_column(self.file_text, stop),
+        )
+        return SourceLocation(*start_position, *end_position, self.file_text[first:stop])
 
     def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
-        """The function with the probability of every class."""
+        """Build the prediction from the probability of every class."""
         label = max(chances, key=lambda name: chances[name])
-        return FunctionPrediction(self.file, self.line, self.end_line, self.item.name, label, chances)
-
-
-@dataclass(frozen=True, slots=True)
-class InputSpan:
-    """A place in a function that a task asks about.
-
-    Attributes:
-        function: The function.
-        start: First character, in the function.
-        end: End of the characters, exclusive.
-        other: Start and end of the other place that a pair has.
-        right: The class by the syntax of the code.
-    """
-
-    function: InputFunction
-    start: int
-    end: int
-    other: tuple[int, int] | None
-    right: str
-
-    @property
-    def item(self) -> Item:
-        """The function as an input."""
-        return self.function.item
-
-    @property
-    def file(self) -> str:
-        """Its file as named."""
-        return self.function.file
-
-    @property
-    def ends(self) -> tuple[tuple[int, int], ...]:
-        """The place, and the other one of a pair."""
-        return ((self.start, self.end), *([self.other] if self.other else []))
-
-    def build_prediction(self, chances: Mapping[str, float]) -> FunctionPrediction:
-        """The place with the probability of every class, and the right one."""
-        text = self.item.text
-        first, last = (count_line_breaks(text, 0, place) for place in (self.start, self.end))
+        prediction = FunctionPrediction(self.file, self.line, self.end_line, self.item.name, label, chances)
+        if not self.ends:
+            return prediction
+        text, start, end = self.item.text, *self.ends[0]
         return replace(
-            self.function.build_prediction(chances),
-            line=self.function.line + first,
-            end_line=self.function.line + last,
-            column=_column(text, self.start),
+            prediction,
+            line=self.line + count_line_breaks(text, 0, start),
+            end_line=self.line + count_line_breaks(text, 0, end),
+            column=_column(text, start),
             text=" ... ".join(text[start:end] for start, end in self.ends),
             right=self.right,
         )
 
 
-def read_functions(files: Iterable[Path], skipped: list[str]) -> list[InputFunction]:
-    """The functions of files, in their order.
+def read_functions(files: Iterable[Path], messages: list[str]) -> list[InputFunction]:
+    """Read the functions of files, in their order.
 
     Args:
         files: Files of code or text.
-        skipped: Receives a line a file that cannot be read as such.
+        messages: Receives a line a file that cannot be read as such.
 
     Raises:
         InputError: There is no such file.
     """
-    return [function for file in files for function in _read_file(file, skipped)]
+    return [function for file in files for function in _read_file(file, messages)]
 
 
-def _read_file(file: Path, skipped: list[str]) -> list[InputFunction]:
+def _read_file(file: Path, messages: list[str]) -> list[InputFunction]:
     if not file.is_file():
         raise InputError(f"file {str(file)!r}: no such file")
-    intake, named = SkipCounter(), str(file)
-    text, language = read_text(file, named, intake), find_path_language(named) or _TEXT
+    intake, file_name = SkipCounter(), str(file)
+    text, language = read_text(file, file_name, intake), find_path_language(file_name) or _TEXT
     if text is None or not text.strip():
-        skipped.append(f"{named}: {', '.join(intake.counts) or 'empty'}")
+        messages.append(f"{file_name}: {', '.join(intake.counts) or 'empty'}")
         return []
-    source = SourceFile(named, text, language, cluster=named, repository=named)
+    source = SourceFile(file_name, text, language, cluster=file_name, repository=file_name)
     functions = LANGUAGES.load(language).functions(text)
     tree = LANGUAGES.load(language).parse(text)
     if tree.has_error:
         line = _line(text, int(tree.start[tree.error.argmax()]))
-        skipped.append(f"{named}: line {line} does not parse; functions there may be missing")
+        messages.append(f"{file_name}: line {line} does not parse; functions there may be missing")
     unit = "function" if functions else "file"
-    spans = functions or [Function(0, len(text), named, named)]
+    spans = functions or [Function(0, len(text), file_name, file_name)]
     return [
-        InputFunction(item, named, _line(text, item.offset), _line(text, span.end), span, text)
+        InputFunction(item, file_name, _line(text, item.offset), _line(text, span.end), span, text)
         for item, span in zip(extract_items(source, unit, intake, lambda _: functions), spans, strict=True)
     ]
 
 
-def _line_and_column(text: str, place: int) -> tuple[int, int]:
-    """Line and column of a character, both from 1."""
-    return _line(text, place), _column(text, place)
+def _line_and_column(text: str, position: int) -> tuple[int, int]:
+    """Return line and column of a character, both from 1."""
+    return _line(text, position), _column(text, position)
 
 
-def _column(text: str, place: int) -> int:
-    return place - max(text.rfind(end, 0, place) for end in "\n\r")
+def _column(text: str, position: int) -> int:
+    return position - max(text.rfind(end, 0, position) for end in "\n\r")
 
 
-def _line(text: str, place: int) -> int:
-    return count_line_breaks(text, 0, place) + 1
+def _line(text: str, position: int) -> int:
+    return count_line_breaks(text, 0, position) + 1

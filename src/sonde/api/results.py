@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 from markupsafe import Markup
 
-from sonde.api.hidden_states import check_model_families, read_probe_states, write_features
+from sonde.api.hidden_states import read_probe_states, write_features
 from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
-from sonde.experiments.arguments import Place
+from sonde.experiments.arguments import StrPath
 from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
     PLOTS,
@@ -62,12 +62,12 @@ class SectionFigure:
 
     @property
     def title(self) -> str:
-        """Its heading."""
+        """Return the heading."""
         return self.section.plot.title
 
     @property
     def charts(self) -> list[AnyChart]:
-        """Its charts as altair has them, to be changed, combined or saved; drawings are in `svgs` alone.
+        """Return the charts as altair objects, to change, combine or save; drawings are in `svgs` alone.
 
         They have no colours of their own, since altair combines no charts that do; an image in the notebook
         and `svgs` have those of the page.
@@ -76,12 +76,12 @@ class SectionFigure:
 
     @property
     def svgs(self) -> list[str]:
-        """Its charts and drawings as SVG, drawn here and without a network."""
-        return [to_svg(one) for one in (*self.section.figure.charts, *self.section.figure.drawings)]
+        """Return the charts and drawings as SVG, drawn here and without a network."""
+        return [to_svg(image) for image in (*self.section.figure.charts, *self.section.figure.drawings)]
 
     @property
     def table(self) -> pl.DataFrame | None:
-        """Its table with numbers as numbers, an interval as two columns; None where it has none."""
+        """Return the table with numbers as numbers and an interval as two columns; None if there is none."""
         table = self.section.figure.table
         return None if table is None else table.frame()
 
@@ -93,7 +93,7 @@ class SectionFigure:
         parts = [
             Markup("<h3>{}</h3>").format(self.title),
             Markup("<p>{}</p>").format(figure.answer),
-            *(render_image(one) for one in (*figure.charts, *figure.drawings)),
+            *(render_image(image) for image in (*figure.charts, *figure.drawings)),
             Markup("<p><small>{}</small></p>").format(self.section.plot.caption),
             *(Markup("<p><small>{}</small></p>").format(note) for note in figure.notes),
         ]
@@ -101,7 +101,7 @@ class SectionFigure:
 
 
 def find_section(run: RunData, name: str) -> SectionFigure:
-    """A section of a run by the name of its plot.
+    """Build a section of a run by the name of its plot.
 
     Raises:
         UnknownNameError: No plot has this name.
@@ -109,13 +109,13 @@ def find_section(run: RunData, name: str) -> SectionFigure:
     """
     section = build_section(run, name)
     if section is None:
-        of = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
-        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{of}")
+        lens_hint = f" (lens {PLOTS.load(name).lens!r})" if name in PLOTS.names() else ""
+        raise InputError(f"plot {name!r}: {run.directory.root} has nothing to show for it{lens_hint}")
     return SectionFigure(section)
 
 
 def _to_altair(spec: dict[str, Any]) -> AnyChart:
-    """A specification as altair's class for it; the charts of the page are valid, so none is looked for."""
+    """Convert a specification to altair's class for it; charts of the page are not validated again."""
     import altair as alt
 
     compound: dict[str, type[AnyChart]] = {
@@ -130,7 +130,7 @@ def _to_altair(spec: dict[str, Any]) -> AnyChart:
 
 
 def render_image(figure: Chart | SvgImage) -> Markup:
-    """A chart as an image, which runs no script and whose ids meet no others on the page of a notebook."""
+    """Render a chart as an image, which runs no script and shares no ids with the page of a notebook."""
     try:
         svg = to_svg(figure)
     except (ValueError, RuntimeError):
@@ -140,7 +140,7 @@ def render_image(figure: Chart | SvgImage) -> Markup:
 
 
 def render_run(title: str, run: RunData) -> str:
-    """HTML that needs no network; every text of the run is escaped.
+    """Render a run as HTML that needs no network; every text of the run is escaped.
 
     Args:
         title: The first line.
@@ -158,18 +158,18 @@ def render_run(title: str, run: RunData) -> str:
 
 
 def first_chart(run: RunData) -> Chart | None:
-    """The chart that stands first on the page; None where there is none."""
+    """Return the first chart of the page; None if there is none."""
     lenses = run.scored_lenses
     plots = [(PLOTS.load(name), name) for name in PLOTS.names()]
-    wanted = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
+    ordered_plots = sorted((plot.order, name) for plot, name in plots if plot.lens in lenses)
     # A lens without a plot has the chart of its numbers.
-    names = [*(name for _, name in wanted), *(f"numbers_{lens}" for lens in lenses)]
+    names = [*(name for _, name in ordered_plots), *(f"numbers_{lens}" for lens in lenses)]
     sections = (build_section(run, name) for name in names)
     return next((section.figure.charts[0] for section in sections if section and section.figure.charts), None)
 
 
-def read_scores(directory: Place) -> pl.DataFrame:
-    """The scores of a run, or of any ``scores.parquet``, as a flat table: one row a number.
+def read_scores(directory: StrPath) -> pl.DataFrame:
+    """Read the scores of a run, or of any ``scores.parquet``, as a flat table: one row per number.
 
     A row says what its number is about (``model, lens, task, language, dimensions, layer, metric, ...``), the
     ``value`` with its 95 % interval (``ci_low, ci_high``), how much is behind it (``n, n_clusters,
@@ -206,36 +206,36 @@ class Run:
         InputError: There is no run in the folder.
     """
 
-    def __init__(self, directory: Place) -> None:
+    def __init__(self, directory: StrPath) -> None:
         self._data = RunData(fetch_folder(directory))
         self.directory: Path = self._data.directory.root
         self.summary: Mapping[str, Any] = self._data.summary
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models, in the order of the run."""
+        """Return the names of the models, in the order of the run."""
         return tuple(model.name for model in self._data.models)
 
     @property
     def lenses(self) -> tuple[str, ...]:
-        """Names of the lenses, in the order of the run."""
+        """Return the names of the lenses, in the order of the run."""
         return tuple(str(lens["name"]) for lens in self.summary.get("lenses") or ())
 
     @cached_property
     def scores(self) -> pl.DataFrame:
-        """Every number of the run with its interval, one row each; see `read_scores`."""
+        """Return every number of the run with its interval, one row each; see `read_scores`."""
         return read_scores(self.directory)
 
     @property
     def items(self) -> pl.LazyFrame:
-        """What the models read, one row an input with its text; observations name it by ``item_id``."""
+        """Return the inputs, one row each with its text; observations refer to them by ``item_id``."""
         files = self._data.directory.texts()
         if not files:
             raise InputError(f"{self.directory}: the run has no items (items.parquet is missing)")
         return scan_files(files)
 
     def observations(self, lens: str, model: str | None = None) -> pl.LazyFrame:
-        """What a lens observed, one row an observation; read as it is used, so it may exceed memory.
+        """Return the observations of a lens as a lazy table, which may exceed memory.
 
         Args:
             lens: Public name.
@@ -245,10 +245,10 @@ class Run:
             UnknownNameError: The run has no observations of this lens or model.
         """
         models = [self._model(model)] if model is not None else self._data.models
-        held = {one.name: self._data.table(lens, one) for one in models}
+        tables = {run_model.name: self._data.table(lens, run_model) for run_model in models}
         frames = [
             frame.select(pl.lit(name).alias("model"), pl.all())
-            for name, frame in held.items()
+            for name, frame in tables.items()
             if frame is not None
         ]
         if not frames:
@@ -258,7 +258,7 @@ class Run:
     def states(
         self, task: str, layer: int, *, model: str | None = None, pooling: str | None = None
     ) -> LayerStates:
-        """Hidden states of a task's examples at one layer, as the probe lens read them.
+        """Return hidden states of a task's examples at one layer, as the probe lens read them.
 
         ``run.states(task="typ", layer=3).values`` has a row an example and a column a feature
         (``example x d_model``); ``examples`` beside it is a frame with a row each in the same order: item,
@@ -282,7 +282,7 @@ class Run:
 
     def write_features(
         self,
-        file: Place,
+        file: StrPath,
         task: str,
         *,
         layers: Sequence[int] | None = None,
@@ -313,13 +313,13 @@ class Run:
 
     def predict(
         self,
-        files: Place | Sequence[Place],
+        files: StrPath | Sequence[StrPath],
         *,
         task: str | None = None,
         model: str | None = None,
         layer: int | None = None,
     ) -> Predictions:
-        """What the probe of a task, or a model fine-tuned for it, says of the functions of other files.
+        """Predict for the functions of other files with the probe of a task, or a model fine-tuned for it.
 
         The probes are those that the run tested, fitted again to the same examples; where folds were dealt
         there are several, whose probabilities are averaged. Of fine-tuned models that of the best seed on
@@ -339,12 +339,11 @@ class Run:
         """
         from sonde.api.predict import predict
 
-        check_model_families(self._data, model)
-        named = [files] if isinstance(files, str | os.PathLike) else files
-        return predict(self._data, map(Path, named), task=task, model=model, layer=layer)
+        paths = [files] if isinstance(files, str | os.PathLike) else files
+        return predict(self.directory, map(Path, paths), task=task, model=model, layer=layer)
 
     def plot(self, name: str) -> SectionFigure:
-        """One section of the page by name (``sonde list plots``); a notebook shows it.
+        """Return one section of the page by name (``sonde list plots``); a notebook shows it.
 
         Raises:
             UnknownNameError: No plot has this name.
@@ -354,7 +353,7 @@ class Run:
 
     @property
     def joined(self) -> pl.DataFrame:
-        """What the lenses say of the same constructs, one row a model, language and construct.
+        """Return what the lenses find about the same constructs, one row per model, language and construct.
 
         Raises:
             InputError: No two lenses of the run say something of the same construct.
@@ -365,14 +364,14 @@ class Run:
 
     @property
     def page(self) -> Path:
-        """The page, one file that needs no network; built where it is missing, damaged or of before."""
-        held = self._data.directory
-        return held.report if held.is_page_current() else write_report(self.directory)
+        """Return the path of the page, one file; it is built again if it is missing, damaged or outdated."""
+        directory = self._data.directory
+        return directory.report if directory.is_page_current() else write_report(self.directory)
 
     def __repr__(self) -> str:
         corpora = dict.fromkeys(str(corpus["name"]) for corpus in self.summary.get("corpus") or ())
-        what = f"{', '.join(self.lenses)} of {', '.join(self.models)} on {', '.join(corpora)}"
-        return f"<sonde.Run {str(self.directory)!r}: {' '.join(what.split())}>"
+        description = f"{', '.join(self.lenses)} of {', '.join(self.models)} on {', '.join(corpora)}"
+        return f"<sonde.Run {str(self.directory)!r}: {' '.join(description.split())}>"
 
     def _repr_html_(self) -> str:
         return render_run(repr(self), self._data)
@@ -384,7 +383,7 @@ class Run:
         raise UnknownNameError("model of this run", name, self.models)
 
     def _select_model(self, name: str | None) -> ModelInfo:
-        """The model that is named, or the only one."""
+        """Return the model of this name, or the only one."""
         if name is None and len(self.models) > 1:
             raise UsageError(f"the run has several models; name one of {', '.join(self.models)}")
         return self._model(name) if name is not None else self._data.models[0]

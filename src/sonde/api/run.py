@@ -10,9 +10,9 @@ from sonde.api.cost import fit_to_budget
 from sonde.api.outputs import OutputOptions
 from sonde.api.results import Run
 from sonde.base.errors import UsageError
-from sonde.base.progress import NullProgress, Progress
+from sonde.base.progress import NullProgress
 from sonde.experiments import Experiment
-from sonde.experiments.arguments import Names, RunArguments, collect_arguments, from_arguments
+from sonde.experiments.arguments import Names, RunArguments, from_arguments
 from sonde.experiments.run import run as carry_out
 from sonde.store.remote import sync_folder
 
@@ -95,16 +95,15 @@ def run(
         SondeError: One line for a person, as on the command line; whatever was finished is kept.
     """
     _check_main_guard()
-    first = {"experiment" if isinstance(models, Experiment) else "models": models}
-    given = collect_arguments("sonde.run", RunArguments.__annotations__, arguments, **first, corpora=corpora)
-    progress: Progress = given.get("progress", NullProgress())
-    wanted, execution = from_arguments(**given)
+    first = "experiment" if isinstance(models, Experiment) else "models"
+    experiment, execution = from_arguments(by_position={first: models, "corpora": corpora}, **arguments)
+    progress = arguments.get("progress") or NullProgress()
     with sync_folder(execution.output, progress.note) as folder:
         # The page is not part of this call.
-        wanted, execution = fit_to_budget(
-            wanted, replace(execution, output=folder), wanted=OutputOptions(page=False), progress=progress
+        experiment, execution = fit_to_budget(
+            experiment, replace(execution, output=folder), wanted=OutputOptions(page=False), progress=progress
         )
-        return Run(carry_out(wanted, execution, progress).directory.root)
+        return Run(carry_out(experiment, execution, progress).directory.root)
 
 
 def _check_main_guard() -> None:

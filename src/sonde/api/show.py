@@ -23,24 +23,22 @@ from sonde.api.predictions import InputFunction, read_functions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.formatting import legible
 from sonde.capture.requests import (
-    Masked,
     Pass,
     Plain,
     Prepared,
     RankRules,
     ScoredSubwords,
-    TokenScores,
     WordAttention,
     WordLookups,
     WordRanks,
 )
-from sonde.experiments.arguments import Names, Place, collect_arguments
+from sonde.experiments.arguments import Names, StrPath, collect_arguments
 from sonde.languages import has_facet
 from sonde.languages.engine.relations import Words
 from sonde.languages.engine.text import whitespace_mask
-from sonde.lenses import LensSettings
+from sonde.lenses import DEFAULT_LENS, LensSettings, load_reading_lens
 from sonde.lenses.attention.observe import FACET, Edges, find_word_subwords, read_item
-from sonde.lenses.engine.observations import combine_masked_scores, word_gaps, word_masks
+from sonde.lenses.engine.observations import combine_masked_scores
 from sonde.lenses.surprisal.options import select_objective
 from sonde.models import describe_model, load_model, parse_spec, resolve_auto, seen_items
 from sonde.report import render_function_page
@@ -50,10 +48,6 @@ from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:
     from sonde.models import LoadedModel
-
-EXPECTED = 5
-"""Alternatives that are kept for a subword."""
-
 
 MOST_WORDS = 400
 """Words between which attention is read: it grows with their square."""
@@ -121,14 +115,14 @@ class FunctionView:
 
 
 def show(
-    file: Place,
+    file: StrPath,
     models: Names | None = None,
     *,
     model: Names | None = None,
     function: str | None = None,
     device: str = "auto",
 ) -> FunctionView:
-    """One function of a file as models read it; the file is parsed and never run.
+    """Show one function of a file as models read it; the file is parsed and never run.
 
     Args:
         file: A file of code or text.
@@ -145,90 +139,92 @@ def show(
         UnknownNameError: There is no such function or model.
         UsageError: No model is given, or both ``models`` and ``model``.
     """
-    named = {"models": models, "model": model}
-    names: tuple[str, ...] = collect_arguments("sonde.show", named, named).get("models", ())
+    model_arguments = {"models": models, "model": model}
+    names: tuple[str, ...] = collect_arguments("sonde.show", model_arguments, model_arguments).get(
+        "models", ()
+    )
     if not names:
         raise UsageError("sonde.show takes a file and a model, as in sonde.show('a.py', 'gpt2')")
-    chosen, others = _select_function(Path(file), function)
+    target, other_names = _select_function(Path(file), function)
     specs = {name: resolve_auto(parse_spec(name, device=device), attention=True) for name in names}
     for spec in specs.values():
         # What is going to be refused is refused before another model has been read.
         describe_model(spec)
-    reads = tuple(_read_function(load_model(spec), chosen, name) for name, spec in specs.items())
-    item = chosen.item
-    return FunctionView(chosen.file, item.name, chosen.line, item.language, item.text, others, reads)
+    reads = tuple(_read_function(load_model(spec), target, name) for name, spec in specs.items())
+    item = target.item
+    return FunctionView(target.file, item.name, target.line, item.language, item.text, other_names, reads)
 
 
 def _select_function(file: Path, function: str | None) -> tuple[InputFunction, tuple[str, ...]]:
-    skipped: list[str] = []
-    found = read_functions([file], skipped)
-    if not found:
-        raise InputError(f"nothing to show: {skipped[0] if skipped else file}")
-    names = [one.item.name for one in found]
+    messages: list[str] = []
+    functions = read_functions([file], messages)
+    if not functions:
+        raise InputError(f"nothing to show: {messages[0] if messages else file}")
+    names = [candidate.item.name for candidate in functions]
     if function is not None and function not in names:
         raise UnknownNameError("function", function, sorted(set(names)))
-    at = 0 if function is None else names.index(function)
-    return found[at], tuple(name for place, name in enumerate(names) if place != at)
+    index = 0 if function is None else names.index(function)
+    return functions[index], tuple(name for position, name in enumerate(names) if position != index)
 
 
-def _read_function(loaded: LoadedModel, chosen: InputFunction, name: str) -> ModelView:
+def _read_function(loaded_model: LoadedModel, target: InputFunction, name: str) -> ModelView:
     from sonde.alignment import get_surfaces
     from sonde.capture import observe_lenses, prepare
     from sonde.capture.attention_backend import unreadable_reason
 
-    (prepared,) = prepare(loaded, [chosen.item])
-    words, edges, without = _find_relations(loaded, prepared)
-    capabilities = loaded.capabilities
-    unscored = f"this {capabilities.kind} has {capabilities.lacks}" if capabilities.lacks else ""
-    passes: dict[str, list[Pass]] = {} if unscored else {"scores": [_score_pass(prepared, capabilities.kind)]}
+    (prepared_item,) = prepare(loaded_model, [target.item])
+    words, edges, attention_reason = _find_relations(loaded_model, prepared_item)
+    capabilities = loaded_model.capabilities
+    score_reason = f"this {capabilities.kind} has {capabilities.lacks}" if capabilities.lacks else ""
+    passes: dict[str, Sequence[Pass]] = {}
+    if not score_reason:
+        lens = load_reading_lens(DEFAULT_LENS)
+        settings = LensSettings(options=lens.resolve_options({name: capabilities}, {}))
+        passes["scores"] = lens.input_requests([prepared_item], {}, settings)
     if words is not None and edges is not None:
-        without = unreadable_reason(loaded)
-        if not without:
-            passes["attention"] = [_attention_pass(prepared, words, edges)]
-    (observed,) = observe_lenses(loaded, [prepared], passes)
+        attention_reason = unreadable_reason(loaded_model)
+        if not attention_reason:
+            passes["attention"] = [_attention_pass(prepared_item, words, edges)]
+    (observed_item,) = observe_lenses(loaded_model, [prepared_item], passes)
     # The one item is read, or nothing is: then that is what was raised.
-    assert not observed.unread
-    bits, scores = np.full(len(prepared.alignment.subwords), np.nan), None
-    if not unscored:
-        captures = observed.captures["scores"]
+    assert not observed_item.unread
+    bits, scores = np.full(len(prepared_item.alignment.subwords), np.nan), None
+    if not score_reason:
+        captures = observed_item.captures["scores"]
         scores = captures[0].scores if capabilities.kind == "decoder" else combine_masked_scores(captures)
         if scores is None or not np.isfinite(scores.nats[scores.scored]).all():
-            raise InputError(f"model {name!r} gives no finite surprisal for {chosen.file!r}")
+            raise InputError(f"model {name!r} gives no finite surprisal for {target.file!r}")
         bits = np.where(scores.scored, scores.nats, np.nan) / math.log(2)
-    attended = observed.captures["attention"][0].words if "attention" in passes else {}
-    if not attended and not without:
-        without = "it is longer than the model can take at once"
-    relations, arcs = _relation_tables(attended, words, edges, chosen.item.text)
-    size = max(len(chosen.item.text.encode("utf-8", "replace")), 1)
+    word_ranks = observed_item.captures["attention"][0].words if "attention" in passes else {}
+    if not word_ranks and not attention_reason:
+        attention_reason = "it is longer than the model can take at once"
+    relations, arcs = _relation_tables(word_ranks, words, edges, target.item.text)
+    size = max(len(target.item.text.encode("utf-8", "replace")), 1)
     return ModelView(
         model=name,
-        objective="" if unscored else select_objective({name: capabilities}, {}),
-        bits_per_byte=None if unscored else float(np.nansum(bits)) / size,
-        tokens=_token_table(prepared, scores, bits, get_surfaces(loaded.tokenizer, capabilities.vocab)),
+        objective="" if score_reason else select_objective({name: capabilities}, {}),
+        bits_per_byte=None if score_reason else float(np.nansum(bits)) / size,
+        tokens=_token_table(
+            prepared_item, scores, bits, get_surfaces(loaded_model.tokenizer, capabilities.vocab)
+        ),
         relations=relations,
         arcs=arcs,
-        nodes=_node_table(prepared, bits).with_columns(
-            pl.lit(float("nan")).alias("bits") if unscored else pl.col("bits")
+        nodes=_node_table(prepared_item, bits).with_columns(
+            pl.lit(float("nan")).alias("bits") if score_reason else pl.col("bits")
         ),
-        without=without,
-        unscored=unscored,
-        head=loaded.facts.get("head", ""),
-        seen=bool(seen_items(loaded.spec.name, [chosen.item.item_id])),
+        without=attention_reason,
+        unscored=score_reason,
+        head=loaded_model.facts.get("head", ""),
+        seen=bool(seen_items(loaded_model.spec.name, [target.item.item_id])),
     )
 
 
-def _score_pass(prepared: Prepared, kind: str) -> Pass:
-    wanted = (TokenScores(top_k=EXPECTED),)
-    if kind == "decoder":
-        return Pass(Plain(), wanted)
-    cut = word_masks if kind == "encoder" else word_gaps
-    return Pass(Masked({prepared.item.item_id: cut(prepared.alignment)}), wanted)
-
-
-def _find_relations(loaded: LoadedModel, prepared: Prepared) -> tuple[Words | None, Edges | None, str]:
-    """The words and relations of a function, or why there is no attention to show."""
-    item = prepared.item
-    if loaded.capabilities.attention not in ("interface", "eager"):
+def _find_relations(
+    loaded_model: LoadedModel, prepared_item: Prepared
+) -> tuple[Words | None, Edges | None, str]:
+    """Return the words and relations of a function, or the reason that no attention is shown."""
+    item = prepared_item.item
+    if loaded_model.capabilities.attention not in ("interface", "eager"):
         return None, None, "this model shows no attention weights"
     if not has_facet(item.language, FACET):
         return None, None, f"no syntactic relations are declared for {item.language}"
@@ -243,30 +239,30 @@ def _find_relations(loaded: LoadedModel, prepared: Prepared) -> tuple[Words | No
     return words, edges, ""
 
 
-def _attention_pass(prepared: Prepared, words: Words, edges: Edges) -> Pass:
-    first, stop = find_word_subwords(words, prepared.alignment.subwords)
-    asked = WordLookups(
+def _attention_pass(prepared_item: Prepared, words: Words, edges: Edges) -> Pass:
+    first, stop = find_word_subwords(words, prepared_item.alignment.subwords)
+    lookups = WordLookups(
         first, stop, words.candidate, edges.bidirectional_lookups, edges.causal_lookups, RankRules(picks=True)
     )
-    return Pass(Plain(), (WordAttention({prepared.item.item_id: asked}),))
+    return Pass(Plain(), (WordAttention({prepared_item.item.item_id: lookups}),))
 
 
 def _token_table(
-    prepared: Prepared,
+    prepared_item: Prepared,
     scores: ScoredSubwords | None,
     bits: Float[np.ndarray, " subword"],
     surfaces: Sequence[str],
 ) -> pl.DataFrame:
-    subwords = prepared.alignment.subwords
+    subwords = prepared_item.alignment.subwords
     starts, ends = subwords.start.tolist(), subwords.end.tolist()
     rank, entropy = np.zeros(len(bits), np.int64), np.full(len(bits), np.nan)
-    expected: list[list[str]] = [[] for _ in starts]
+    alternatives: list[list[str]] = [[] for _ in starts]
     if scores is not None:
         rank = np.where(scores.scored, scores.rank, 0)
         entropy = np.where(scores.scored, scores.entropy, np.nan)
-        expected = [
-            [str(surfaces[one]) for one in row] if held else []
-            for row, held in zip(scores.top_ids.tolist(), scores.scored.tolist(), strict=True)
+        alternatives = [
+            [str(surfaces[token_id]) for token_id in row] if has_score else []
+            for row, has_score in zip(scores.top_ids.tolist(), scores.scored.tolist(), strict=True)
         ]
     return pl.DataFrame(
         {
@@ -276,8 +272,8 @@ def _token_table(
             "bits": bits,
             "rank": rank,
             "entropy": entropy / math.log(2),
-            "expected": pl.Series(expected, dtype=pl.List(pl.String)),
-            "kind": list(prepared.alignment.tag),
+            "expected": pl.Series(alternatives, dtype=pl.List(pl.String)),
+            "kind": list(prepared_item.alignment.tag),
         }
     )
 
@@ -299,86 +295,88 @@ _ARCS = {**_HEAD, **_ENDS, "found": pl.Boolean}
 
 
 def _relation_tables(
-    attended: Mapping[str, WordRanks], words: Words | None, edges: Edges | None, text: str
+    word_ranks: Mapping[str, WordRanks], words: Words | None, edges: Edges | None, text: str
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """For each relation the head that finds most of its edges at once, and what that head picks."""
+    """Find for each relation the head that finds most of its edges, and list what that head picks."""
     relations: list[dict[str, object]] = []
     arcs: list[dict[str, object]] = []
-    if not attended or words is None or edges is None:
+    if not word_ranks or words is None or edges is None:
         return pl.DataFrame(schema=_RELATIONS), pl.DataFrame(schema=_ARCS)
     names = np.array(edges.relation)
     for relation in sorted(set(edges.relation)):
         rows = np.flatnonzero(names == relation)
         best = max(
             (
-                (int((one.ranks[layer, head, rows, 0] == 1).sum()), side, layer, head)
-                for side, one in sorted(attended.items())
+                (int((side_ranks.ranks[layer, head, rows, 0] == 1).sum()), side, layer, head)
+                for side, side_ranks in sorted(word_ranks.items())
                 if side != "cross"
-                for layer in range(one.ranks.shape[0])
-                for head in range(one.ranks.shape[1])
+                for layer in range(side_ranks.ranks.shape[0])
+                for head in range(side_ranks.ranks.shape[1])
             ),
-            key=lambda found: (found[0], -found[2], -found[3]),
+            key=lambda candidate: (candidate[0], -candidate[2], -candidate[3]),
         )
         hits, side, layer, head = best
-        of = {"relation": relation, "side": side, "layer": layer, "head": head}
-        relations.append({**of, "edges": len(rows), "found": hits})
-        found, looked = (
-            attended[side],
+        head_columns = {"relation": relation, "side": side, "layer": layer, "head": head}
+        relations.append({**head_columns, "edges": len(rows), "found": hits})
+        ranks, lookups = (
+            word_ranks[side],
             edges.causal_lookups if side == "decoder" else edges.bidirectional_lookups,
         )
-        assert found.picks is not None
+        assert ranks.picks is not None
         for row in rows.tolist():
             ends = {
-                "asked": int(looked.query[row]),
-                "expected": int(looked.first[row]),
-                "picked": int(found.picks[layer, head, row]),
+                "asked": int(lookups.query[row]),
+                "expected": int(lookups.first[row]),
+                "picked": int(ranks.picks[layer, head, row]),
             }
-            arc: dict[str, object] = {**of, "found": bool(found.ranks[layer, head, row, 0] == 1)}
+            arc: dict[str, object] = {**head_columns, "found": bool(ranks.ranks[layer, head, row, 0] == 1)}
             for name, word in ends.items():
-                known = 0 <= word < len(words)
-                arc[name] = int(words.start[word]) if known else None
-                arc[f"{name}_text"] = text[words.start[word] : words.end[word]] if known else ""
+                is_word = 0 <= word < len(words)
+                arc[name] = int(words.start[word]) if is_word else None
+                arc[f"{name}_text"] = text[words.start[word] : words.end[word]] if is_word else ""
             arcs.append(arc)
-    ordered = pl.DataFrame(relations, schema=_RELATIONS).sort(["found", "relation"], descending=[True, False])
-    return ordered, pl.DataFrame(arcs, schema=_ARCS).sort("asked", "relation")
+    relation_table = pl.DataFrame(relations, schema=_RELATIONS).sort(
+        ["found", "relation"], descending=[True, False]
+    )
+    return relation_table, pl.DataFrame(arcs, schema=_ARCS).sort("asked", "relation")
 
 
-def _node_table(prepared: Prepared, bits: Float[np.ndarray, " subword"]) -> pl.DataFrame:
-    tree, subwords = prepared.tree, prepared.alignment.subwords
+def _node_table(prepared_item: Prepared, bits: Float[np.ndarray, " subword"]) -> pl.DataFrame:
+    tree, subwords = prepared_item.tree, prepared_item.alignment.subwords
     # A blank before a word belongs to its subword and to no node of the word.
     left, right = trim_spans(subwords.start, subwords.end, ~whitespace_mask(subwords.text))
     starts = np.maximum.accumulate(np.where(left < right, left, subwords.start))
     total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(bits))])
-    named = np.flatnonzero(tree.named)
-    first, stop = (np.searchsorted(starts, side[named], side="left") for side in (tree.start, tree.end))
+    named_nodes = np.flatnonzero(tree.named)
+    first, stop = (np.searchsorted(starts, side[named_nodes], side="left") for side in (tree.start, tree.end))
     depth = np.zeros(len(tree), np.int64)
     for node in range(1, len(tree)):
         depth[node] = depth[tree.parent[node]] + 1
     return pl.DataFrame(
         {
-            "depth": depth[named],
-            "kind": [tree.kind_name(int(node)) for node in named],
-            "start": tree.start[named],
-            "end": tree.end[named],
+            "depth": depth[named_nodes],
+            "kind": [tree.kind_name(int(node)) for node in named_nodes],
+            "start": tree.start[named_nodes],
+            "end": tree.end[named_nodes],
             "bits": total[stop] - total[first],
         }
     )
 
 
-def render_page(shown: Mapping[str, Any]) -> str:
-    """The page as text.
+def render_page(view: Mapping[str, Any]) -> str:
+    """Render the page.
 
     Args:
-        shown: A function with its ``reads``, as ``sonde show --json`` prints it.
+        view: A function with its ``reads``, as ``sonde show --json`` prints it.
     """
-    reads = {read_slug(number): read for number, read in enumerate(shown["reads"])}
-    attended = {slug: read for slug, read in reads.items() if read["arcs"]}
-    scored = {slug: read for slug, read in reads.items() if not read["unscored"]}
-    found = [
-        *([_surprisal_findings(scored)] if scored else []),
-        *([_attention_findings(attended)] if attended else []),
+    reads = {read_slug(number): read for number, read in enumerate(view["reads"])}
+    attention_reads = {slug: read for slug, read in reads.items() if read["arcs"]}
+    scored_reads = {slug: read for slug, read in reads.items() if not read["unscored"]}
+    findings = [
+        *([_surprisal_findings(scored_reads)] if scored_reads else []),
+        *([_attention_findings(attention_reads)] if attention_reads else []),
     ]
-    return render_function_page(shown, found)
+    return render_function_page(view, findings)
 
 
 def _surprisal_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings:
@@ -414,18 +412,18 @@ def _attention_findings(reads: Mapping[str, Mapping[str, Any]]) -> TokenFindings
 
 
 def _token_cells(row: Mapping[str, Any]) -> list[Any]:
-    scored = row["rank"] > 0
+    has_score = row["rank"] > 0
     # Which pieces were likelier is known, not by how much.
     top = [part for piece in row["expected"] for part in (legible(piece), None)]
-    bits, entropy = (round(row[name], 3) if scored else None for name in ("bits", "entropy"))
+    bits, entropy = (round(row[name], 3) if has_score else None for name in ("bits", "entropy"))
     return [row["start"], row["end"], bits, row["rank"] or None, entropy, row["text"], row["kind"], top]
 
 
 def _link_cells(row: Mapping[str, Any]) -> list[Any] | None:
-    """A row of a relation; None where the head looks at nothing, or nothing is looked for."""
+    """Return the cells of a relation; None if the head looks at nothing, or nothing is looked for."""
     ends = [(row[end], len(row[f"{end}_text"])) for end in ("asked", "picked", "expected")]
     if any(start is None for start, _ in ends):
         return None
-    asked, picked, expected = ((start, start + size) for start, size in ends)
+    asked_span, picked_span, expected_span = ((start, start + size) for start, size in ends)
     head = f"head {row['layer']}.{row['head']}"
-    return [*asked, row["relation"], int(row["found"]), head, *picked, *expected]
+    return [*asked_span, row["relation"], int(row["found"]), head, *picked_span, *expected_span]

@@ -12,11 +12,11 @@ Annotations give the allowed values: ``Annotated[float, Ge(0), Le(1)]``, `OneOf`
 durations are read as a user writes them.
 
 A `ValidatedRecord` is a dataclass that validates its fields on creation, whether its values come from a file,
-the command line or code. Nothing is converted, so that ``"no"`` is not true and 1.5 is no seed.
+the command line or code. Nothing is converted, so that ``"no"`` is not true and 1.5 is no seed. Fields that
+users set are declared with `option` as well.
 
-Help tables have a row per option. Fields of plain data (`ValidatedRecord`) have their help line in the
-annotation, fields of typed options in `option`; both kinds are described in the same way.
-The JSON schema of experiment files is built from the same descriptions.
+Flags of the command line, help tables (a row per option) and the JSON schema of experiment files are built
+from the descriptions of both kinds.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import (
     BaseModel,
     ConfigDict,
-    Field,
     GetCoreSchemaHandler,
     ValidationError,
     ValidationInfo,
+    create_model,
     field_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.fingerprint import OMITTED_AT_DEFAULT
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -182,7 +183,7 @@ class AllowedValues:
 
     @property
     def range_text(self) -> str:
-        """Names, form or bounds in words; empty if any value of the type is allowed."""
+        """Return names, form or bounds in words; empty if any value of the type is allowed."""
         return ", ".join(self.names) or self.form or self._limits_text.replace("of at", "at")
 
     @property
@@ -219,17 +220,8 @@ class AllowedValues:
         if isinstance(value, str):
             parts = [part.strip() for part in value.split(",")]
             entries = [part for part in parts if part or (self.kind is not str and len(parts) > 1)]
-            return tuple(dict.fromkeys(self._number(part) for part in entries))
+            return tuple(dict.fromkeys(map(parse_value, entries) if self.kind in (int, float) else entries))
         return tuple(value) if isinstance(value, list | tuple) else (value,)
-
-    def _number(self, part: str) -> object:
-        kinds: Mapping[type, tuple[Callable[[str], object], ...]] = {int: (int,), float: (int, float)}
-        for kind in kinds.get(self.kind, ()):
-            try:
-                return kind(part)
-            except ValueError:
-                continue
-        return part
 
 
 _TYPE_NAMES: Mapping[type, str] = {
@@ -257,17 +249,17 @@ def _unwrap_annotation(annotation: Any) -> list[Any]:
 
 def _iterate_bounds(metadata: Iterable[object]) -> Iterator[tuple[str, float]]:
     for mark in metadata:
-        match mark:
-            case Ge(ge=value):
-                yield ">=", float(str(value))
-            case Le(le=value):
-                yield "<=", float(str(value))
-            case Gt(gt=value):
-                yield ">", float(str(value))
-            case Lt(lt=value):
-                yield "<", float(str(value))
-            case _:
-                continue
+        if type(mark) in _BOUND_SIGNS:
+            attribute, sign = _BOUND_SIGNS[type(mark)]
+            yield sign, float(getattr(mark, attribute))
+
+
+_BOUND_SIGNS: Mapping[type, tuple[str, str]] = {
+    Ge: ("ge", ">="),
+    Le: ("le", "<="),
+    Gt: ("gt", ">"),
+    Lt: ("lt", "<"),
+}
 
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -303,21 +295,6 @@ def parse_duration(text: str, label: str) -> float:
 Record = TypeVar("Record", bound="DataclassInstance")
 
 
-@dataclass(frozen=True, slots=True)
-class Help:
-    """Help text of a field that users set: ``Annotated[Count | None, Help("most items", "--limit")]``.
-
-    Attributes:
-        line: A phrase without capital and full stop; type, range and default are added automatically.
-        flag: Its flag on the command line; empty if it has none.
-        unset: The default in words, if the value itself does not explain it.
-    """
-
-    line: str
-    flag: str = ""
-    unset: str = ""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ValidatedRecord:
     """Base dataclass that validates its fields with `check_fields` on creation."""
@@ -333,14 +310,11 @@ def check_fields(record: DataclassInstance) -> None:
         UnknownNameError: A name does not exist; suggests the nearest.
         UsageError: A value has the wrong type or is outside its range.
     """
-    from pydantic import ValidationError
-
     values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
     try:
         _build_model(type(record)).model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise _build_error(type(record), first["loc"], first["input"], values) from None
+        raise _build_error(error, get_annotated_fields(type(record)), values) from None
 
 
 def build_record(data_class: type[Record], table: object, label: str) -> Record:
@@ -357,24 +331,15 @@ def build_record(data_class: type[Record], table: object, label: str) -> Record:
     """
     if not isinstance(table, dict):
         raise UsageError(f"{label} = {table!r} is not a table")
-    names = [field.name for field in dataclasses.fields(data_class)]
+    fields = get_annotated_fields(data_class)
     for key in table:
-        if key not in names:
-            raise UnknownNameError(f"{label} key", key, names)
-    missing_names = [
-        field.name
-        for field in dataclasses.fields(data_class)
-        if _is_required(field) and field.name not in table
-    ]
-    if missing_names:
+        if key not in fields:
+            raise UnknownNameError(f"{label} key", key, fields)
+    if missing_names := [name for name in fields if fields[name].is_required() and name not in table]:
         raise UsageError(f"{label} lacks {', '.join(missing_names)}")
     return data_class(
         **{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     )
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def get_annotated_fields(data_class: type[DataclassInstance]) -> Mapping[str, FieldInfo]:
@@ -384,35 +349,35 @@ def get_annotated_fields(data_class: type[DataclassInstance]) -> Mapping[str, Fi
 
 @cache
 def _build_model(data_class: type[DataclassInstance]) -> type[BaseModel]:
-    from pydantic import ConfigDict, create_model
-
     hints = get_type_hints(data_class, include_extras=True)
     fields: dict[str, Any] = {
-        field.name: (hints[field.name], ...) for field in dataclasses.fields(data_class)
+        field.name: (hints[field.name], field) for field in dataclasses.fields(data_class)
     }
     config = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
     return create_model(data_class.__name__, __config__=config, **fields)
 
 
 def _build_error(
-    data_class: type[DataclassInstance],
-    location: tuple[int | str, ...],
-    invalid_value: object,
-    values: dict[str, Any],
+    error: ValidationError, fields: Mapping[str, FieldInfo], values: Mapping[str, Any]
 ) -> UsageError:
-
-    name = str(location[0])
-    allowed_values = AllowedValues.of(get_annotated_fields(data_class)[name])
-    if allowed_values.names and isinstance(invalid_value, str):
-        return UnknownNameError(name, invalid_value, allowed_values.names)
+    """Return the error of a dataclass whose fields have invalid values."""
+    first = error.errors(include_url=False)[0]
+    name, location = str(first["loc"][0]), first["loc"]
+    allowed_values = AllowedValues.of(fields[name])
+    if _is_unknown_name(first):
+        return UnknownNameError(name, first["input"], allowed_values.names)
     if allowed_values.several:
         return UsageError(f"{name} = {values[name]!r} is not a list of {allowed_values.word}s")
     if len(location) > 1:
         expectation = "a table" if len(location) == _TABLE_DEPTH else "a text, a finite number, true or false"
         return UsageError(
-            f"{'.'.join(map(str, location[:_VALUE_DEPTH]))} = {invalid_value!r} is not {expectation}"
+            f"{'.'.join(map(str, location[:_VALUE_DEPTH]))} = {first['input']!r} is not {expectation}"
         )
     return UsageError(f"{name} = {values[name]!r} is not {allowed_values.describe_expectation(values[name])}")
+
+
+def _is_unknown_name(details: ErrorDetails) -> bool:
+    return details["type"] in (UNKNOWN_NAME, "literal_error") and isinstance(details["input"], str)
 
 
 _TABLE_DEPTH, _VALUE_DEPTH = 2, 3
@@ -430,6 +395,7 @@ class OptionDescription:
         default: Its default value.
         unset: The default in words, if the value itself does not explain it.
         flag: Its flag on the command line; empty if it has none.
+        short: Its flag of one letter.
         scoring: Whether it changes only scores, so that no model runs again for it.
     """
 
@@ -439,22 +405,23 @@ class OptionDescription:
     default: object = None
     unset: str = ""
     flag: str = ""
+    short: str = ""
     scoring: bool = False
 
     @property
     def default_text(self) -> str:
-        """The default in words."""
+        """Return the default in words."""
         default = self.values.format_value(self.default).replace("\n", "a newline")
         return self.unset or ("none" if self.default in (None, "", ()) else default)
 
     @property
     def sentence(self) -> str:
-        """Description, allowed values and default."""
+        """Return description, allowed values and default."""
         return f"{self.line} ({self.values}; default {self.default_text})"
 
     @property
     def help(self) -> str:
-        """Help of its flag, which is repeated for several values."""
+        """Return the help of its flag, which is repeated for several values."""
         line = f"{self.line[:1].upper()}{self.line[1:]}"
         if self.values.kind is bool:
             return f"{line}."
@@ -469,30 +436,32 @@ class OptionDescription:
 
 
 def describe_fields(data_class: type[DataclassInstance], table: str = "") -> tuple[OptionDescription, ...]:
-    """Describe the fields of a dataclass that are annotated with `Help`.
+    """Describe the fields of a dataclass that are declared with `option`.
 
     Args:
         data_class: The dataclass.
         table: Name of the fields' table in a file; empty for the top level.
     """
-    field_types = get_annotated_fields(data_class)
-    descriptions: list[OptionDescription] = []
-    for field in dataclasses.fields(data_class):
-        help_text = next((mark for mark in field_types[field.name].metadata if isinstance(mark, Help)), None)
-        if help_text is None:
-            continue
-        has_no_default = field.default is dataclasses.MISSING
-        descriptions.append(
-            OptionDescription(
-                name=f"{table}.{field.name}" if table else field.name,
-                values=AllowedValues.of(field_types[field.name]),
-                line=help_text.line,
-                default=None if has_no_default else field.default,
-                unset=help_text.unset,
-                flag=help_text.flag,
-            )
-        )
+    descriptions = (
+        _describe(f"{table}.{name}" if table else name, field)
+        for name, field in get_annotated_fields(data_class).items()
+        if field.description is not None
+    )
     return tuple(descriptions)
+
+
+def _describe(name: str, field: FieldInfo) -> OptionDescription:
+    marks = {mark: value for mark, value in _get_marks(field).items() if mark in _DESCRIBED_MARKS}
+    return OptionDescription(
+        name=name,
+        values=AllowedValues.of(field),
+        line=field.description or "",
+        default=None if field.is_required() or field.default_factory else field.default,
+        **marks,
+    )
+
+
+_DESCRIBED_MARKS = ("unset", "flag", "short", "scoring")
 
 
 def describe_named_options(lines: Mapping[str, str]) -> tuple[OptionDescription, ...]:
@@ -529,31 +498,49 @@ def option(
     default: object,
     line: str,
     *,
+    flag: str = "",
+    short: str = "",
+    unset: str = "",
     scoring: bool = False,
     corpus: bool = False,
     corpus_name: bool = False,
     file_name: bool = False,
-    unset: str = "none",
+    omitted_at_default: bool = False,
 ) -> Any:
-    """Declare an option.
+    """Declare an option, as a field of `Options` or of a dataclass.
 
     Args:
-        default: Default value.
-        line: A phrase that describes it; type, range and default are added automatically.
+        default: Default value; a type makes a new one each time, and `REQUIRED` means that there is none.
+        line: A phrase that describes it, without capital and full stop; type, range and default are added
+            automatically.
+        flag: Its flag on the command line; empty if it has none.
+        short: Its flag of one letter.
+        unset: The default in words, if the value itself does not explain it.
         scoring: Whether it changes only scores, so that no model runs again for it.
         corpus: Whether it names a training corpus.
         corpus_name: Whether it names a corpus, for training or not.
         file_name: Whether it names a file that has to exist.
-        unset: The default in words, if it is None or empty.
+        omitted_at_default: Whether it is part of a key only if it differs from its default.
     """
-    extra: dict[str, Any] = {
+    marks = {
+        "flag": flag,
+        "short": short,
+        "unset": unset,
         "scoring": scoring,
         "corpus": corpus,
         "corpus_name": corpus or corpus_name,
         "file_name": file_name,
-        "unset": unset,
     }
-    return Field(default, description=line, json_schema_extra=extra)
+    metadata: dict[str, Any] = {"description": line, "json_schema_extra": marks}
+    if omitted_at_default:
+        metadata |= OMITTED_AT_DEFAULT
+    if isinstance(default, type):
+        return dataclasses.field(default_factory=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+NO_DEFAULT = dataclasses.MISSING
+"""Default of an option that has none."""
 
 
 class Options(BaseModel):
@@ -601,17 +588,7 @@ class Options(BaseModel):
     @classmethod
     def describe(cls) -> tuple[OptionDescription, ...]:
         """Describe each option, its allowed values and its default."""
-        return tuple(
-            OptionDescription(
-                name=name,
-                values=AllowedValues.of(field),
-                line=field.description or "",
-                default=field.default,
-                unset=_extra(field)["unset"] if field.default in (None, "", ()) else "",
-                scoring=_extra(field)["scoring"],
-            )
-            for name, field in cls.model_fields.items()
-        )
+        return tuple(_describe(name, field) for name, field in cls.model_fields.items())
 
     @classmethod
     def lines(cls) -> dict[str, str]:
@@ -619,29 +596,30 @@ class Options(BaseModel):
         return {description.name: description.sentence for description in cls.describe()}
 
     @classmethod
-    def names(cls, flag: str | None = None) -> frozenset[str]:
-        """Return the names of all options, or of those with a flag of `option`, such as ``corpus``."""
-        return frozenset(name for name, field in cls.model_fields.items() if not flag or _extra(field)[flag])
-
-    @classmethod
-    def refused(cls, name: str, value: object, expectation: str) -> UsageError:
-        """Return an error about an invalid value, with a valid example."""
-        field = cls.model_fields[name]
-        default = AllowedValues.of(field).format_value(field.default)
-        has_example = field.default not in (None, ()) and default.strip()
-        example = f"; for example {cls.lens}.{name}={default}" if has_example else ""
-        return UsageError(f"lens {cls.lens!r}: option {name} = {value!r} is not {expectation}{example}")
+    def names(cls, mark: str | None = None) -> frozenset[str]:
+        """Return the names of all options, or of those with a mark of `option`, such as ``corpus``."""
+        return frozenset(
+            name for name, field in cls.model_fields.items() if not mark or _get_marks(field)[mark]
+        )
 
     @classmethod
     def _refusal(cls, error: ValidationError, values: Mapping[str, object]) -> UsageError:
-        first = error.errors()[0]
+        """Return an error about an invalid value, with a valid example."""
+        first = error.errors(include_url=False)[0]
         if not first["loc"]:
             return UsageError(f"lens {cls.lens!r}: {first['msg']}")
         name = str(first["loc"][0])
-        allowed_values = AllowedValues.of(cls.model_fields[name])
-        if first["type"] in (UNKNOWN_NAME, "literal_error") and isinstance(first["input"], str):
+        field = cls.model_fields[name]
+        allowed_values = AllowedValues.of(field)
+        if _is_unknown_name(first):
             return UnknownNameError(f"{name} of lens {cls.lens!r}", first["input"], allowed_values.names)
-        return cls.refused(name, values[name], allowed_values.describe_expectation(values[name]))
+        expectation = allowed_values.describe_expectation(values[name])
+        default = allowed_values.format_value(field.default)
+        has_example = field.default not in (None, ()) and default.strip()
+        example = f"; for example {cls.lens}.{name}={default}" if has_example else ""
+        return UsageError(
+            f"lens {cls.lens!r}: option {name} = {values[name]!r} is not {expectation}{example}"
+        )
 
     @field_validator("*", mode="before")
     @classmethod
@@ -656,10 +634,10 @@ class Options(BaseModel):
         return value
 
 
-def _extra(field: FieldInfo) -> dict[str, Any]:
-    extra = field.json_schema_extra
-    assert isinstance(extra, dict), "declare options with `option`"
-    return dict(extra)
+def _get_marks(field: FieldInfo) -> dict[str, Any]:
+    marks = field.json_schema_extra
+    assert isinstance(marks, dict), "declare options with `option`"
+    return dict(marks)
 
 
 def parse_value(text: str) -> Option:

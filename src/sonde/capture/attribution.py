@@ -26,7 +26,7 @@ from sonde.base.errors import CaptureError, explain_nan
 from sonde.capture.hooks import ModelHooks, text_side
 from sonde.capture.interventions import OTHER, PLACE, Span, TextPair
 from sonde.capture.merge_requests import InputShape, InputVariant, MergedRequests
-from sonde.capture.requests import Prepared
+from sonde.capture.requests import InputLayers, Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.tensors import BatchTokens, Upload
 from sonde.capture.windows import Row, RowCutter, batch_by_length
@@ -110,7 +110,7 @@ def attribute(
 
 def _cut_pair(cutter: RowCutter, source: int, contrast: Contrast) -> tuple[Row, Row] | None:
     """Both inputs as rows; None where one is cut into windows."""
-    wanted = MergedRequests(depth=((contrast.target, contrast.other),))
+    wanted = MergedRequests((InputLayers(((contrast.target, contrast.other),)),))
     asked = InputVariant(source, InputShape(masked=contrast.masked), wanted)
     clean, corrupt = (cutter.rows(source, asked, one) for one in (contrast.clean, contrast.corrupt))
     if len(clean) != 1 or len(corrupt) != 1 or len(clean[0].tokens) != len(corrupt[0].tokens):

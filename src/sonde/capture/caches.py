@@ -258,8 +258,8 @@ def build_bundles(
         if (
             not changes
             or not own
-            or wanted.head_spans
-            or wanted.needs_attention
+            or wanted.has("hooks")
+            or wanted.has("attention")
             or not count_unchanged_layers(changes)
         ):
             others.append(at)

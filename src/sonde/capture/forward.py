@@ -6,7 +6,6 @@ It also answers `sonde.capture.interventions.Patches`: pairs are split into subw
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from sonde.base.errors import CaptureError, InputError
 from sonde.base.fingerprint import hash_text
 from sonde.capture.attribution import Contrast, align_pair, attribute, prepare_side
 from sonde.capture.caches import LayerBundle, build_bundles, shared_batches
-from sonde.capture.collect import Collector
 from sonde.capture.interventions import DIRECTIONS, Change, PatchCell, PatchedItem, PatchEffect, Patches, Put
 from sonde.capture.merge_requests import InputVariant, MergedCapture, merge_passes
 from sonde.capture.requests import (
@@ -338,17 +336,17 @@ def _observe_block(
     union = merge_passes(suited, [one.item.item_id for one in prepared])
     changed = any(asked.shape.changes for asked in union.inputs)
     cutter = RowCutter(loaded, settings, whole=changed)
-    inputs = [_drop_unanswerable_words(asked, prepared[asked.item], cutter) for asked in union.inputs]
+    inputs = [_drop_unanswerable(asked, prepared[asked.item], cutter) for asked in union.inputs]
     rows: list[Row] = []
     for source, asked in enumerate(inputs):
-        if not asked.wanted.empty:
+        if asked.wanted.requests:
             rows += cutter.rows(source, asked, prepared[asked.item])
     captured, halved, unread = _capture(loaded, prepared, inputs, rows, cutter, settings, held)
     faults = {inputs[source].item: said for source, said in unread.items()}
     if faults and {inputs[row.source].item for row in rows} <= faults.keys():
         item, said = next(iter(faults.items()))
         raise _unreadable_error(loaded, prepared[item], said)
-    counts = Counter(asked.item for asked in inputs if not asked.wanted.empty)
+    counts = Counter(asked.item for asked in inputs if asked.wanted.requests)
     for item, one in enumerate(prepared):
         if one.item.item_id in held:
             continue
@@ -383,11 +381,12 @@ def _answer_all_patches(
     }
 
 
-def _drop_unanswerable_words(asked: InputVariant, prepared: Prepared, cutter: RowCutter) -> InputVariant:
-    """An input without the lookups of words where it is cut into windows: attention ends at their borders."""
-    if not asked.wanted.words or cutter.fits(prepared, asked.shape.start):
+def _drop_unanswerable(asked: InputVariant, prepared: Prepared, cutter: RowCutter) -> InputVariant:
+    """Drop the requests that an input has no answer to where it is cut into windows."""
+    kept = asked.wanted.without_single_window()
+    if kept == asked.wanted or cutter.fits(prepared, asked.shape.start):
         return asked
-    return replace(asked, wanted=replace(asked.wanted, words=()))
+    return replace(asked, wanted=kept)
 
 
 def _capture(
@@ -404,26 +403,19 @@ def _capture(
     Returns:
         The captures, how many batches did not fit, and the inputs that could not be read.
     """
-    collectors: list[Collector] = []
-    for asked in inputs:
-        one = prepared[asked.item]
-        size = len(one.alignment.subwords)
+    sizes = [len(prepared[asked.item].alignment.subwords) for asked in inputs]
+    for source, asked in enumerate(inputs):
         if asked.shape.padded:
-            size = cutter.pads(size, asked.shape.start)
-        heads = loaded.capabilities.heads
-        collectors.append(Collector(one.item.item_id, size, asked.wanted, loaded.special, heads))
+            sizes[source] = cutter.pads(sizes[source], asked.shape.start)
     decodes = loaded.capabilities.kind == "decoder"
     writes = {
         row.source for row in rows if row.written is not None or (decodes and inputs[row.source].shape.masked)
     }
-    with Runner(loaded, prepared, inputs, settings) as runner:
+    with Runner(loaded, prepared, inputs, sizes, settings) as runner:
         keys = [_batch_key(prepared, inputs[row.source], row) for row in rows]
         batches: list[list[Row]] = []
         scored_alone = all(
-            asked.wanted.plain
-            and asked.wanted.answers is None
-            and not asked.shape.padded
-            and not asked.shape.changes
+            asked.wanted.all_have("prefixes") and not asked.shape.padded and not asked.shape.changes
             for asked in inputs
         )
         if settings.share and loaded.capabilities.kind == "decoder" and scored_alone:
@@ -440,15 +432,16 @@ def _capture(
             there = {at for at, asked in enumerate(inputs) if prepared[asked.item].item.item_id in held}
             batches = [batch for batch in batches if any(row.source not in there for row in batch)]
             bundles = [one for one in bundles if any(row.source not in there for row in one.base)]
-        for row, result in itertools.chain(runner.run(batches), runner.run_bundles(bundles)):
-            collectors[row.source].add(row, result)
+        runner.run(batches)
+        runner.run_bundles(bundles)
     captured = {
-        source: replace(
-            collector.finish(),
+        source: MergedCapture(
+            prepared[asked.item].item.item_id,
+            runner.get_answers(source),
             pad=loaded.special.pad if asked.shape.padded else None,
             written=source in writes,
         )
-        for source, (asked, collector) in enumerate(zip(inputs, collectors, strict=True))
+        for source, asked in enumerate(inputs)
     }
     return captured, runner.halved, runner.unread
 
@@ -461,7 +454,7 @@ def _build_batches(
     What a decoder writes is no part of a batch that is only read, and what needs a few ids of the vocabulary
     none of one that needs all.
     """
-    kinds = [(row.written is not None, inputs[row.source].wanted.narrow) for row in rows]
+    kinds = [(row.written is not None, inputs[row.source].wanted.few_ids) for row in rows]
     batches: list[list[Row]] = []
     for kind in sorted(set(kinds)):
         mine = [index for index, one in enumerate(kinds) if one == kind]

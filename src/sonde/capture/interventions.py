@@ -179,6 +179,9 @@ class Patches:
     drawn: int = 0
     seed: int = 0
 
+    def for_item(self, item: str) -> None:
+        """Ask nothing of the input itself: pairs of texts are read by themselves."""
+
     def of_pair(self, item: str, layers: int) -> tuple[list[PatchCell], list[PatchCell]]:
         """The cells of one pair that are patched as in every pair, and those drawn at random.
 

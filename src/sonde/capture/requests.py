@@ -1,27 +1,136 @@
 """Requests of lenses to a forward pass, prepared items, and the captures of an item, without torch.
 
-A lens states requests; the plan unions the requests of all lenses over the same input, so that each
-distinct input is forwarded once per pass. Every answer is reduced on the device. Single layers can be
-requested too: `LayerScores` are read off each layer through the head.
+A lens states requests; the requests of all lenses over the same input are merged, so that each distinct input
+is forwarded once per pass. Every answer is reduced on the device.
+
+A type of request is three things: the request over items that a lens makes, its part for one input (an
+`InputRequest`, which says how requests are merged, checked and handed back), and the reducer that answers it
+for batches (`sonde.capture.reducer`). All three may stand in one file, which nothing else has to know.
 
 `prepare` parses, tokenizes and aligns items for one model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt16
 
 from sonde.alignment import align, encode
 from sonde.alignment.subwords import Alignment
-from sonde.capture.interventions import Change, PatchedItem, Patches
+from sonde.base.errors import InputError
+from sonde.capture.interventions import Change, PatchedItem
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES, CodeTokens, Tree
 from sonde.models import LoadedModel
+
+Trait = Literal["scores", "prefixes", "text", "attention", "hooks", "single_window"]
+"""What a type of request has to be given, or can be.
+
+- ``"scores"``: the last states at all positions that can be scored, and nothing else;
+- ``"prefixes"``: what several texts begin with may be read once for all of them;
+- ``"text"``: the whole text has to be read, without a gap;
+- ``"attention"``: it is read from attention weights;
+- ``"hooks"``: it is read inside the model, by hooks;
+- ``"single_window"``: an item that does not fit into the model whole has no answer.
+"""
+
+
+class InputRequest:
+    """What one type of request asks of one input; a subclass is a frozen dataclass.
+
+    Attributes:
+        answer: What `ItemCapture` calls the answer; a name that is none of its fields is in `extra`.
+        reducer: Module and class of the `sonde.capture.reducer.Reducer` of the type, as ``module:Class``; it
+            is imported when a model runs. Types of one reducer are answered together.
+        traits: See `Trait`.
+    """
+
+    __slots__ = ()
+
+    answer: ClassVar[str]
+    reducer: ClassVar[str]
+    traits: ClassVar[frozenset[Trait]] = frozenset()
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Positions that have to be scored, if not all are."""
+        return ()
+
+    def merge(self, other: Any) -> Self:
+        """Return what answers both: the union of tuples, the larger number, and None for all.
+
+        Answers come in the order in which things are named.
+
+        Raises:
+            InputError: No answer could serve both.
+        """
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(_merge_values(getattr(self, name), getattr(other, name)) for name in names))
+
+    def check_single_lens(self) -> None:
+        """Refuse what one lens cannot ask of one input.
+
+        Raises:
+            InputError: It asks that.
+        """
+
+    def check_bounds(self, item: str, subwords: int) -> None:
+        """Refuse positions outside the item rather than answer for another one.
+
+        Raises:
+            InputError: A position, span or word lies outside.
+        """
+
+    def select(self, answer: Any, requested: Any) -> Any:
+        """Return the part of an answer to all requests that one of them asked for."""
+        return answer
+
+
+def _merge_values(first: Any, second: Any) -> Any:
+    if first is None or second is None:
+        return None
+    if isinstance(first, tuple):
+        # Where one is empty the other stays as it is, repetitions included.
+        return tuple(dict.fromkeys((*first, *second))) if first and second else first or second
+    return max(first, second)
+
+
+class Request(Protocol):
+    """What a lens asks of items."""
+
+    def for_item(self, item: str) -> InputRequest | None:
+        """Return what is asked of one item; None for nothing."""
+        ...
+
+
+def select_layers(
+    answer: np.ndarray, captured: tuple[int, ...] | None, requested: tuple[int, ...] | None
+) -> np.ndarray:
+    """Return the requested layers of those captured, in the order of the request."""
+    if requested is None:
+        return answer[list(range(len(answer)))]
+    return answer[list(requested) if captured is None else [captured.index(layer) for layer in requested]]
+
+
+def check_positions(what: str, positions: Iterable[int], item: str, subwords: int) -> None:
+    """Refuse positions outside an item.
+
+    Raises:
+        InputError: One is.
+    """
+    for position in positions:
+        if not 0 <= position < subwords:
+            raise InputError(f"item {item}: {what} {position} lies outside its {subwords} subwords")
+
+
+def _check_spans(spans: Iterable[tuple[int, int]], item: str, subwords: int) -> None:
+    for start, stop in spans:
+        if not 0 <= start <= stop <= subwords:
+            raise InputError(f"item {item}: span {start}..{stop} lies outside its {subwords} subwords")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +150,49 @@ class LayerScores:
     positions: Mapping[str, tuple[int, ...]]
     against: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     states: bool = False
+
+    def for_item(self, item: str) -> InputLayers | None:
+        """Return the positions of one item, each with the id that it is compared with."""
+        other = self.against.get(item, {})
+        positions = sorted(set(self.positions.get(item, ())))
+        entries = tuple((position, other.get(position, -1)) for position in positions)
+        return InputLayers(entries, self.states) if entries else None
+
+
+@dataclass(frozen=True, slots=True)
+class InputLayers(InputRequest):
+    """`LayerScores` of one input.
+
+    Attributes:
+        entries: Positions, each with the id that it is compared with, -1 for none.
+        states: Whether the states are wanted as well.
+    """
+
+    answer = "layers"
+    reducer = "sonde.capture.layer_scores:LayerScoreReducer"
+
+    entries: tuple[tuple[int, int], ...]
+    states: bool = False
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions alone."""
+        return tuple(position for position, _ in self.entries)
+
+    def check_bounds(self, item: str, subwords: int) -> None:
+        """Refuse positions outside the item."""
+        check_positions("position", self.positions, item, subwords)
+
+    def select(self, answer: ScoredLayers, requested: Self) -> ScoredLayers:
+        """Return the requested entries."""
+        entries = zip(answer.position.tolist(), answer.other.tolist(), strict=True)
+        kept = [index for index, entry in enumerate(entries) if entry in requested.entries]
+        return ScoredLayers(
+            answer.position[kept],
+            answer.other[kept],
+            *(getattr(answer, name)[:, kept] for name in ("nats", "rank", "top_id", "margin")),
+            states=answer.states[:, kept] if requested.states and answer.states is not None else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,6 +293,30 @@ class TokenScores:
 
     top_k: int = 5
 
+    def for_item(self, item: str) -> InputScores:
+        """Return the same of one item."""
+        return InputScores(self.top_k)
+
+
+@dataclass(frozen=True, slots=True)
+class InputScores(InputRequest):
+    """`TokenScores` of one input.
+
+    Attributes:
+        top_k: Alternatives per subword.
+    """
+
+    answer = "scores"
+    reducer = "sonde.capture.scoring:ScoreReducer"
+    traits = frozenset({"scores", "prefixes"})
+
+    top_k: int
+
+    def select(self, answer: ScoredSubwords, requested: Self) -> ScoredSubwords:
+        """Return the scores with as many alternatives as requested."""
+        top_k = requested.top_k
+        return replace(answer, top_ids=answer.top_ids[:, :top_k], top_nats=answer.top_nats[:, :top_k])
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -172,6 +348,35 @@ class AnswerRanks:
     among: frozenset[str] | None = None
     alone: bool = False
 
+    def for_item(self, item: str) -> InputAnswers | None:
+        """Return the same of one item."""
+        return InputAnswers(self) if item in self.answers else None
+
+
+@dataclass(frozen=True, slots=True)
+class InputAnswers(InputRequest):
+    """`AnswerRanks` of one input.
+
+    Attributes:
+        ranks: The request, which is one for all inputs.
+    """
+
+    answer = "answers"
+    reducer = "sonde.capture.scoring:ScoreReducer"
+    traits = frozenset({"scores"})
+
+    ranks: AnswerRanks
+
+    def merge(self, other: Self) -> Self:
+        """Return the request if both are the same.
+
+        Raises:
+            InputError: They are not.
+        """
+        if self.ranks is not other.ranks:
+            raise InputError("two requests rank answers of one input; ask for them in one")
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class HiddenStates:
@@ -188,6 +393,54 @@ class HiddenStates:
     pooling: tuple[str, ...] = ("mean",)
     spans: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
+    def for_item(self, item: str) -> InputStates | None:
+        """Return the poolings and spans of one item.
+
+        Raises:
+            InputError: A pooling does not exist.
+        """
+        unknown = sorted(set(self.pooling) - set(_POOLINGS))
+        if unknown:
+            raise InputError(f"pooling {unknown[0]!r} does not exist; known: {', '.join(_POOLINGS)}")
+        spans = tuple(self.spans.get(item, ())) if "spans" in self.pooling else ()
+        return InputStates(self.pooling, self.layers, spans) if self.pooling and self.layers != () else None
+
+
+_POOLINGS = ("last", "mean", "spans", "summary")
+
+
+@dataclass(frozen=True, slots=True)
+class InputStates(InputRequest):
+    """`HiddenStates` of one input.
+
+    Attributes:
+        pooling: Poolings.
+        layers: Layers; None means all.
+        spans: Spans to pool over.
+    """
+
+    answer = "states"
+    reducer = "sonde.capture.hidden_states:StateReducer"
+    traits = frozenset({"text"})
+
+    pooling: tuple[str, ...]
+    layers: tuple[int, ...] | None = None
+    spans: tuple[tuple[int, int], ...] = ()
+
+    def check_bounds(self, item: str, subwords: int) -> None:
+        """Refuse spans outside the item."""
+        _check_spans(self.spans, item, subwords)
+
+    def select(self, answer: Mapping[str, np.ndarray], requested: Self) -> dict[str, np.ndarray]:
+        """Return the requested poolings, layers and spans."""
+        states: dict[str, np.ndarray] = {}
+        for pooling in requested.pooling:
+            array = select_layers(answer[pooling], self.layers, requested.layers)
+            if pooling == "spans":
+                array = array[:, [self.spans.index(span) for span in requested.spans]]
+            states[pooling] = array
+        return states
+
 
 @dataclass(frozen=True, slots=True)
 class HeadOutputs:
@@ -201,6 +454,37 @@ class HeadOutputs:
     spans: Mapping[str, tuple[tuple[int, int], ...]]
     layers: tuple[int, ...] | None = None
 
+    def for_item(self, item: str) -> InputHeads | None:
+        """Return the spans of one item."""
+        spans = tuple(self.spans.get(item, ()))
+        return InputHeads(spans, self.layers) if spans else None
+
+
+@dataclass(frozen=True, slots=True)
+class InputHeads(InputRequest):
+    """`HeadOutputs` of one input.
+
+    Attributes:
+        spans: Spans to average over.
+        layers: Layers; None means all.
+    """
+
+    answer = "heads"
+    reducer = "sonde.capture.hidden_states:HeadReducer"
+    traits = frozenset({"text", "hooks"})
+
+    spans: tuple[tuple[int, int], ...]
+    layers: tuple[int, ...] | None = None
+
+    def check_bounds(self, item: str, subwords: int) -> None:
+        """Refuse spans outside the item."""
+        _check_spans(self.spans, item, subwords)
+
+    def select(self, answer: np.ndarray, requested: Self) -> np.ndarray:
+        """Return the requested layers and spans."""
+        layers = select_layers(answer, self.layers, requested.layers)
+        return layers[:, [self.spans.index(span) for span in requested.spans]]
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionRows:
@@ -213,6 +497,37 @@ class AttentionRows:
 
     rows: Mapping[str, tuple[int, ...]]
     layers: tuple[int, ...] | None = None
+
+    def for_item(self, item: str) -> InputRows | None:
+        """Return the rows of one item."""
+        rows = tuple(self.rows.get(item, ()))
+        return InputRows(rows, self.layers) if rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows(InputRequest):
+    """`AttentionRows` of one input.
+
+    Attributes:
+        rows: Query positions.
+        layers: Layers; None means all.
+    """
+
+    answer = "rows"
+    reducer = "sonde.capture.attention_rows:RowReducer"
+    traits = frozenset({"text", "attention"})
+
+    rows: tuple[int, ...]
+    layers: tuple[int, ...] | None = None
+
+    def check_bounds(self, item: str, subwords: int) -> None:
+        """Refuse rows outside the item."""
+        check_positions("row", self.rows, item, subwords)
+
+    def select(self, answer: np.ndarray, requested: Self) -> np.ndarray:
+        """Return the requested layers and rows."""
+        layers = select_layers(answer, self.layers, requested.layers)
+        return layers[:, :, [self.rows.index(row) for row in requested.rows]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -274,6 +589,23 @@ class WordLookups:
     rules: RankRules = RankRules()
     heads: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
+    def check_bounds(self, item: str, subwords: int) -> None:
+        """Refuse words outside the item and lookups of words that it does not have.
+
+        Raises:
+            InputError: There is such a word or lookup.
+        """
+        outside = (self.first < self.stop) & ((self.first < 0) | (self.stop > subwords))
+        if outside.any():
+            word = int(np.flatnonzero(outside)[0])
+            raise InputError(f"item {item}: word {word} lies outside its {subwords} subwords")
+        for lookups in (self.ahead, self.behind):
+            for part in (lookups.query, lookups.until, lookups.first, lookups.last):
+                if len(part) and not 0 <= int(part.min()) <= int(part.max()) < len(self.first):
+                    raise InputError(f"item {item}: a lookup is outside its {len(self.first)} words")
+            if (lookups.last < lookups.first).any() or (lookups.until < lookups.query).any():
+                raise InputError(f"item {item}: a lookup ends before it begins")
+
 
 @dataclass(frozen=True, slots=True)
 class WordAttention:
@@ -289,17 +621,38 @@ class WordAttention:
 
     lookups: Mapping[str, WordLookups]
 
+    def for_item(self, item: str) -> InputWords | None:
+        """Return the words and lookups of one item."""
+        return InputWords((self.lookups[item],)) if item in self.lookups else None
 
-Request = (
-    TokenScores
-    | AnswerRanks
-    | HiddenStates
-    | LayerScores
-    | HeadOutputs
-    | AttentionRows
-    | WordAttention
-    | Patches
-)
+
+@dataclass(frozen=True, slots=True)
+class InputWords(InputRequest):
+    """`WordAttention` of one input.
+
+    Attributes:
+        lookups: The words and lookups of each lens that asks.
+    """
+
+    answer = "words"
+    reducer = "sonde.capture.word_attention:WordReducer"
+    traits = frozenset({"text", "attention", "single_window"})
+
+    lookups: tuple[WordLookups, ...]
+
+    def check_single_lens(self) -> None:
+        """Refuse two lookups, whose answers the lens could not tell apart."""
+        if len(self.lookups) > 1:
+            raise InputError("two requests look up words of one input; ask for them in one")
+
+    def check_bounds(self, item: str, subwords: int) -> None:
+        """Refuse words outside the item and lookups of words that it does not have."""
+        for lookups in self.lookups:
+            lookups.check_bounds(item, subwords)
+
+    def select(self, answer: Sequence[Mapping[str, WordRanks]], requested: Self) -> Mapping[str, WordRanks]:
+        """Return the ranks of the requested lookups."""
+        return answer[self.lookups.index(requested.lookups[0])]
 
 
 Variant = Plain | Masked | Changed
@@ -368,6 +721,19 @@ class ScoredSubwords:
     top_ids: Int[np.ndarray, "subword top_k"]
     top_nats: Float[np.ndarray, "subword top_k"]
 
+    @classmethod
+    def empty(cls, subwords: int, top_k: int) -> ScoredSubwords:
+        """Build rows that hold no score yet."""
+        return cls(
+            nats=np.full(subwords, np.nan, dtype=np.float32),
+            rank=np.zeros(subwords, dtype=np.int32),
+            entropy=np.full(subwords, np.nan, dtype=np.float32),
+            context=np.zeros(subwords, dtype=np.int32),
+            scored=np.zeros(subwords, dtype=np.bool_),
+            top_ids=np.full((subwords, top_k), -1, dtype=np.int32),
+            top_nats=np.full((subwords, top_k), np.nan, dtype=np.float32),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredAnswers:
@@ -385,6 +751,12 @@ class ScoredAnswers:
     rank: Int[np.ndarray, " subword"]
     shared_nats: Float[np.ndarray, " subword"]
     shared_rank: Int[np.ndarray, " subword"]
+
+    @classmethod
+    def empty(cls, subwords: int) -> ScoredAnswers:
+        """Build rows without an answer yet."""
+        nats, rank = np.full(subwords, np.nan, dtype=np.float32), np.zeros(subwords, dtype=np.int32)
+        return cls(nats, rank, nats.copy(), rank.copy())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -432,6 +804,7 @@ class ItemCapture:
         change: Name of the `Changed` input; empty where nothing is changed.
         layers: Answer to `LayerScores`.
         patches: Answer to `Patches`, in a capture of its own.
+        extra: Answers to other types of requests, by their `InputRequest.answer`.
     """
 
     item_id: str
@@ -447,6 +820,7 @@ class ItemCapture:
     change: str = ""
     layers: ScoredLayers | None = None
     patches: PatchedItem | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def prepare(loaded: LoadedModel, items: Iterable[Item]) -> list[Prepared]:

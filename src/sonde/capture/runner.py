@@ -10,25 +10,17 @@ input are told apart from all others.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from importlib import import_module
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, SondeError, explain_nan
-from sonde.capture.attention_backend import (
-    SIDES,
-    AttentionReader,
-    RecordableModel,
-    RowReader,
-    use_readable_attention,
-)
+from sonde.base.errors import CaptureError, SondeError
+from sonde.capture.attention_backend import AttentionReader, RecordableModel, use_readable_attention
 from sonde.capture.caches import (
     LayerBundle,
     LayerStates,
@@ -40,30 +32,22 @@ from sonde.capture.caches import (
     keep_layer_outputs,
     skip_layers,
 )
-from sonde.capture.collect import Finish, RowResult, attention_queries, head_segments, state_segments
-from sonde.capture.hidden_states import LayerReader, PooledStates, select_layers
-from sonde.capture.hooks import BatchChanges, HeadReader, ModelHooks, text_side
+from sonde.capture.hooks import BatchChanges, ModelHooks, text_side
 from sonde.capture.merge_requests import InputVariant, MergedRequests
-from sonde.capture.requests import Prepared, WordLookups, WordRanks
-from sonde.capture.scoring import AnswerBoard, PositionScorer, build_answer_ranker
+from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.requests import InputRequest, Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.tensors import (
     BatchTokens,
     Download,
-    PendingDownload,
-    PendingUpload,
     Upload,
     build_attention_mask,
     build_decoder,
-    check_finite_scores,
-    check_finite_states,
-    gather_positions,
     use_matmul_precision,
 )
 from sonde.capture.windows import Row, count_padded_tokens, pad_rows, split_by_length
-from sonde.capture.word_attention import RowWords, WordReader
 from sonde.models import LoadedModel
-from sonde.models.engine.lm_head import Head, body_and_head
+from sonde.models.engine.lm_head import body_and_head
 from sonde.models.engine.memory import if_it_fits, out_of_memory
 from sonde.models.engine.silence import MODEL_CODE_ERRORS, format_error
 from sonde.models.engine.weights import TF32
@@ -107,8 +91,9 @@ def get_batch_fit(model: Any) -> BatchFit:
 
 def memory_key(batch: Sequence[Row], wanted: Sequence[MergedRequests]) -> Hashable:
     """What decides how much memory a token of a batch takes, given what is wanted of its rows."""
-    held = any(one.pooling or one.head_spans or one.depth for one in wanted)
-    return batch[0].written is None, held, any(one.needs_attention for one in wanted)
+    requests = [request for one in wanted for request in one.requests]
+    states = any(not one.traits & {"scores", "attention"} for one in requests)
+    return batch[0].written is None, states, any("attention" in one.traits for one in requests)
 
 
 Result = TypeVar("Result")
@@ -148,117 +133,6 @@ def convert_read_errors() -> Generator[None]:
         raise UnreadError(format_error(error)) from error
 
 
-class BatchReaders:
-    """All that reads one batch.
-
-    Args:
-        batch: The rows.
-        wanted: What is asked of each.
-        kind: Kind of the model.
-        upload: Takes what is needed where the model is.
-
-    Attributes:
-        rows: Reads chosen rows, once the upload was sent; None where no row is asked for.
-        words: Read ranks of words, each those of one lookup a row: the first that a row is asked for, the
-            second, and so on.
-    """
-
-    def __init__(
-        self, batch: Sequence[Row], wanted: Sequence[MergedRequests], kind: str, upload: Upload
-    ) -> None:
-        self.rows: RowReader | None = None
-        self._side = "encoder" if kind == "encoder-decoder" else kind
-        self._columns: PendingUpload | None = None
-        self._layers: dict[int, PendingDownload] = {}
-        columns = [
-            np.array([column for _, column in attention_queries(row, one)], dtype=np.int64)
-            for row, one in zip(batch, wanted, strict=True)
-        ]
-        if any(len(one) for one in columns):
-            self._columns = upload.add(pad_rows(columns, 0))
-        self.words: list[WordReader] = []
-        self._places: list[int] = []
-        sides = SIDES if kind == "encoder-decoder" else (kind,)
-        for place in range(max((len(one.words) for one in wanted), default=0)):
-            there = [one.words[place] if place < len(one.words) else None for one in wanted]
-            for rules in dict.fromkeys(words.rules for words in there if words is not None):
-                own = [words if words is not None and words.rules == rules else None for words in there]
-                for side in sides:
-                    asked = [
-                        None if words is None else _build_row_words(row, words, side, kind)
-                        for row, words in zip(batch, own, strict=True)
-                    ]
-                    self.words.append(WordReader(side, asked, rules, side == "decoder", upload))
-                    self._places.append(place)
-
-    def begin(self) -> list[AttentionReader]:
-        """Every reader of the batch, once the upload was sent."""
-        if self._columns is not None:
-            self.rows = RowReader(self._side, self._columns.tensor)
-        return [*([self.rows] if self.rows is not None else []), *self.words]
-
-    def hand_in(self, download: Download, wanted: Sequence[MergedRequests], model: str) -> None:
-        """Have all that was read fetched, of chosen rows those of the layers that are asked for.
-
-        Args:
-            download: Fetches it.
-            wanted: What is asked of each row.
-            model: What to call the model.
-
-        Raises:
-            InputError: A layer that the model does not have.
-        """
-        if self.rows is not None:
-            asked = [one.row_layers for one in wanted if one.rows]
-            layers = select_layers(asked, len(self.rows.layers), "attention layer", model)
-            self._layers = {layer: download.add(self.rows.layers[layer]) for layer in layers}
-        for reader in self.words:
-            reader.hand_in(download)
-
-    def attention(
-        self, batch: Sequence[Row], wanted: Sequence[MergedRequests]
-    ) -> list[Float[np.ndarray, "layer head row token"] | None]:
-        """The chosen rows of each row of the batch, once they were fetched."""
-        found: list[Float[np.ndarray, "layer head row token"] | None] = []
-        for index, (row, one) in enumerate(zip(batch, wanted, strict=True)):
-            read = len(attention_queries(row, one)) if self._layers else 0
-            asked = self._layers if one.row_layers is None else one.row_layers
-            rows = [self._layers[layer].array[index, :, :read, : len(row.tokens)] for layer in asked if read]
-            found.append(np.stack(rows) if rows else None)
-        return found
-
-    def ranks(self, where: str) -> list[tuple[Mapping[str, WordRanks], ...]]:
-        """Ranks of words of each row, for each of its lookups by side, once they were fetched.
-
-        Args:
-            where: What to call the batch if its attention is broken.
-
-        Raises:
-            CaptureError: The attention is not finite.
-        """
-        found: list[list[dict[str, WordRanks]]] = []
-        for place, reader in zip(self._places, self.words, strict=True):
-            if not reader.finite:
-                raise CaptureError(f"{where}: attention is not finite; the model is broken")
-            results = reader.results()
-            found = found or [[{} for _ in range(self._places[-1] + 1)] for _ in results]
-            for into, one in zip(found, results, strict=True):
-                if one is not None:
-                    into[place][reader.side] = one
-        return [tuple(one) for one in found]
-
-
-def _build_row_words(row: Row, words: WordLookups, side: str, kind: str) -> RowWords:
-    # The decoder of an encoder-decoder reads its start token and then the item.
-    starts = {"encoder": -row.origin, "decoder": 1 if kind == "encoder-decoder" else -row.origin, "cross": 1}
-    query = starts[side]
-    key = starts["encoder"] if side == "cross" else query
-    lookups = words.behind if side == "decoder" else words.ahead
-    # What only stands before it is seen by a decoder's word, so no separator behind the text.
-    behind = (0, 0) if side == "decoder" else (row.read_stop, len(row.tokens))
-    return RowWords(words, lookups, query, key, behind)
-
-
 _CPU_BUDGET = 1024
 
 
@@ -284,6 +158,7 @@ class Runner:
         loaded: The model.
         prepared: The items.
         inputs: The distinct inputs that rows refer to.
+        sizes: Positions of each input that can be scored.
         settings: How inputs are batched and reduced.
 
     Attributes:
@@ -298,33 +173,33 @@ class Runner:
         loaded: LoadedModel,
         prepared: Sequence[Prepared],
         inputs: Sequence[InputVariant],
+        sizes: Sequence[int],
         settings: CaptureSettings,
     ) -> None:
         self._loaded = loaded
-        self._prepared = prepared
         self._inputs = inputs
         self._kind = loaded.capabilities.kind
         self._whole, head = body_and_head(loaded)
-        self._head = head.to_float32()
         # Of an encoder-decoder the encoder reads; its decoder is asked where it writes.
         self._body = loaded.model.get_encoder() if self._kind == "encoder-decoder" else self._whole
         self._device = loaded.device
         on_cpu = self._device.type == "cpu"
         # Few positions at a time make a CPU lay out the vocabulary's matrix anew again and again.
         most = min(_CPU_CHUNK, max(1, _CPU_LOGITS // max(1, loaded.capabilities.vocab)))
-        self._chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
+        chunk = settings.chunk or (most if on_cpu else _ACCELERATOR_CHUNK)
         self.budget = settings.token_budget or (_CPU_BUDGET if on_cpu else _ACCELERATOR_BUDGET)
         self.fill = settings.fill or (0.0 if on_cpu else _ACCELERATOR_FILL)
         self.halved = 0
         self.unread: dict[int, str] = {}
         self._fit = get_batch_fit(loaded.model)
-        self._narrow: dict[AnswerBoard, Head] = {}
-        self._layers = LayerReader(loaded, self._head, self._chunk)
         self._reading = ExitStack()
         self._recording: RecordableModel | None = None
         self._hooks: ModelHooks | None = None
-        if any(asked.shape.changes or asked.wanted.head_spans for asked in inputs):
+        if any(asked.shape.changes or asked.wanted.has("hooks") for asked in inputs):
             self._hooks = ModelHooks(loaded)
+        self._block = Block(loaded, prepared, inputs, sizes, head.to_float32(), chunk, self._hooks)
+        reducers = dict.fromkeys(request.reducer for asked in inputs for request in asked.wanted.requests)
+        self._reducers = [load_reducer(name)(self._block) for name in reducers]
 
     @property
     def resumes(self) -> bool:
@@ -338,14 +213,18 @@ class Runner:
 
     def __enter__(self) -> Runner:
         self._reading.enter_context(use_matmul_precision(self._loaded.spec.dtype == TF32))
-        if any(asked.wanted.needs_attention for asked in self._inputs):
+        if any(asked.wanted.has("attention") for asked in self._inputs):
             self._recording = self._reading.enter_context(use_readable_attention(self._loaded))
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._reading.close()
 
-    def run(self, batches: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, RowResult]]:
+    def get_answers(self, source: int) -> dict[type[InputRequest], Any]:
+        """Return the answers of one input by type of request, after all of its rows were read."""
+        return {kind: answer for one in self._reducers for kind, answer in one.get_answers(source).items()}
+
+    def run(self, batches: Sequence[Sequence[Row]]) -> None:
         """Forward batches in their order.
 
         A batch that does not fit into memory is read in parts that do, as are later batches of the model. One
@@ -366,22 +245,21 @@ class Runner:
                 waiting += reversed(parts)
                 continue
             try:
-                results = self._try(batch)
+                fits = self._try(batch)
             except UnreadError as error:
                 waiting += error.split_batch(batch, self.unread)
                 continue
-            if results is not None:
-                yield from zip(batch, results, strict=True)
-            elif len(batch) > 1:
-                self._fit.lower(batch, work)
-                waiting.append(batch)
-            else:
+            if fits:
+                continue
+            if len(batch) == 1:
                 raise CaptureError(
-                    f"{self._row_label(batch[0])}: its {len(batch[0].tokens)} tokens alone do not fit into "
-                    "memory; give a smaller --context"
+                    f"{self._block.describe_row(batch[0])}: its {len(batch[0].tokens)} tokens alone do not "
+                    "fit into memory; give a smaller --context"
                 )
+            self._fit.lower(batch, work)
+            waiting.append(batch)
 
-    def run_bundles(self, bundles: Sequence[LayerBundle]) -> Iterator[tuple[Row, RowResult]]:
+    def run_bundles(self, bundles: Sequence[LayerBundle]) -> None:
         """Read rows with changes on from where these begin; what does not fit into memory, from the start.
 
         Raises:
@@ -391,14 +269,12 @@ class Runner:
             read = functools.partial(self._layer_states, bundle.base)
             states = try_read(functools.partial(if_it_fits, read, self._device))
             for start, batch, places in bundle.batches:
-                results = None
+                read = None
                 if states is not None:
                     resumed = ResumedRows(start, states, torch.tensor(places, device=self._device))
-                    results = try_read(functools.partial(self._try, batch, resumed))
-                if results is None:
-                    yield from self.run([batch])
-                else:
-                    yield from zip(batch, results, strict=True)
+                    read = try_read(functools.partial(self._try, batch, resumed))
+                if not read:
+                    self.run([batch])
 
     @torch.inference_mode()
     def _layer_states(self, base: Sequence[Row]) -> LayerStates:
@@ -412,180 +288,127 @@ class Runner:
             self._body(**tokens.arguments())
         return held
 
-    def _try(self, batch: Sequence[Row], resumed: ResumedRows | None = None) -> list[RowResult] | None:
-        """Results of a batch, None where memory ran out."""
-        return if_it_fits(lambda: self._batch(batch, resumed), self._device)
+    def _try(self, rows: Sequence[Row], resumed: ResumedRows | None = None) -> bool:
+        """Read a batch and store its numbers; False where memory ran out."""
+        reducers = if_it_fits(lambda: self._batch(rows, resumed), self._device)
+        if reducers is None:
+            return False
+        for one in reducers:
+            one.store()
+        return True
 
     @torch.inference_mode()
-    def _batch(self, batch: Sequence[Row], resumed: ResumedRows | None) -> list[RowResult]:
-        """One copy to the device, the forward, and one copy back."""
-        wanted = [self._inputs[row.source].wanted for row in batch]
-        upload, download = Upload(self._device), Download()
-        read, source = self._reader(batch, wanted, upload, download, resumed)
-        scoring = PositionScorer(
-            batch,
-            self._loaded.capabilities.vocab,
-            upload,
-            source,
-            build_answer_ranker(batch, wanted, list(map(self._item, batch)), self._loaded, upload),
-        )
+    def _batch(self, rows: Sequence[Row], resumed: ResumedRows | None) -> list[BatchReducer[Any]]:
+        """One copy to the device, the forward, and one copy back; what is left is to store it."""
+        upload = Upload(self._device)
+        prefixes = SharedPrefixes(rows, self._loaded.special.pad, upload) if rows[0].shared else None
+        batch = Batch(rows, upload, Download(), None if prefixes is None else prefixes.source)
+        planned = (reducer.plan(batch) for reducer in self._reducers)
+        reducers = [one for one in planned if one is not None]
+        if prefixes is not None:
+            forward = functools.partial(self._read_prefixes, prefixes)
+        elif any(row.written is not None for row in rows):
+            forward = self._plan_decoder(batch, reducers)
+        else:
+            forward = self._plan_text(batch, reducers, resumed)
         upload.send()
         with convert_read_errors():
-            states, finish = read()
-        if scoring.has_requests and any(one.needs_scores for one in wanted):
-            self._score(scoring, wanted, states, download)
-        download.fetch()
-        results = scoring.results()
-        check_finite_scores(batch, results, self._row_label, self._loaded.model.dtype)
-        return finish(results)
+            states = forward()
+            for one in reducers:
+                one.reduce(states)
+        # The states of all layers are let go before the logits are made.
+        del states
+        for one in reducers:
+            one.project()
+        batch.download.fetch()
+        return reducers
 
-    def _reader(
-        self,
-        batch: Sequence[Row],
-        wanted: Sequence[MergedRequests],
-        upload: Upload,
-        download: Download,
-        resumed: ResumedRows | None,
-    ) -> tuple[_Read, Int[np.ndarray, " position"] | None]:
-        """What forwards a batch once its arrays are sent; and the state of each position where rows share."""
-        if batch[0].shared:
-            prefixes = SharedPrefixes(batch, self._loaded.special.pad, upload)
-            return lambda: (prefixes.states(self._body), list), prefixes.source
-        index = np.repeat(np.arange(len(batch)), [len(row.query) for row in batch])
-        places = upload.add(index), upload.add(np.concatenate([row.query for row in batch]))
-        if any(row.written is not None for row in batch):
-            return self._read_decoder(batch, wanted, places, upload, download), None
-        return self._plain(batch, wanted, places, upload, download, resumed), None
+    def _read_prefixes(self, prefixes: SharedPrefixes) -> ForwardStates:
+        """Read what rows begin with once, then what follows."""
+        return ForwardStates(prefixes.states(self._body))
 
-    def _plain(
-        self,
-        batch: Sequence[Row],
-        wanted: Sequence[MergedRequests],
-        places: tuple[PendingUpload, PendingUpload],
-        upload: Upload,
-        download: Download,
-        resumed: ResumedRows | None,
-    ) -> _Read:
-        """The forward of texts as they are, with states and attention where a row asks for them."""
-        tokens = BatchTokens(batch, self._kind, self._loaded.special.pad, upload)
-        readers = BatchReaders(batch, wanted, self._kind, upload)
-        decode = (
-            build_decoder(self._loaded, batch, upload)
-            if self._kind == "encoder-decoder" and readers.words
-            else None
-        )
-        subwords = [len(self._item(row).alignment.subwords) for row in batch]
-        bounds = [
-            state_segments(row, one, size, self._loaded.special)
-            for row, one, size in zip(batch, wanted, subwords, strict=True)
-        ]
-        pooled = PooledStates(
-            bounds, [one.layers if one.pooling else () for one in wanted], upload, self._loaded.spec.name
-        )
-        heads = PooledStates(
-            [head_segments(row, one) for row, one in zip(batch, wanted, strict=True)],
-            [one.head_layers if one.head_spans else () for one in wanted],
-            upload,
-            self._loaded.spec.name,
-            "attention layer",
-        )
-        changes, hooks = self._changes(batch, upload), self._hooks
-        depth = self._layers.build_scorer(batch, wanted, upload)
+    def _plan_text(
+        self, batch: Batch, reducers: Sequence[BatchReducer[Any]], resumed: ResumedRows | None
+    ) -> Callable[[], ForwardStates]:
+        """Plan the forward of texts as they are."""
+        tokens = BatchTokens(batch.rows, self._kind, self._loaded.special.pad, batch.upload)
+        readers = [reader for one in reducers for reader in one.readers]
+        decode = None
+        if self._kind == "encoder-decoder" and any(reader.side != "encoder" for reader in readers):
+            decode = build_decoder(self._loaded, batch.rows, batch.upload)
+        needs_layers = any(one.needs_layers for one in reducers)
+        changes = self._changes(batch)
 
-        def read() -> tuple[Tensor, Finish]:
+        def forward() -> ForwardStates:
             arguments = tokens.arguments()
-            if pooled.has_requests or depth.has_requests:
+            if needs_layers:
                 arguments["output_hidden_states"] = True
-            reader = HeadReader(hooks, text_side(self._loaded)) if heads.has_requests and hooks else None
-            with changes(), self._skip_layers(resumed), reader.keep_outputs() if reader else nullcontext():
+            with ExitStack() as stack:
+                stack.enter_context(changes())
+                stack.enter_context(self._skip_layers(resumed))
+                for one in reducers:
+                    stack.enter_context(one.open_hooks())
                 output = self._forward(arguments, readers, decode)
-            states = output.hidden_states if pooled.has_requests or depth.has_requests else None
-            states = add_cached_states(states, resumed) if states and resumed else states
-            pooled.hand_in(states if pooled.has_requests else None, download)
-            heads.hand_in(reader.layers if reader else None, download)
-            readers.hand_in(download, wanted, self._loaded.spec.name)
-            if depth.has_requests:
-                depth.hand_in(states or [], output.last_hidden_state, download)
-            return gather_positions(output.last_hidden_state, places), finish
+            layers = output.hidden_states if needs_layers else None
+            if layers and resumed:
+                layers = add_cached_states(layers, resumed)
+            return ForwardStates(output.last_hidden_state, layers)
 
-        def finish(scored: Sequence[RowResult]) -> list[RowResult]:
-            for held in (pooled, heads):
-                check_finite_states(batch, held.first_non_finite(), self._row_label, self._loaded.model.dtype)
-            attention = readers.attention(batch, wanted)
-            for row, rows in zip(batch, attention, strict=True):
-                if rows is not None and not np.isfinite(rows).all():
-                    cause = explain_nan(self._loaded.model.dtype)
-                    raise CaptureError(f"{self._row_label(row)}: attention rows are not finite; {cause}")
-            words = readers.ranks(self._row_label(batch[0])) or [()] * len(batch)
-            scored = depth.extend_results(scored, self._row_label)
-            return [
-                replace(result, sums=one, heads=two, attention=three, words=four)
-                for result, one, two, three, four in zip(
-                    scored, pooled.results(), heads.results(), attention, words, strict=True
-                )
-            ]
-
-        return read
+        return forward
 
     def _skip_layers(self, resumed: ResumedRows | None) -> AbstractContextManager[None]:
         if resumed is None or self._hooks is None:
             return nullcontext()
         return skip_layers(self._hooks, text_side(self._loaded), resumed)
 
-    def _read_decoder(
-        self,
-        batch: Sequence[Row],
-        wanted: Sequence[MergedRequests],
-        places: tuple[PendingUpload, PendingUpload],
-        upload: Upload,
-        download: Download,
-    ) -> _Read:
-        """The forward of an encoder-decoder that writes: last states of its decoder over what it reads.
+    def _plan_decoder(
+        self, batch: Batch, reducers: Sequence[BatchReducer[Any]]
+    ) -> Callable[[], ForwardStates]:
+        """Plan the forward of an encoder-decoder that writes: states of its decoder over what it reads.
 
         Shorter rows are filled up on the right, where no decoder looks back.
         """
-        fill = self._loaded.special.pad
-        tokens = upload.add(pad_rows([row.tokens for row in batch], fill))
-        written = upload.add(pad_rows([row.written for row in batch if row.written is not None], fill))
-        seen = upload.add(build_attention_mask(batch))
-        depth = self._layers.build_scorer(batch, wanted, upload)
-        changes = self._changes(batch, upload)
+        fill, upload = self._loaded.special.pad, batch.upload
+        tokens = upload.add(pad_rows([row.tokens for row in batch.rows], fill))
+        written = upload.add(pad_rows([row.written for row in batch.rows if row.written is not None], fill))
+        seen = upload.add(build_attention_mask(batch.rows))
+        needs_layers = any(one.needs_layers for one in reducers)
+        changes = self._changes(batch)
 
-        def read() -> tuple[Tensor, Finish]:
+        def forward() -> ForwardStates:
             with changes():
                 output = self._whole(
                     input_ids=tokens.tensor,
                     attention_mask=seen.tensor,
                     decoder_input_ids=written.tensor,
                     use_cache=False,
-                    output_hidden_states=depth.has_requests,
+                    output_hidden_states=needs_layers,
                 )
-            if depth.has_requests:
-                # Where both sides have states, those of the decoder are meant.
-                states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
-                depth.hand_in(states, output.last_hidden_state, download)
-            return gather_positions(output.last_hidden_state, places), lambda one: depth.extend_results(
-                one, self._row_label
-            )
+            # Where both sides have states, those of the decoder are meant.
+            layers = getattr(output, "decoder_hidden_states", None) or getattr(output, "hidden_states", None)
+            return ForwardStates(output.last_hidden_state, layers)
 
-        return read
+        return forward
 
-    def _changes(self, batch: Sequence[Row], upload: Upload) -> Callable[[], AbstractContextManager[None]]:
+    def _changes(self, batch: Batch) -> Callable[[], AbstractContextManager[None]]:
         """A context in which the rows are read with what is changed of each."""
-        asked = [self._inputs[row.source].shape.changes for row in batch]
+        asked = [self._inputs[row.source].shape.changes for row in batch.rows]
         if self._hooks is None or not any(asked):
             return nullcontext
-        items = [(one.item.item_id, len(one.alignment.subwords)) for one in map(self._item, batch)]
+        prepared = map(self._block.get_item, batch.rows)
+        items = [(one.item.item_id, len(one.alignment.subwords)) for one in prepared]
         suffix = len(self._loaded.special.suffix)
         side = text_side(self._loaded)
-        return BatchChanges(self._hooks, batch, items, asked, suffix, side, upload).install_hooks
+        return BatchChanges(self._hooks, batch.rows, items, asked, suffix, side, batch.upload).install_hooks
 
     def _forward(
-        self, arguments: dict[str, Any], readers: BatchReaders, decode: Callable[..., None] | None
+        self,
+        arguments: dict[str, Any],
+        readers: Sequence[AttentionReader],
+        decode: Callable[..., None] | None,
     ) -> Any:
         """One forward, recorded where a row of the batch asks for attention."""
-        reading = readers.begin()
-        if self._recording is None or not reading:
+        if self._recording is None or not readers:
             return self._body(**arguments)
 
         def forward(**more: bool) -> Any:
@@ -594,31 +417,10 @@ class Runner:
                 decode(output.last_hidden_state, arguments["attention_mask"], **more)
             return output
 
-        return self._recording.read(reading, forward)
-
-    def _score(
-        self,
-        scoring: PositionScorer,
-        wanted: Sequence[MergedRequests],
-        states: Float[Tensor, "state d_model"],
-        download: Download,
-    ) -> None:
-        board = scoring.board
-        if board is not None and all(one.narrow for one in wanted):
-            # Kept, since it is held against the whole head when it is first used.
-            head = self._narrow.setdefault(board, self._head.restrict_to_ids(board.ids))
-            scoring.rank_answers(states, head, download, self._chunk)
-        else:
-            top_k = max(one.top_k or 0 for one in wanted)
-            scoring.hand_in(states, self._head, download, top_k=top_k, chunk=self._chunk)
-
-    def _item(self, row: Row) -> Prepared:
-        return self._prepared[self._inputs[row.source].item]
-
-    def _row_label(self, row: Row) -> str:
-        item = self._item(row).item
-        return f"model {self._loaded.spec.name!r}, item {item.item_id} ({item.path} {item.name})"
+        return self._recording.read(readers, forward)
 
 
-_Read = Callable[[], tuple[Tensor, Finish]]
-"""Forwards a batch: the states at its scored positions, and what puts results together."""
+def load_reducer(name: str) -> type[Reducer[Any]]:
+    """Import a reducer that a type of request names as ``module:Class``."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)

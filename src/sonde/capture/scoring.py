@@ -10,9 +10,10 @@ Answers are ranked as texts: ids that spell the same text are one answer, with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,13 +22,18 @@ from torch import Tensor
 
 from sonde.alignment import get_surfaces
 from sonde.alignment.vocabulary import Vocabulary, get_vocabulary
-from sonde.capture.collect import RowResult
 from sonde.capture.merge_requests import MergedRequests
-from sonde.capture.requests import Answer, Prepared, ScoredAnswers
-from sonde.capture.tensors import Download, PendingDownload, Upload
-from sonde.capture.windows import Row
-from sonde.models import LoadedModel
-from sonde.models.engine.lm_head import FullHead, Head
+from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, PositionTable, Reducer
+from sonde.capture.requests import (
+    Answer,
+    InputAnswers,
+    InputRequest,
+    InputScores,
+    ScoredAnswers,
+    ScoredSubwords,
+)
+from sonde.capture.tensors import PendingDownload, gather_positions
+from sonde.models.engine.lm_head import Head
 
 NEAR_TIE = 1e-4
 """Nats within which two answers count as tied, as for ids."""
@@ -395,154 +401,138 @@ def _sort_best(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
 _ANSWERS = ("nats", "rank", "shared_nats", "shared_rank")
 
 
-class AnswerRanker:
-    """What ranks texts as answers in one batch.
+class ScoreReducer(Reducer[InputScores]):
+    """Scores subwords and ranks answers, both from one projection on the vocabulary."""
 
-    Args:
-        board: Ranks them.
-        answers: The answer of each position.
-        gold: The id of each position.
-        upload: Takes both to where the model is.
-    """
+    kind = InputScores
 
-    def __init__(
-        self, board: AnswerBoard, answers: Sequence[Answer | None], gold: Sequence[int], upload: Upload
-    ) -> None:
-        self.board = board
-        ids, shared = board.right(answers, gold)
-        self._ids, self._shared = upload.add(ids), upload.add(shared)
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        by_top_k: dict[int, dict[int, InputScores]] = {}
+        for source, request in self.requests.items():
+            by_top_k.setdefault(request.top_k, {})[source] = request
+        self.scores = {
+            top_k: PositionTable(requests, block, partial(ScoredSubwords.empty, top_k=top_k))
+            for top_k, requests in by_top_k.items()
+        }
+        self.answers = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
+        self._heads: dict[AnswerBoard, Head] = {}
 
-    @property
-    def right(self) -> GoldAnswer:
-        """What is right at each position, once the upload was sent."""
-        return GoldAnswer(self._ids.tensor, self._shared.tensor)
+    def plan(self, batch: Batch) -> BatchReducer[Any] | None:
+        """Plan the scores of a batch in which any position is scored."""
+        wanted = [self.block.inputs[row.source].wanted for row in batch.rows]
+        scored = any(one.has("scores") for one in wanted) and any(len(row.query) for row in batch.rows)
+        return _ScoreBatch(self, batch, wanted) if scored else None
 
+    def get_answers(self, source: int) -> dict[type[InputRequest], Any]:
+        """Return scores and ranks of one input."""
+        request = self.requests.get(source)
+        scores = None if request is None else self.scores[request.top_k].get(source)
+        return {InputScores: scores, InputAnswers: self.answers.get(source)}
 
-def build_answer_ranker(
-    batch: Sequence[Row],
-    wanted: Sequence[MergedRequests],
-    items: Sequence[Prepared],
-    loaded: LoadedModel,
-    upload: Upload,
-) -> AnswerRanker | None:
-    """What ranks answers, and what is right at each position; nothing where none are asked for."""
-    asked = next((one.answers for one in wanted if one.answers is not None), None)
-    if asked is None or not any(len(row.query) for row in batch):
-        return None
-    names = get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
-    board = answer_board(get_vocabulary(names), asked.among, loaded.device)
-    answers: list[Answer | None] = []
-    for row, one, item in zip(batch, wanted, items, strict=True):
-        named = {} if one.answers is None else one.answers.answers.get(item.item.item_id, {})
-        answers += [named.get(target) for target in row.target.tolist()]
-    gold = np.concatenate([row.gold for row in batch]).tolist()
-    return AnswerRanker(board, answers, gold, upload)
+    def get_head(self, board: AnswerBoard) -> Head:
+        """Return the head of the ids of a board's second ranking."""
+        # Kept, since it is compared with the whole head when it is first used.
+        return self._heads.setdefault(board, self.block.head.restrict_to_ids(board.ids))
 
 
-class PositionScorer:
-    """Scores the positions of one batch.
+class _ScoreBatch(BatchReducer[ScoreReducer]):
+    """Scores the positions of one batch."""
 
-    Args:
-        batch: The rows.
-        vocab: Ids that the model scores.
-        upload: Takes what is needed to where the model is.
-        source: The state of each position, ascending, where rows share some; None where each has its own.
-        ranking: Ranks answers.
-    """
-
-    def __init__(
-        self,
-        batch: Sequence[Row],
-        vocab: int,
-        upload: Upload,
-        source: Int[np.ndarray, " position"] | None = None,
-        ranking: AnswerRanker | None = None,
-    ) -> None:
-        self._lengths = [len(row.query) for row in batch]
-        self._ranking = ranking
+    def __init__(self, reducer: ScoreReducer, batch: Batch, wanted: Sequence[MergedRequests]) -> None:
+        super().__init__(reducer, batch)
+        self._top_k = max(scores.top_k if (scores := one.get(InputScores)) else 0 for one in wanted)
+        self._few_ids = all(one.few_ids for one in wanted)
+        gold = np.concatenate([row.gold for row in batch.rows])
+        self._board: AnswerBoard | None = None
+        if any(one.get(InputAnswers) for one in wanted):
+            self._board, *right = self._build_board(wanted, gold.tolist())
+            self._right = [batch.upload.add(part) for part in right]
         self._back: Int[np.ndarray, " position"] | None = None
-        self._source: Int[np.ndarray, " position"] | None = None
-        gold = np.concatenate([row.gold for row in batch])
-        if source is not None:
+        if batch.source is None:
+            index = np.repeat(np.arange(len(batch.rows)), [len(row.query) for row in batch.rows])
+            query = np.concatenate([row.query for row in batch.rows])
+            self._places = batch.upload.add(index), batch.upload.add(query)
+        else:
             # What rows share is followed by the same piece in most of them: each such pair is scored once.
-            pairs, self._back = np.unique(source * vocab + gold, return_inverse=True)
+            vocab = reducer.block.loaded.capabilities.vocab
+            pairs, self._back = np.unique(batch.source * vocab + gold, return_inverse=True)
             self._source, gold = np.divmod(pairs, vocab)
-            self._sent_source = upload.add(self._source)
-        self._gold = upload.add(gold)
+            self._sent_source = batch.upload.add(self._source)
+        self._gold = batch.upload.add(gold)
         self._scores: dict[str, PendingDownload] = {}
-        self._answers: list[PendingDownload] = []
+        self._ranks: dict[str, PendingDownload] = {}
 
-    @property
-    def board(self) -> AnswerBoard | None:
-        """What ranks answers; None where none are asked for."""
-        return None if self._ranking is None else self._ranking.board
+    def _build_board(
+        self, wanted: Sequence[MergedRequests], gold: Sequence[int]
+    ) -> tuple[AnswerBoard, np.ndarray, np.ndarray]:
+        """Build what ranks answers, and what is right at each position."""
+        loaded = self.reducer.block.loaded
+        names = get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+        asked = [one.get(InputAnswers) for one in wanted]
+        among = next(one.ranks.among for one in asked if one is not None)
+        board = answer_board(get_vocabulary(names), among, loaded.device)
+        answers: list[Answer | None] = []
+        for row, one in zip(self.batch.rows, asked, strict=True):
+            item = self.reducer.block.get_item(row).item.item_id
+            named = {} if one is None else one.ranks.answers.get(item, {})
+            answers += [named.get(target) for target in row.target.tolist()]
+        return (board, *board.right(answers, gold))
 
-    @property
-    def has_requests(self) -> bool:
-        """Whether any position is scored."""
-        return any(self._lengths)
+    def reduce(self, states: ForwardStates) -> None:
+        """Keep the last states of the positions."""
+        self._last = states.last if self._back is not None else gather_positions(states.last, self._places)
 
-    def hand_in(
-        self,
-        states: Float[Tensor, "state d_model"],
-        head: FullHead,
-        download: Download,
-        *,
-        top_k: int,
-        chunk: int,
-    ) -> None:
-        """Score from states over the whole vocabulary, and have the scores fetched."""
-        source = None if self._source is None else SharedStates(self._source, self._sent_source.tensor)
-        ranking = self._ranking
-        found = score_positions(
-            states,
-            head,
-            self._gold.tensor,
-            top_k=top_k,
-            chunk=chunk,
-            source=source,
-            board=ranking.board if ranking else None,
-            right=ranking.right if ranking else None,
-        )
-        self._scores = {name: download.add(getattr(found, name)) for name in SCORES}
-        if found.answers is not None:
-            self._answers = _add_ranks(found.answers, download)
+    def project(self) -> None:
+        """Score from the last states, and have the scores fetched."""
+        block, download = self.reducer.block, self.batch.download
+        source = None if self._back is None else SharedStates(self._source, self._sent_source.tensor)
+        right = None if self._board is None else GoldAnswer(*(part.tensor for part in self._right))
+        if self._board is not None and right is not None and self._few_ids:
+            head = self.reducer.get_head(self._board)
+            ranks = score_answers(self._last, head, self._board, right, block.chunk)
+        else:
+            scores = score_positions(
+                self._last,
+                block.head,
+                self._gold.tensor,
+                top_k=self._top_k,
+                chunk=block.chunk,
+                source=source,
+                board=self._board,
+                right=right,
+            )
+            self._scores = {name: download.add(getattr(scores, name)) for name in SCORES}
+            ranks = scores.answers
+        if ranks is not None:
+            self._ranks = {name: download.add(getattr(ranks, name)) for name in _ANSWERS}
 
-    def rank_answers(
-        self, states: Float[Tensor, "state d_model"], head: Head, download: Download, chunk: int
-    ) -> None:
-        """Rank the texts of the second ranking, from a head that gives the logits of their ids alone."""
-        assert self._ranking is not None
-        found = score_answers(states, head, self._ranking.board, self._ranking.right, chunk)
-        self._answers = _add_ranks(found, download)
-
-    def results(self) -> list[RowResult]:
-        """What each row gets, once it was fetched."""
-        scores: list[dict[str, np.ndarray] | None] = [None] * len(self._lengths)
+    def store(self) -> None:
+        """Store the scores of all rows."""
+        rows = self.batch.rows
+        back = slice(None) if self._back is None else self._back
         if self._scores:
-            arrays = [
-                one.array if self._back is None else one.array[self._back] for one in self._scores.values()
-            ]
-            scores = [
-                None if one is None else dict(zip(SCORES, one, strict=True))
-                for one in _split_by_row(arrays, self._lengths)
-            ]
-        answers: list[ScoredAnswers | None] = [None] * len(self._lengths)
-        if self._answers:
-            answers = [
-                None if one is None else ScoredAnswers(*one)
-                for one in _split_by_row([one.array for one in self._answers], self._lengths)
-            ]
-        return [RowResult(scores=one, answers=two) for one, two in zip(scores, answers, strict=True)]
+            scores = {name: one.array[back] for name, one in self._scores.items()}
+            self._check_finite(scores["nats"], scores["entropy"])
+            context = np.concatenate([row.context for row in rows])
+            scores |= {"context": context, "scored": np.ones(len(context), np.bool_)}
+            for table in self.reducer.scores.values():
+                table.store(rows, scores)
+        if self._ranks:
+            self.reducer.answers.store(rows, {name: one.array for name, one in self._ranks.items()})
 
+    def _check_finite(
+        self, nats: Float[np.ndarray, " position"], entropy: Float[np.ndarray, " position"]
+    ) -> None:
+        """Refuse scores that are no numbers.
 
-def _add_ranks(found: RankedAnswers, download: Download) -> list[PendingDownload]:
-    return download.add_all([getattr(found, name) for name in _ANSWERS])
-
-
-def _split_by_row(
-    arrays: Iterable[np.ndarray], lengths: Sequence[int]
-) -> list[tuple[np.ndarray, ...] | None]:
-    """The part of arrays over all positions that each row has; None where it has no position."""
-    parts = zip(*(np.split(array, np.cumsum(lengths)[:-1]) for array in arrays), strict=True)
-    return [one if length else None for one, length in zip(parts, lengths, strict=True)]
+        Raises:
+            CaptureError: Naming the first such subword.
+        """
+        broken = np.flatnonzero(~(np.isfinite(nats) & np.isfinite(entropy)))
+        if len(broken):
+            position = broken[0]
+            owners = [row for row in self.batch.rows for _ in row.target]
+            subword = np.concatenate([row.target for row in self.batch.rows])[position]
+            message = f", subword {subword}: the model gives {nats[position]} nats"
+            raise self.reducer.block.build_error(owners[position], message)

@@ -31,7 +31,6 @@ from sonde.alignment import align
 from sonde.alignment.subwords import Subwords, assign_bytes
 from sonde.alignment.vocabulary import BYTE_LEVEL_SPACE, SENTENCEPIECE_SPACE, decode_piece, format_spelling
 from sonde.base.errors import CaptureError, InputError, UsageError
-from sonde.capture.collect import empty_scores
 from sonde.capture.requests import HiddenStates, ItemCapture, Pass, Plain, Prepared, ScoredSubwords
 from sonde.capture.scoring import NEAR_TIE
 from sonde.corpora import Item
@@ -319,7 +318,7 @@ def _build_capture(
 
 def _build_scores(pieces: Sequence[_Piece], numbers: dict[str, int], top_k: int) -> ScoredSubwords:
     """One row a subword; the first of a text without a start token has no score."""
-    scores = empty_scores(len(pieces), top_k)
+    scores = ScoredSubwords.empty(len(pieces), top_k)
     for row, piece in enumerate(pieces):
         if piece.log is None:
             continue

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from sonde.base.errors import UsageError
-from sonde.base.options import Count, Help, NonNegative, PositiveShare, Share, ValidatedRecord, check_fields
+from sonde.base.options import Count, NonNegative, PositiveShare, Share, ValidatedRecord, check_fields, option
 
 VERSION = "5"
 """Raised whenever a captured number may change; part of the fingerprint of every observation."""
@@ -46,33 +46,27 @@ class CaptureSettings(ValidatedRecord):
 class CaptureOptions:
     """What a run may choose about the forward passes of all its lenses."""
 
-    context: Annotated[
-        Count | None,
-        Help(
-            "most positions that a model reads at once, special tokens among them; what is longer is read in "
-            "windows that overlap",
-            "--context",
-            "as many as the model takes",
-        ),
-    ] = None
-    stride: Annotated[
-        Count | None,
-        Help(
-            "positions by which each further window advances, the context at most",
-            "--stride",
-            "half a window",
-        ),
-    ] = None
-    bos: Annotated[
-        Literal["auto", "none", "always"],
-        Help(
-            "what a decoder reads before each text: its start token, or its end-of-text token in place of "
-            "one, if it has either (auto); the same, refusing a model that has neither (always); or nothing "
-            "(none); where its tokenizer puts a start token before every text, each window of a longer text "
-            "begins with it; an option of a lens goes first",
-            "--bos",
-        ),
-    ] = "auto"
+    context: Count | None = option(
+        None,
+        "most positions that a model reads at once, special tokens among them; what is longer is read in "
+        "windows that overlap",
+        flag="--context",
+        unset="as many as the model takes",
+    )
+    stride: Count | None = option(
+        None,
+        "positions by which each further window advances, the context at most",
+        flag="--stride",
+        unset="half a window",
+    )
+    bos: Literal["auto", "none", "always"] = option(
+        "auto",
+        "what a decoder reads before each text: its start token, or its end-of-text token in place of "
+        "one, if it has either (auto); the same, refusing a model that has neither (always); or nothing "
+        "(none); where its tokenizer puts a start token before every text, each window of a longer text "
+        "begins with it; an option of a lens goes first",
+        flag="--bos",
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)

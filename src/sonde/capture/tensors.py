@@ -16,8 +16,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sonde.base.errors import CaptureError, explain_nan
-from sonde.capture.collect import RowResult
 from sonde.capture.windows import Row, pad_rows
 from sonde.models import LoadedModel
 
@@ -195,32 +193,6 @@ def build_decoder(loaded: LoadedModel, batch: Sequence[Row], upload: Upload) -> 
     return decode
 
 
-def check_finite_scores(
-    batch: Sequence[Row], results: Sequence[RowResult], where: Callable[[Row], str], dtype: torch.dtype
-) -> None:
-    """Refuse scores that are no numbers.
-
-    Args:
-        batch: The rows.
-        results: What each of them gave.
-        where: What to call the item of a row.
-        dtype: Of the weights.
-
-    Raises:
-        CaptureError: Naming the first such subword.
-    """
-    for row, result in zip(batch, results, strict=True):
-        if result.scores is None:
-            continue
-        nats = result.scores["nats"]
-        broken = np.flatnonzero(~np.isfinite(nats) | ~np.isfinite(result.scores["entropy"]))
-        if len(broken):
-            raise CaptureError(
-                f"{where(row)}, subword {row.target[broken[0]]}: the model gives {nats[broken[0]]} nats; "
-                f"{explain_nan(dtype)}"
-            )
-
-
 @contextmanager
 def use_matmul_precision(tf32: bool) -> Generator[None]:
     """Let an accelerator multiply float32 with fewer digits, if so asked for and not otherwise."""
@@ -230,24 +202,3 @@ def use_matmul_precision(tf32: bool) -> Generator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def check_finite_states(
-    batch: Sequence[Row], broken: tuple[int, int] | None, where: Callable[[Row], str], dtype: torch.dtype
-) -> None:
-    """Refuse hidden states that are no numbers.
-
-    Args:
-        batch: The rows.
-        broken: Row and layer of the first such states; None where there are none.
-        where: What to call the item of a row.
-        dtype: Of the weights.
-
-    Raises:
-        CaptureError: There are such states.
-    """
-    if broken is not None:
-        row, layer = broken
-        raise CaptureError(
-            f"{where(batch[row])}: the hidden states of layer {layer} are not finite; {explain_nan(dtype)}"
-        )

@@ -18,7 +18,7 @@ from jaxtyping import Int
 from sonde.alignment import encode
 from sonde.base.errors import InputError, UsageError
 from sonde.capture.merge_requests import InputVariant
-from sonde.capture.requests import Prepared, Start, WordLookups
+from sonde.capture.requests import Prepared, Start, check_positions
 from sonde.capture.settings import CaptureSettings
 from sonde.models import LoadedModel
 from sonde.models.engine.family import check_head_available
@@ -291,7 +291,7 @@ def build_infill_row(
         raise InputError(
             f"model {name!r} is a decoder whose tokenizer has no tokens for filling in; ask an encoder"
         )
-    if not asked.wanted.plain or asked.shape.changes:
+    if not asked.wanted.all_have("scores") or asked.shape.changes:
         raise InputError(f"model {name!r}: of what a decoder fills in scores alone can be asked for")
     lead = loaded.special.added
     # The last subword of the gap is written, and never read.
@@ -348,7 +348,7 @@ class RowCutter:
         Raises:
             InputError: A position, span, mask or head is asked for that the item or model does not have.
         """
-        if asked.wanted.needs_scores or asked.wanted.depth:
+        if asked.wanted.has("scores") or asked.wanted.positions:
             check_head_available(self._loaded)
         ids = np.asarray(prepared.alignment.subwords.ids, dtype=np.int64)
         _check_positions(asked, prepared, len(ids))
@@ -358,7 +358,7 @@ class RowCutter:
             return self._causal(source, asked, ids)
         if asked.shape.padded:
             raise InputError(f"model {self._name!r} is no decoder; pads are scored with decoders only")
-        if self._kind == "encoder-decoder" and (asked.wanted.needs_scores or asked.wanted.depth):
+        if self._kind == "encoder-decoder" and (asked.wanted.has("scores") or asked.wanted.positions):
             return [self._infill_row(source, asked, prepared, ids)]
         return self._bidirectional(source, asked, ids)
 
@@ -398,7 +398,7 @@ class RowCutter:
         sequence = np.concatenate([np.array(lead, dtype=np.int64), ids])
         if asked.shape.cut:
             sequence = sequence[: self._context]
-        attended, last = -1, 0 if asked.wanted.needs_layers or self._whole else 1
+        attended, last = -1, 0 if asked.wanted.has("text") or self._whole else 1
         if asked.shape.padded:
             # Pads stand in the place of the item, which is read before them, and nothing attends to them.
             attended, before, last = len(sequence), len(sequence), 0
@@ -489,7 +489,7 @@ class RowCutter:
                 f"model {name!r} has no sign for what is left out, or was not trained to fill it in; ask "
                 "a masked language model"
             )
-        if asked.wanted.needs_layers:
+        if asked.wanted.has("text"):
             raise InputError(
                 f"model {name!r}: states, heads and attention are those of the whole text, without a gap"
             )
@@ -527,56 +527,18 @@ def _select_columns(
     columns: Int[np.ndarray, " column"], targets: Int[np.ndarray, " column"], asked: InputVariant
 ) -> Int[np.ndarray, " some"]:
     """Of the columns that can be scored those that have to be: all, or those read off every layer."""
-    return (
-        columns
-        if asked.wanted.needs_scores
-        else columns[np.isin(targets, [position for position, _ in asked.wanted.depth])]
-    )
+    return columns if asked.wanted.has("scores") else columns[np.isin(targets, [*asked.wanted.positions])]
 
 
 def _check_positions(asked: InputVariant, prepared: Prepared, subwords: int) -> None:
     """Refuse positions outside the item rather than answer for another one."""
-    wanted = asked.wanted
-    _check_bounds("masked position", asked.shape.masked, prepared, subwords)
-    _check_bounds("row", wanted.rows, prepared, subwords)
-    _check_bounds("position", [position for position, _ in wanted.depth], prepared, subwords)
-    for words in wanted.words:
-        _check_words(words, prepared, subwords)
+    item = prepared.item.item_id
+    check_positions("masked position", asked.shape.masked, item, subwords)
+    for request in asked.wanted.requests:
+        request.check_bounds(item, subwords)
     for change in asked.shape.changes:
-        named = () if change.positions is None else change.positions.get(prepared.item.item_id, ())
-        _check_bounds("changed position", named, prepared, subwords)
-    for start, stop in (*wanted.spans, *wanted.head_spans):
-        if not 0 <= start <= stop <= subwords:
-            raise InputError(
-                f"item {prepared.item.item_id}: span {start}..{stop} lies outside its {subwords} subwords"
-            )
-
-
-def _check_words(words: WordLookups, prepared: Prepared, subwords: int) -> None:
-    """Refuse words outside the item and lookups of words that it does not have."""
-    owned = words.first < words.stop
-    outside = owned & ((words.first < 0) | (words.stop > subwords))
-    if outside.any():
-        raise InputError(
-            f"item {prepared.item.item_id}: word {int(np.flatnonzero(outside)[0])} lies outside its "
-            f"{subwords} subwords"
-        )
-    for lookups in (words.ahead, words.behind):
-        for part in (lookups.query, lookups.until, lookups.first, lookups.last):
-            if len(part) and not 0 <= int(part.min()) <= int(part.max()) < len(words.first):
-                raise InputError(
-                    f"item {prepared.item.item_id}: a lookup is outside its {len(words.first)} words"
-                )
-        if (lookups.last < lookups.first).any() or (lookups.until < lookups.query).any():
-            raise InputError(f"item {prepared.item.item_id}: a lookup ends before it begins")
-
-
-def _check_bounds(what: str, positions: Sequence[int], prepared: Prepared, subwords: int) -> None:
-    for position in positions:
-        if not 0 <= position < subwords:
-            raise InputError(
-                f"item {prepared.item.item_id}: {what} {position} lies outside its {subwords} subwords"
-            )
+        changed = () if change.positions is None else change.positions.get(item, ())
+        check_positions("changed position", changed, item, subwords)
 
 
 def batch_by_length(

@@ -19,8 +19,19 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt16
 from torch import Tensor
 
-from sonde.capture.requests import NEVER, Lookups, RankRules, WordLookups, WordRanks
+from sonde.base.errors import CaptureError
+from sonde.capture.attention_backend import SIDES
+from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.requests import (
+    NEVER,
+    InputWords,
+    Lookups,
+    RankRules,
+    WordLookups,
+    WordRanks,
+)
 from sonde.capture.tensors import Download, PendingDownload, Upload
+from sonde.capture.windows import Row
 
 NEAR_TIE = 1e-5
 """Share of a word's attention within which another counts as tied; the shape of a batch moves it by less."""
@@ -493,3 +504,73 @@ def _lookup_key(
     width: int,
 ) -> Int[np.ndarray, " lookup"]:
     return (row * width + first) * width + last
+
+
+class WordReducer(Reducer[InputWords]):
+    """Ranks words on every side of a model."""
+
+    kind = InputWords
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self.ranks: dict[int, list[dict[str, WordRanks]]] = {}
+
+    def get_answer(self, source: int) -> list[dict[str, WordRanks]] | None:
+        """Return the ranks of an input by side, for each of its lookups."""
+        return self.ranks.get(source)
+
+
+class _WordBatch(BatchReducer[WordReducer]):
+    """Ranks the words of one batch: per reader one lookup of each row, the first, the second and so on."""
+
+    def __init__(self, reducer: WordReducer, batch: Batch) -> None:
+        super().__init__(reducer, batch)
+        kind = reducer.block.loaded.capabilities.kind
+        asked = [reducer.requests.get(row.source) for row in batch.rows]
+        lookups = [() if request is None else request.lookups for request in asked]
+        self._readers: list[WordReader] = []
+        self._numbers: list[int] = []
+        for number in range(max(map(len, lookups))):
+            words = [one[number] if number < len(one) else None for one in lookups]
+            for rules in dict.fromkeys(one.rules for one in words if one is not None):
+                for side in SIDES if kind == "encoder-decoder" else (kind,):
+                    row_words = [
+                        _build_row_words(row, one, side, kind)
+                        if one is not None and one.rules == rules
+                        else None
+                        for row, one in zip(batch.rows, words, strict=True)
+                    ]
+                    self._readers.append(WordReader(side, row_words, rules, side == "decoder", batch.upload))
+                    self._numbers.append(number)
+        self.readers = self._readers
+
+    def reduce(self, states: ForwardStates) -> None:
+        """Have all that was read fetched."""
+        for reader in self._readers:
+            reader.hand_in(self.batch.download)
+
+    def store(self) -> None:
+        """Store the ranks of each row by input."""
+        for number, reader in zip(self._numbers, self._readers, strict=True):
+            if not reader.finite:
+                where = self.reducer.block.describe_row(self.batch.rows[0])
+                raise CaptureError(f"{where}: attention is not finite; the model is broken")
+            for row, ranks in zip(self.batch.rows, reader.results(), strict=True):
+                if ranks is not None:
+                    count = len(self.reducer.requests[row.source].lookups)
+                    by_lookup = self.reducer.ranks.setdefault(row.source, [{} for _ in range(count)])
+                    by_lookup[number][reader.side] = ranks
+
+
+WordReducer.batch_reducer = _WordBatch
+
+
+def _build_row_words(row: Row, words: WordLookups, side: str, kind: str) -> RowWords:
+    # The decoder of an encoder-decoder reads its start token and then the item.
+    starts = {"encoder": -row.origin, "decoder": 1 if kind == "encoder-decoder" else -row.origin, "cross": 1}
+    query = starts[side]
+    key = starts["encoder"] if side == "cross" else query
+    lookups = words.behind if side == "decoder" else words.ahead
+    # What only stands before it is seen by a decoder's word, so no separator behind the text.
+    behind = (0, 0) if side == "decoder" else (row.read_stop, len(row.tokens))
+    return RowWords(words, lookups, query, key, behind)

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,31 +17,8 @@ from sonde.base.process import SAFE_PATH_ENV
 from sonde.base.terminal import print_lines, print_note, reopen_closed_streams
 from sonde.cli.corpus import corpus_app
 from sonde.cli.finished_runs import cache_app, card, compare, list_names, merge, predict, verify
-from sonde.cli.options import (
-    Address,
-    Bos,
-    Context,
-    Corpora,
-    CutOff,
-    DocumentedCommand,
-    Executor,
-    Figures,
-    FromFile,
-    Languages,
-    Limit,
-    Mode,
-    Models,
-    NoTrial,
-    PerCluster,
-    PlanFlag,
-    Quirks,
-    Seed,
-    Stride,
-    Transform,
-    Unit,
-    with_lens_flags,
-)
-from sonde.cli.output import CommandOutput, run_command, with_addresses, with_json_option
+from sonde.cli.options import DeclaredCommand, RunOption, with_lens_flags, with_run_options
+from sonde.cli.output import CommandOutput, run_command, with_output
 from sonde.cli.show import show
 from sonde.version import __version__
 
@@ -65,53 +42,40 @@ for command in (predict, show, verify, merge, compare):
     app.command()(command)
 
 
-@app.command(cls=DocumentedCommand)
-@with_addresses("output")
+@app.command(cls=DeclaredCommand)
+@with_output("output")
 @with_lens_flags
+@with_run_options(
+    *("models", "lenses", "tasks", "corpora", "languages", "unit", "limit", "per_cluster", "cut_off"),
+    *("transform", "context", "stride", "bos", "mode", "quirks", "adapter", "quantise", "lock", "output"),
+    *("executor", "address", "shard", "workers", "device", "device_map", "dtype", "batch_tokens", "budget"),
+    *("seed", "options", "include_seen", "trust_remote_code"),
+)
 def run(
-    file: FromFile = None,
-    model: Models = None,
-    lens: Annotated[list[str] | None, typer.Option("-l", "--lens")] = None,
-    task: Annotated[list[str] | None, typer.Option("-t", "--task")] = None,
-    corpus: Corpora = None,
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    per_cluster: PerCluster = None,
-    cut_off: CutOff = None,
-    transform: Transform = None,
-    context: Context = None,
-    stride: Stride = None,
-    bos: Bos = None,
-    mode: Mode = None,
-    quirk: Quirks = None,
-    adapter: Annotated[str | None, typer.Option("--adapter")] = None,
-    quantise: Annotated[str | None, typer.Option("--quantise")] = None,
-    lock: Annotated[Path | None, typer.Option("--lock")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output")] = None,
-    executor: Executor = None,
-    address: Address = None,
-    shard: Annotated[str | None, typer.Option("--shard")] = None,
-    workers: Annotated[int | None, typer.Option("--workers")] = None,
-    device: Annotated[str | None, typer.Option("--device")] = None,
-    device_map: Annotated[str | None, typer.Option("--device-map")] = None,
-    dtype: Annotated[str | None, typer.Option("--dtype")] = None,
-    batch_tokens: Annotated[int | None, typer.Option("--batch-tokens")] = None,
-    budget: Annotated[str | None, typer.Option("--budget")] = None,
-    seed: Seed = None,
-    option: Annotated[list[str] | None, typer.Option("--option")] = None,
-    seen: Annotated[bool, typer.Option("--include-seen")] = False,
-    trust: Annotated[bool, typer.Option("--trust-remote-code")] = False,
-    figures: Figures = False,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."
+        ),
+    ] = None,
+    *,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")
+    ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Leave the page out.")] = False,
     features: Annotated[
         bool, typer.Option("--features", help="Write the states of probed tasks as safetensors, too.")
     ] = False,
-    plan: PlanFlag = False,
-    no_trial: NoTrial = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
+    ] = False,
+    no_trial: Annotated[
+        bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
+    ] = False,
+    **arguments: Any,
 ) -> CommandOutput:
     """Measure models on code; without arguments, the demo. Goes on where an earlier call stood."""
-    begun = time.monotonic()
+    start_time = time.monotonic()
     from dataclasses import replace
 
     from sonde.api.cost import fit_to_budget
@@ -121,67 +85,36 @@ def run(
     from sonde.experiments.run import run as carry_out
     from sonde.store.remote import sync_folder
 
-    experiment, execution = from_arguments(
-        file=file,
-        models=model,
-        lenses=lens,
-        tasks=task,
-        corpora=corpus,
-        languages=language,
-        unit=unit,
-        limit=limit,
-        per_cluster=per_cluster,
-        cut_off=cut_off,
-        transform=transform,
-        context=context,
-        stride=stride,
-        bos=bos,
-        mode=mode,
-        quirks=quirk,
-        adapter=adapter,
-        quantise=quantise,
-        seed=seed,
-        options=option,
-        include_seen=seen or None,
-        lock=lock,
-        output=output,
-        executor=executor,
-        address=address,
-        shard=shard,
-        workers=workers,
-        device=device,
-        device_map=device_map,
-        dtype=dtype,
-        batch_tokens=batch_tokens,
-        budget=budget,
-        trust_remote_code=trust,
-    )
+    experiment, execution = from_arguments(file=file, **arguments)
     if features:
         from sonde.api.hidden_states import check_states_available
 
         check_states_available(experiment)
-    teller, wanted = make_progress(), OutputOptions(page=not no_report, figures=figures, features=features)
+    teller, output_options = (
+        make_progress(),
+        OutputOptions(page=not no_report, figures=figures, features=features),
+    )
     if plan:
         from sonde.cli.plan import build_plan_output
 
-        return build_plan_output(experiment, execution, wanted, trial=not no_trial, progress=teller)
+        return build_plan_output(experiment, execution, output_options, trial=not no_trial, progress=teller)
     if no_trial:
         raise UsageError("--no-trial leaves the warm-up out of a plan; give --plan as well")
     with sync_folder(execution.output, teller.note) as folder:
         set_log_folder(folder)
         execution = replace(execution, output=folder)
         experiment, execution = fit_to_budget(
-            experiment, execution, wanted=wanted, begun=begun, progress=teller
+            experiment, execution, wanted=output_options, begun=start_time, progress=teller
         )
         outcome = carry_out(experiment, execution, teller)
         if execution.shard:
             return CommandOutput(shard_data(outcome), lambda: print_shard(outcome, execution.shard))
-        page = write_outputs(wanted, outcome, folder, teller)
+        page = write_outputs(output_options, outcome, folder, teller)
     return CommandOutput(outcome_data(outcome, page), lambda: print_outcome(outcome, page))
 
 
 @app.command()
-@with_addresses("directory")
+@with_output("directory")
 def report(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     plot: Annotated[
@@ -203,7 +136,7 @@ app.command()(card)
 
 
 @app.command("figures")
-@with_addresses("directory")
+@with_output("directory")
 def write_figures(
     directory: Annotated[Path, typer.Argument(help="Folder of a run.")],
     names: Annotated[
@@ -219,26 +152,26 @@ def write_figures(
     return CommandOutput({"files": files}, lambda: print_lines(*files))
 
 
-@app.command(cls=DocumentedCommand)
-@with_json_option
+@app.command(cls=DeclaredCommand)
+@with_output()
 def label(
     task: Annotated[list[str], typer.Argument(help="See `sonde list tasks`; a corpus is read once for all.")],
     corpus: Annotated[list[str], typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file; {task} stands for the task.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    seed: Seed = None,
+    languages: RunOption = None,
+    unit: RunOption = None,
+    limit: RunOption = None,
+    seed: RunOption = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Every item in its order, nothing balanced or left out.")
     ] = False,
-    mode: Mode = None,
-    quirk: Quirks = None,
+    mode: RunOption = None,
+    quirks: RunOption = None,
     form: Annotated[
         str, typer.Option("--format", help="sonde (JSON lines), or that of a published data set.")
     ] = "sonde",
-    executor: Executor = None,
-    address: Address = None,
+    executor: RunOption = None,
+    address: RunOption = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes at a time, by default one a core; same labels."),
@@ -250,27 +183,27 @@ def label(
     from sonde.experiments.arguments import build_selection
     from sonde.experiments.label_files import LabelOptions, write_label_files
 
-    selection = build_selection({"unit": unit, "languages": language, "limit": limit, "seed": seed})
-    wanted = LabelOptions(
+    selection = build_selection({"unit": unit, "languages": languages, "limit": limit, "seed": seed})
+    options = LabelOptions(
         task=task[0],
         corpora=tuple(corpus),
         selection=selection,
         raw=raw,
         mode=mode or "corrected",
-        quirks=frozenset(quirk or ()),
+        quirks=frozenset(quirks or ()),
         form=form,
         executor=executor or "local",
         address=address or "",
         workers=workers or count_cores(),
         progress=make_progress(),
     )
-    files = write_label_files(wanted, task, str(output))
-    told = [f"{one['rows']} rows in {one['file']}" for one in files]
-    return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*told))
+    files = write_label_files(options, task, str(output))
+    lines = [f"{file['rows']} rows in {file['file']}" for file in files]
+    return CommandOutput(files[0] if len(files) == 1 else {"files": files}, lambda: print_lines(*lines))
 
 
 @app.command()
-@with_json_option
+@with_output()
 def align(
     file: Annotated[Path, typer.Argument(help="A file of code or text.")],
     model: Annotated[str, typer.Option("-m", "--model", help="Whose tokenizer.")] = "sonde/mini-decoder",
@@ -283,10 +216,11 @@ def align(
     ] = None,
 ) -> CommandOutput:
     """Print the token table of one file: subwords, characters, code tokens, nodes and tags."""
-    from sonde.api.label import token_table, write_table
+    from sonde.api.label import align as align_text
+    from sonde.api.label import write_table
     from sonde.cli.progress import print_table
 
-    table = token_table(file, model, language, merged=merged)
+    table = align_text(model, file, language=language, merged=merged)
     if output is None:
         return CommandOutput({"tokens": table.to_dicts()}, lambda: print_table(table))
     write_table(table, output)
@@ -294,7 +228,7 @@ def align(
 
 
 @app.command()
-@with_json_option
+@with_output()
 def convert(
     checkpoint: Annotated[str, typer.Argument(help="A folder or hub name with pytorch_model.bin.")],
     directory: Annotated[Path, typer.Argument(help="The new folder.")],
@@ -311,16 +245,16 @@ def convert(
     from sonde.models import convert_checkpoint as to_safetensors
     from sonde.models import derive_checkpoint
 
-    made = (
+    folder = (
         to_safetensors(checkpoint, directory)
         if weights is None
         else derive_checkpoint(checkpoint, directory, weights, seed=seed)
     )
-    return CommandOutput({"directory": made}, lambda: print_lines(made))
+    return CommandOutput({"directory": folder}, lambda: print_lines(folder))
 
 
 @app.command()
-@with_json_option
+@with_output()
 def pretrain(
     recipe: Annotated[Path, typer.Argument(help="A recipe (TOML); see the folder recipes/.")],
     output: Annotated[
@@ -346,8 +280,8 @@ def pretrain(
 app.command("list")(list_names)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(flag: bool) -> None:
+    if flag:
         print_lines(f"sonde {__version__}")
         raise typer.Exit
 
@@ -371,7 +305,7 @@ _OBJECTS = 50_000
 
 
 def main() -> None:
-    """Entry point: however a command ends, it is one line and an exit code, never a traceback."""
+    """Run the command line: every command ends with one line and an exit code, never a traceback."""
     # Progress bars and advice of the libraries underneath would break into our own lines.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -391,8 +325,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     # Taken wherever it stands, so that every command has it.
     try:
-        given = [one for one in arguments if one != "--debug"]
-        sys.exit(run_command(lambda: app(given, standalone_mode=False), arguments))
+        command_arguments = [argument for argument in arguments if argument != "--debug"]
+        sys.exit(run_command(lambda: app(command_arguments, standalone_mode=False), arguments))
     finally:
         # At its end Python goes through all that is left, the objects of every library: a second and more.
         gc.freeze()

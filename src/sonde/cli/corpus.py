@@ -11,19 +11,8 @@ import typer
 
 from sonde.base.errors import UsageError
 from sonde.base.terminal import print_lines, print_note
-from sonde.cli.options import (
-    Address,
-    Corpora,
-    CutOff,
-    DocumentedCommand,
-    Executor,
-    Languages,
-    Limit,
-    PerCluster,
-    Seed,
-    Unit,
-)
-from sonde.cli.output import CommandOutput, with_json_option
+from sonde.cli.options import DeclaredCommand, RunOption
+from sonde.cli.output import CommandOutput, with_output
 
 if TYPE_CHECKING:
     from sonde.corpora import Manifest
@@ -43,16 +32,16 @@ Workers = Annotated[
 ]
 
 
-@corpus_app.command("build", cls=DocumentedCommand)
-@with_json_option
+@corpus_app.command("build", cls=DeclaredCommand)
+@with_output()
 def corpus_build(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the corpus.")],
-    corpus: Corpora = None,
+    corpora: RunOption = None,
     held_out: Annotated[
         list[str] | None,
         typer.Option("--held-out", help="A corpus of which nothing, and no near-duplicate, may stay."),
     ] = None,
-    language: Languages = None,
+    languages: RunOption = None,
     licence: Annotated[
         list[str] | None,
         typer.Option("--licence", help="SPDX name, family (BSD) or permissive: only these stay."),
@@ -74,9 +63,9 @@ def corpus_build(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="At most this many files a language.")
     ] = None,
-    seed: Seed = None,
-    executor: Executor = None,
-    address: Address = None,
+    seed: RunOption = None,
+    executor: RunOption = None,
+    address: RunOption = None,
     workers: Workers = None,
     manifest: Annotated[
         Path | None,
@@ -87,10 +76,10 @@ def corpus_build(
     from sonde.corpora import BuildOptions, build_corpus, rebuild_corpus
     from sonde.executors import connect_executor, count_cores
 
-    wanted = BuildOptions(
-        corpora=tuple(corpus or ()),
+    options = BuildOptions(
+        corpora=tuple(corpora or ()),
         held_out=tuple(held_out or ()),
-        languages=tuple(language or ()),
+        languages=tuple(languages or ()),
         licences=tuple(licence or ()),
         parses=not unparsed,
         written=not generated,
@@ -102,57 +91,60 @@ def corpus_build(
         seed=seed or 0,
     )
     if manifest is None:
-        spread: dict[str, Any] = {"executor": executor or "local", "workers": workers or count_cores()}
-        wanted.check()
-        connect_executor(spread["executor"], address or "", spread["workers"])
-        return _build_output(build_corpus(wanted, output, **spread, report=print_note), output)
-    if dataclasses.replace(wanted, corpora=()) != BuildOptions(corpora=()) or executor or address:
+        executor_options: dict[str, Any] = {
+            "executor": executor or "local",
+            "workers": workers or count_cores(),
+        }
+        options.check()
+        connect_executor(executor_options["executor"], address or "", executor_options["workers"])
+        return _build_output(build_corpus(options, output, **executor_options, report=print_note), output)
+    if dataclasses.replace(options, corpora=()) != BuildOptions(corpora=()) or executor or address:
         raise UsageError("--manifest says how a corpus was built; beside it give -c, -o and --workers only")
-    return _build_output(rebuild_corpus(manifest, output, corpora=wanted.corpora, report=print_note), output)
+    return _build_output(rebuild_corpus(manifest, output, corpora=options.corpora, report=print_note), output)
 
 
-@corpus_app.command("lock", cls=DocumentedCommand)
-@with_json_option
+@corpus_app.command("lock", cls=DeclaredCommand)
+@with_output()
 def corpus_lock(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The lock file.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    per_cluster: PerCluster = None,
-    cut_off: CutOff = None,
-    seed: Seed = None,
+    languages: RunOption = None,
+    unit: RunOption = None,
+    limit: RunOption = None,
+    per_cluster: RunOption = None,
+    cut_off: RunOption = None,
+    seed: RunOption = None,
 ) -> CommandOutput:
     """Write paths and hashes of the items that a run would take, for `sonde run --lock`."""
     from sonde.corpora import select, write_lock
     from sonde.experiments.arguments import build_selection
 
-    given = {"unit": unit, "languages": language, "limit": limit, "per_cluster": per_cluster, "seed": seed}
-    selection = build_selection({**given, "cut_off": cut_off})
-    chosen = select(corpus, selection)
-    write_lock(chosen, output)
-    line = f"{len(chosen.items)} items of {corpus} in {output}"
+    values = {"unit": unit, "languages": languages, "limit": limit, "per_cluster": per_cluster, "seed": seed}
+    selection = build_selection({**values, "cut_off": cut_off})
+    item_set = select(corpus, selection)
+    write_lock(item_set, output)
+    line = f"{len(item_set.items)} items of {corpus} in {output}"
     return CommandOutput(
-        {"items": len(chosen.items), "corpus": corpus, "file": output}, lambda: print_lines(line)
+        {"items": len(item_set.items), "corpus": corpus, "file": output}, lambda: print_lines(line)
     )
 
 
-@corpus_app.command("stats", cls=DocumentedCommand)
-@with_json_option
+@corpus_app.command("stats", cls=DeclaredCommand)
+@with_output()
 def corpus_stats(
     corpus: Annotated[str, typer.Option("-c", "--corpus", help="A corpus by name.")],
-    language: Languages = None,
-    unit: Unit = None,
-    limit: Limit = None,
-    seed: Seed = None,
+    languages: RunOption = None,
+    unit: RunOption = None,
+    limit: RunOption = None,
+    seed: RunOption = None,
     task: Annotated[
         list[str] | None, typer.Option("-t", "--task", help="Count the labels of this task by split.")
     ] = None,
     labels: Annotated[
         bool, typer.Option("--labels", help="Count the labels of CuBERT's six tasks by split.")
     ] = False,
-    executor: Executor = None,
-    address: Address = None,
+    executor: RunOption = None,
+    address: RunOption = None,
     workers: Workers = None,
 ) -> CommandOutput:
     """Count what a corpus holds, by split; what a run would take; and the labels of tasks."""
@@ -163,17 +155,17 @@ def corpus_stats(
     from sonde.experiments.corpus_stats import BUG_TASKS, count_corpus
     from sonde.tasks import ParallelMap
 
-    selection = build_selection({"unit": unit, "languages": language, "limit": limit, "seed": seed})
+    selection = build_selection({"unit": unit, "languages": languages, "limit": limit, "seed": seed})
     tasks = tuple(dict.fromkeys([*(task or ()), *(BUG_TASKS if labels else ())]))
     counts = count_corpus(
         corpus,
         languages=selection.languages,
         tasks=tasks,
         seed=selection.seed,
-        spread=ParallelMap(executor=executor or "local", workers=workers or count_cores()),
+        parallel=ParallelMap(executor=executor or "local", workers=workers or count_cores()),
         address=address or "",
     )
-    chosen = select(corpus, selection)
+    item_set = select(corpus, selection)
     tables = {"sizes": counts.sizes, "licences": counts.licences, "labels": counts.labels}
 
     def show() -> None:
@@ -184,46 +176,46 @@ def corpus_stats(
         for reason in counts.refused:
             print_lines(f"left out: {reason}")
         print_lines("what a run takes:")
-        print_corpus(chosen)
+        print_corpus(item_set)
 
-    taken = {"languages": corpus_rows(chosen), "left_out": dict(chosen.intake.counts)}
+    run_items = {"languages": corpus_rows(item_set), "left_out": dict(item_set.intake.counts)}
     rows = {name: table.to_dicts() for name, table in tables.items()}
-    return CommandOutput({**rows, "refused": counts.refused, "taken": taken}, show)
+    return CommandOutput({**rows, "refused": counts.refused, "taken": run_items}, show)
 
 
 def _build_output(manifest: Manifest, folder: Path) -> CommandOutput:
-    told = {"folder": folder, "corpora": manifest.head["corpora"], "splits": manifest.splits()}
-    return CommandOutput(told, lambda: _print_manifest(manifest, folder))
+    summary = {"folder": folder, "corpora": manifest.head["corpora"], "splits": manifest.splits()}
+    return CommandOutput(summary, lambda: _print_manifest(manifest, folder))
 
 
 def _print_manifest(manifest: Manifest, folder: Path) -> None:
     """Say what was left out and why, and what the corpus holds."""
     corpora = manifest.head["corpora"]
-    for one in corpora if len(corpora) <= _TOLD_EACH else [_sum_corpora(corpora)]:
-        print_lines(f"{one['name']}: {one['kept']} of {one['files']} files")
-        for reason, count in sorted(one["left_out"].items(), key=lambda found: (-found[1], found[0])):
-            print_lines(f"  left out: {count} {reason} ({', '.join(one['examples'][reason][:2])})")
-    for name, told in manifest.splits().items():
+    for corpus in corpora if len(corpora) <= _TOLD_EACH else [_sum_corpora(corpora)]:
+        print_lines(f"{corpus['name']}: {corpus['kept']} of {corpus['files']} files")
+        for reason, count in sorted(corpus["left_out"].items(), key=lambda entry: (-entry[1], entry[0])):
+            print_lines(f"  left out: {count} {reason} ({', '.join(corpus['examples'][reason][:2])})")
+    for name, split in manifest.splits().items():
         clusters = len({row.cluster for row in manifest.rows if row.split == name})
-        print_lines(f"{name}: {told['files']} files, {clusters} clusters, {told['bytes']} bytes")
+        print_lines(f"{name}: {split['files']} files, {clusters} clusters, {split['bytes']} bytes")
     print_lines(f"corpus: {folder} (read it as built:{folder})")
 
 
 def _sum_corpora(corpora: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is told of many corpora as of one."""
+    """Sum the counts of many corpora into those of one."""
     left_out: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
-    for one in corpora:
-        left_out.update(one["left_out"])
-        for reason, paths in one["examples"].items():
+    for corpus in corpora:
+        left_out.update(corpus["left_out"])
+        for reason, paths in corpus["examples"].items():
             examples.setdefault(reason, []).extend(paths[:1])
-    kept, files = (sum(one[count] for one in corpora) for count in ("kept", "files"))
+    kept_files, files = (sum(corpus[count] for corpus in corpora) for count in ("kept", "files"))
     name = f"{len(corpora)} corpora (manifest.jsonl has each)"
-    return {"name": name, "kept": kept, "files": files, "left_out": left_out, "examples": examples}
+    return {"name": name, "kept": kept_files, "files": files, "left_out": left_out, "examples": examples}
 
 
 def _parse_shares(text: str) -> tuple[float, float, float]:
-    """Three shares in per cent.
+    """Parse three shares in per cent.
 
     Raises:
         UsageError: The text is something else.

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -21,10 +20,10 @@ import typer
 
 from sonde.base.errors import StoreError, UnknownNameError, UsageError
 from sonde.base.terminal import print_lines, print_note
-from sonde.cli.output import CommandOutput, with_addresses, with_json_option
+from sonde.cli.output import CommandOutput, with_output
 
 
-@with_addresses("directory")
+@with_output("directory")
 def card(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")],
     require: Annotated[
@@ -45,21 +44,21 @@ def card(
     if junit is not None and require is None:
         raise UsageError("--junit writes outcomes of requirements; give --require FILE as well")
     with sync_folder(directory, print_note, outputs=CARD_FILES) as folder:
-        found = write_card(folder, require)
+        run_card = write_card(folder, require)
     files = [RunDirectory(folder).card, RunDirectory(folder).card_section]
     if junit is not None:
-        write_atomic(junit, junit_xml(found))
+        write_atomic(junit, junit_xml(run_card))
         files.append(junit)
 
     def show() -> None:
-        lines = [format_entry(one) for one in found.headlines] if require is None else []
-        lines += [format_outcome(one) for one in found.requirements]
+        lines = [format_entry(headline) for headline in run_card.headlines] if require is None else []
+        lines += [format_outcome(requirement) for requirement in run_card.requirements]
         print_lines(*lines, *(f"card: {file}" for file in files))
 
-    return CommandOutput(found.model_dump(mode="json"), show, exit_code=int(not found.met))
+    return CommandOutput(run_card.model_dump(mode="json"), show, exit_code=int(not run_card.met))
 
 
-@with_addresses("directories", "output")
+@with_output("directories", "output")
 def compare(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of runs; of one, the models inside it.")
@@ -99,7 +98,7 @@ def compare(
     return CommandOutput(comparison_data(folder, page), lambda: print_comparison(folder, page))
 
 
-@with_addresses("place")
+@with_output("place")
 def predict(
     place: Annotated[
         Path,
@@ -118,31 +117,22 @@ def predict(
     Of a task about bugs also where each stands and what would undo it; --format sarif is what code scanning
     reads.
     """
-    from sonde.api.predict import is_finetuned_model, predict_with_model
-    from sonde.api.predictions import FORMS
-    from sonde.api.results import Run
+    from sonde.api.predict import predict as predict_functions
+    from sonde.api.predictions import FORMS, to_dict
 
     if form not in FORMS:
         raise UnknownNameError("format", form, FORMS)
-    if not is_finetuned_model(place):
-        found = Run(place).predict(files, task=task, model=model, layer=layer)
-    elif task is None and model is None and layer is None:
-        found = predict_with_model(place, files)
-    else:
-        raise UsageError(f"{str(place)!r} is a fine-tuned model of one task; leave out -t, -m and --layer")
-    for line in found.skipped:
+    predictions = predict_functions(place, files, task=task, model=model, layer=layer)
+    for line in predictions.skipped:
         print_note(f"skipped: {line}")
-    data = json.loads(FORMS["json"](found))
-    written = FORMS[form](found)
+    formatted_text, data = FORMS[form](predictions), {"predictions": to_dict(predictions)}
     if form == "text":
-        return CommandOutput(
-            {"predictions": data}, lambda: print_lines(*written.removesuffix("\n").split("\n"))
-        )
+        return CommandOutput(data, lambda: print_lines(*formatted_text.removesuffix("\n").split("\n")))
     # For programs, in ASCII: what is written there has escapes of its own.
-    return CommandOutput({"predictions": data}, lambda: sys.stdout.write(written))
+    return CommandOutput(data, lambda: sys.stdout.write(formatted_text))
 
 
-@with_json_option
+@with_output()
 def list_names(
     what: Annotated[
         str,
@@ -171,8 +161,10 @@ def list_names(
     if of is not None:
         raise UsageError(f"only options are listed of one thing: `sonde list {what}`, without {of!r}")
     if what == "models":
-        known = list_checkpoints(lens)
-        return CommandOutput({what: [one.data() for one in known]}, lambda: print_checkpoints(known))
+        checkpoints = list_checkpoints(lens)
+        return CommandOutput(
+            {what: [checkpoint.data() for checkpoint in checkpoints]}, lambda: print_checkpoints(checkpoints)
+        )
     names = [{"name": header.name, "summary": header.summary} for header in headers]
     return CommandOutput({what: names}, lambda: print_catalogue(headers))
 
@@ -181,7 +173,7 @@ cache_app = typer.Typer(help="What is kept from one run to the next.", no_args_i
 
 
 @cache_app.command("info")
-@with_json_option
+@with_output()
 def cache_info() -> CommandOutput:
     """Say where the cache is and how much it holds; SONDE_CACHE moves it."""
     from sonde.base.files import get_cache_root
@@ -205,7 +197,7 @@ def cache_info() -> CommandOutput:
 
 
 @cache_app.command("clear")
-@with_json_option
+@with_output()
 def cache_clear(
     name: Annotated[
         list[str] | None, typer.Argument(help="Only these folders; see `sonde cache info`.")
@@ -214,28 +206,30 @@ def cache_clear(
     """Remove what the cache holds; all of it is made or fetched again when it is needed."""
     from sonde.base.files import get_cache_root
 
-    held = {folder.name: folder for folder in _cache_folders(get_cache_root())}
-    removed: list[Path] = []
-    for one in name or held:
-        if one not in held:
-            raise UnknownNameError("folder of the cache", one, held)
+    folders = {folder.name: folder for folder in _cache_folders(get_cache_root())}
+    removed_folders: list[Path] = []
+    for folder_name in name or folders:
+        if folder_name not in folders:
+            raise UnknownNameError("folder of the cache", folder_name, folders)
         try:
-            shutil.rmtree(held[one])
+            shutil.rmtree(folders[folder_name])
         except FileNotFoundError:
             # Another process removes it, too.
-            shutil.rmtree(held[one], ignore_errors=True)
+            shutil.rmtree(folders[folder_name], ignore_errors=True)
         except OSError as error:
             raise StoreError(
-                f"cannot remove {held[one]}: {error.strerror or error}; make it writable and run again"
+                f"cannot remove {folders[folder_name]}: {error.strerror or error}; make it writable and run "
+                "again"
             ) from error
-        removed.append(held[one])
+        removed_folders.append(folders[folder_name])
     return CommandOutput(
-        {"removed": removed}, lambda: print_lines(*(f"removed {folder}" for folder in removed))
+        {"removed": removed_folders},
+        lambda: print_lines(*(f"removed {folder}" for folder in removed_folders)),
     )
 
 
 def _cache_folders(root: Path) -> list[Path]:
-    """The folders that sonde makes there: the place may be shared."""
+    """List the folders that sonde makes in the cache, which may be shared."""
     names = ("definitions", "functions", "gguf", "imports", "npm", "observations", "page", "pypi", "weights")
     try:
         return [folder for name in names if (folder := root / name).is_dir()]
@@ -245,7 +239,7 @@ def _cache_folders(root: Path) -> list[Path]:
         ) from error
 
 
-@with_addresses("directory")
+@with_output("directory")
 def verify(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run or of a comparison.")],
 ) -> CommandOutput:
@@ -256,22 +250,30 @@ def verify(
     from sonde.store.checksums import verify_folder as held_to_receipts
     from sonde.store.remote import fetch_folder
 
-    found = held_to_receipts(folder := fetch_folder(directory, reread=True))
+    verification = held_to_receipts(folder := fetch_folder(directory, reread=True))
 
     def show() -> None:
-        for path, what in found.damaged:
-            print_lines(f"{path}: {what}")
-        if found.unchecked:
-            some = ", ".join(found.unchecked[:3]) + (", ..." if len(found.unchecked) > 3 else "")
-            print_lines(f"not checked, since nothing says what was written: {len(found.unchecked)} ({some})")
-        if found.damaged:
+        for path, problem in verification.damaged:
+            print_lines(f"{path}: {problem}")
+        if verification.unchecked:
+            examples = ", ".join(verification.unchecked[:3]) + (
+                ", ..." if len(verification.unchecked) > 3 else ""
+            )
+            print_lines(
+                "not checked, since nothing says what was written: "
+                f"{len(verification.unchecked)} ({examples})"
+            )
+        if verification.damaged:
             print_lines(f"{suggest_remedy(folder)}, and nothing else")
-        print_lines(f"{len(found.intact)} files are as they were written, {len(found.damaged)} are damaged")
+        print_lines(
+            f"{len(verification.intact)} files are as they were written, "
+            f"{len(verification.damaged)} are damaged"
+        )
 
-    return CommandOutput(dataclasses.asdict(found), show, exit_code=int(bool(found.damaged)))
+    return CommandOutput(dataclasses.asdict(verification), show, exit_code=int(bool(verification.damaged)))
 
 
-@with_addresses("directories", "output")
+@with_output("directories", "output")
 def merge(
     directories: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folders of all shards, in any order.")
@@ -292,6 +294,8 @@ def merge(
     teller = make_progress()
     with sync_folder(output, teller.note) as folder:
         set_log_folder(folder)
-        outcome = merged([fetch_folder(one) for one in directories], folder, teller, workers=workers)
+        outcome = merged(
+            [fetch_folder(directory) for directory in directories], folder, teller, workers=workers
+        )
         page = None if no_report else write_report(folder, teller.note)
     return CommandOutput(outcome_data(outcome, page), lambda: print_outcome(outcome, page))

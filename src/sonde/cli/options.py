@@ -1,73 +1,131 @@
-"""Options that several commands take, each said once; what they are stands where they are checked."""
+"""Flags of the command line that are built from the declarations of options, where values are checked."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
 from sonde.base.registry import Registry
 
+if TYPE_CHECKING:
+    from sonde.base.options import AllowedValues, OptionDescription
 
-class DocumentedCommand(TyperCommand):
-    """A command whose flags are explained by the models that check them.
+RunOption = Annotated[Any, typer.Option()]
+"""Annotation of a parameter that is an option of a run: its declaration has its flag, type and help."""
 
-    They are read when somebody asks for help, since they take longer to import than a command to parse.
+
+class DeclaredCommand(TyperCommand):
+    """A command with options that are declared elsewhere.
+
+    The declarations take longer to import than a command line takes to start. They are read when the command
+    is called or its help is wanted.
     """
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
-        from sonde.experiments.catalogue import lens_options, run_options
+    @property
+    def params(self) -> list[Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return arguments and flags of the command."""
+        flags = [flag for flag in self._params if isinstance(flag, TyperOption) and not flag.help]
+        declarations = read_declarations() if flags else {}
+        for flag in flags:
+            # In place: what calls the command knows its parameters already.
+            vars(flag).update(vars(_build_flag(flag.name, declarations[flag.name])))
+        return self._params
 
-        lines = {one.flag: one.help for one in run_options() if one.flag}
-        for flag, (lens, name) in LENS_FLAGS.items():
-            lines[flag] = next(one.help for one in lens_options(lens) if one.name == name)
-        for parameter in self.params:
-            if isinstance(parameter, TyperOption) and not parameter.help:
-                parameter.help = next((lines[flag] for flag in parameter.opts if flag in lines), None)
-        super().format_help(ctx, formatter)
+    @params.setter
+    def params(self, params: list[Any]) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._params = params
+
+
+def read_declarations() -> Mapping[str, OptionDescription]:
+    """Return the options of a run that have a flag, by the names of their parameters."""
+    from sonde.experiments.catalogue import lens_options, run_options
+
+    declarations = {option.name.rpartition(".")[2]: option for option in run_options() if option.flag}
+    for flag, (lens, name) in LENS_FLAGS.items():
+        option = next(option for option in lens_options(lens) if option.name == name)
+        declarations[f"{lens}_{name}"] = dataclasses.replace(option, flag=flag)
+    return declarations
+
+
+def _build_flag(name: str, option: OptionDescription) -> Any:
+    """Build the parameter of a command for a declared option."""
+
+    def command() -> None: ...
+
+    flags = [flag for flag in (option.short, option.flag) if flag]
+    annotation = Annotated[_flag_type(option.values) | None, typer.Option(*flags, help=option.help)]
+    parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    with_parameters(command, command, [parameter])
+    application = typer.Typer(add_completion=False)
+    application.command()(command)
+    return typer.main.get_command(application).params[0]
+
+
+def _flag_type(values: AllowedValues) -> Any:
+    if values.several or values.type == "table":
+        return list[str]
+    return values.kind if values.kind in (bool, int, Path) else str
 
 
 def with_parameters(
-    wrapper: Callable[..., Any], command: Callable[..., Any], more: Sequence[inspect.Parameter]
+    wrapper: Callable[..., Any], command: Callable[..., Any], additions: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
-    """A function around a command that takes further parameters, as its signature then says."""
+    """Give a wrapper of a command its parameters and `additions`, each after those of its kind."""
     signature = inspect.signature(command, eval_str=True)
-    parameters = [*signature.parameters.values(), *more]
+    parameters = [
+        parameter
+        for parameter in sorted(
+            [*signature.parameters.values(), *additions], key=lambda parameter: parameter.kind
+        )
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
 
 
+def with_run_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a command take options of a run, before its own flags; it gets those that are given as keywords.
+
+    Args:
+        names: The options, by the names of their fields, in the order of the help.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call_command(**arguments: Any) -> Any:
+            return command(**{name: arguments[name] for name in arguments if arguments[name] is not None})
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        additions = [inspect.Parameter(name, kind, default=None, annotation=RunOption) for name in names]
+        return with_parameters(call_command, command, additions)
+
+    return decorate
+
+
 def with_lens_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with an ``option`` that also takes the flags that lenses declare in ``FLAGS``.
+    """Make a command with an argument ``options`` take the flags that lenses declare in ``FLAGS``, too.
 
     Each stands for an option of its lens. Listing them imports no lens.
     """
-    added = {f"{lens}_{name}": (flag, f"{lens}.{name}") for flag, (lens, name) in LENS_FLAGS.items()}
+    options = {f"{lens}_{name}": f"{lens}.{name}" for lens, name in LENS_FLAGS.values()}
 
     @functools.wraps(command)
-    def with_flags(**given: Any) -> Any:
-        values = {name: given.pop(parameter) for parameter, (_, name) in added.items()}
+    def call_command(**arguments: Any) -> Any:
+        values = {name: arguments.pop(parameter) for parameter, name in options.items()}
         flags = [f"{name}={value}" for name, value in values.items() if value is not None]
-        return command(**given | {"option": [*(given["option"] or ()), *flags]})
+        return command(**arguments | {"options": [*(arguments["options"] or ()), *flags] or None})
 
-    more = [
-        inspect.Parameter(
-            parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_text_option(flag)
-        )
-        for parameter, (flag, _) in added.items()
-    ]
-    return with_parameters(with_flags, command, more)
-
-
-def _text_option(flag: str) -> Any:
-    return Annotated[str | None, typer.Option(flag)]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    additions = [inspect.Parameter(name, kind, default=None, annotation=RunOption) for name in options]
+    return with_parameters(call_command, command, additions)
 
 
 LENS_FLAGS = {
@@ -76,70 +134,3 @@ LENS_FLAGS = {
     for flag, name in header.flags.items()
 }
 """The lens and option that each such flag stands for."""
-
-
-FromFile = Annotated[
-    Path | None,
-    typer.Option("-f", "--file", help="An experiment file (TOML), or one by name: `sonde list experiments`."),
-]
-
-
-Models = Annotated[list[str] | None, typer.Option("-m", "--model")]
-
-
-Corpora = Annotated[list[str] | None, typer.Option("-c", "--corpus")]
-
-
-Languages = Annotated[list[str] | None, typer.Option("--language")]
-
-
-Unit = Annotated[str | None, typer.Option("--unit")]
-
-
-Executor = Annotated[str | None, typer.Option("--executor")]
-
-
-Figures = Annotated[bool, typer.Option("--figures", help="Write every chart as SVG, PDF and PNG too.")]
-
-
-PlanFlag = Annotated[
-    bool, typer.Option("--plan", help="Say what the run costs and can show, and do not run it.")
-]
-
-
-NoTrial = Annotated[
-    bool, typer.Option("--no-trial", help="With --plan: load no model, so that time is not known.")
-]
-
-
-Address = Annotated[str | None, typer.Option("--address")]
-
-
-Limit = Annotated[int | None, typer.Option("--limit")]
-
-
-PerCluster = Annotated[int | None, typer.Option("--per-cluster")]
-
-
-CutOff = Annotated[str | None, typer.Option("--cut-off")]
-
-
-Transform = Annotated[str | None, typer.Option("--transform")]
-
-
-Context = Annotated[int | None, typer.Option("--context")]
-
-
-Stride = Annotated[int | None, typer.Option("--stride")]
-
-
-Bos = Annotated[str | None, typer.Option("--bos")]
-
-
-Seed = Annotated[int | None, typer.Option("--seed")]
-
-
-Mode = Annotated[str | None, typer.Option("--mode")]
-
-
-Quirks = Annotated[list[str] | None, typer.Option("--quirk")]

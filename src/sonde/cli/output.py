@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Generator, Mapping, Set
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,46 +57,37 @@ class CommandOutput:
 _Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 
-def with_json_option(command: Callable[..., CommandOutput]) -> Callable[..., None]:
-    """A command that prints what it found, with the option ``--json``; its paths are of this machine."""
-    return with_addresses()(command)
-
-
-def with_addresses(*names: str) -> Callable[[Callable[..., CommandOutput]], Callable[..., None]]:
-    """Make a command as `with_json_option` does, with parameters that may be addresses (``s3://bucket/run``).
+def with_output(*addresses: str) -> Callable[[Callable[..., CommandOutput]], Callable[..., None]]:
+    """Make a command print what it found, and take the option ``--json``.
 
     Args:
-        names: These parameters. In place of another path an address would be a folder named ``s3:``.
+        addresses: Parameters that may be addresses (``s3://bucket/run``). All other paths are of this
+            machine, where an address would be a folder named ``s3:``.
     """
 
     def decorate(command: Callable[..., CommandOutput]) -> Callable[..., None]:
-        return _wrap_command(command, frozenset(names))
+        @functools.wraps(command)
+        def with_json(*, as_json: bool, **values: Any) -> None:
+            _refuse_addresses({name: value for name, value in values.items() if name not in addresses})
+            with redirect_stdout(sys.stderr if as_json else sys.stdout):
+                output = command(**values)
+            if as_json:
+                write_text(json_text(output.data))
+            else:
+                output.show()
+            if output.exit_code:
+                raise typer.Exit(output.exit_code)
+
+        option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Json)
+        return with_parameters(with_json, command, [option])
 
     return decorate
 
 
-def _wrap_command(command: Callable[..., CommandOutput], addresses: Set[str]) -> Callable[..., None]:
-    @functools.wraps(command)
-    def with_json(*, as_json: bool, **given: Any) -> None:
-        _refuse_addresses({name: value for name, value in given.items() if name not in addresses})
-        if as_json:
-            with redirect_stdout(sys.stderr):
-                found = command(**given)
-            write_text(json_text(found.data))
-        else:
-            found = command(**given)
-            found.show()
-        if found.exit_code:
-            raise typer.Exit(found.exit_code)
-
-    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Json)
-    return with_parameters(with_json, command, [option])
-
-
-def _refuse_addresses(given: Mapping[str, Any]) -> None:
+def _refuse_addresses(values: Mapping[str, Any]) -> None:
     from sonde.store.address import parse_address
 
-    for value in given.values():
+    for value in values.values():
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, Path) and (address := parse_address(path)):
                 raise UsageError(
@@ -106,7 +97,7 @@ def _refuse_addresses(given: Mapping[str, Any]) -> None:
 
 
 def json_text(data: Mapping[str, Any]) -> str:
-    r"""Data as JSON in ASCII, with null for what is not finite.
+    r"""Format data as JSON in ASCII, with null for what is not finite.
 
     >>> print(json_text({"value": float("nan"), "name": "\udc80"}), end="")
     {
@@ -157,9 +148,9 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
         with _raise_on_signals():
             code = command()
     except _WRONG_CALL as error:
-        with io.StringIO() as shown:
-            error.show(shown)
-            for line in shown.getvalue().splitlines():
+        with io.StringIO() as buffer:
+            error.show(buffer)
+            for line in buffer.getvalue().splitlines():
                 print_note(line)
         return error.exit_code
     except SondeError as error:
@@ -169,11 +160,11 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
         if "--debug" in arguments:
             traceback.print_exc()
         return error.exit_code
-    except SignalExit as stopped:
-        return _exit_by_signal(stopped, arguments)
+    except SignalExit as signal_exit:
+        return _exit_by_signal(signal_exit, arguments)
     except Exception as error:
-        if stopped := _find_signal(error):
-            return _exit_by_signal(stopped, arguments)
+        if signal_exit := _find_signal(error):
+            return _exit_by_signal(signal_exit, arguments)
         if isinstance(error, RuntimeError) and (missing := _missing_home_error()):
             # Libraries look for a home folder when they are imported.
             print_note(f"sonde: {missing}")
@@ -189,16 +180,16 @@ def run_command(command: Callable[[], object], arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _exit_by_signal(stopped: SignalExit, arguments: list[str]) -> int:
+def _exit_by_signal(signal_exit: SignalExit, arguments: list[str]) -> int:
     goes_on = arguments[:1] and arguments[0] in GOES_ON
     print_note(
         f"sonde: stopped{'; finished parts are kept, run the same command to go on' if goes_on else ''}"
     )
-    return 128 + stopped.number
+    return 128 + signal_exit.number
 
 
 def _missing_home_error() -> UsageError | None:
-    """What to set if the user has no home folder."""
+    """Return the error that says what to set if the user has no home folder."""
     try:
         get_home_folder()
     except UsageError as error:
@@ -207,7 +198,7 @@ def _missing_home_error() -> UsageError | None:
 
 
 def _find_signal(error: BaseException | None) -> SignalExit | None:
-    """The signal that an error comes of: a native library may give its own error where one arrives."""
+    """Find the signal behind an error: a native library may raise its own error when one arrives."""
     while error is not None and not isinstance(error, SignalExit):
         error = error.__cause__ or error.__context__
     return error
@@ -221,15 +212,15 @@ def _raise_on_signals() -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    previous_handlers = {number: signal.signal(number, stop) for number in _SIGNALS}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
 def _save_traceback(arguments: list[str]) -> str:
     """Write the traceback that is being handled; where it cannot be written, say so."""
-    written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
-    return str(log_path()) if written else "no file, since none could be written"
+    is_written = append_to_log(f"sonde {' '.join(arguments)}\n{traceback.format_exc()}")
+    return str(log_path()) if is_written else "no file, since none could be written"

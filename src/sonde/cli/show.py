@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonde.base.terminal import escape_text, print_lines
-from sonde.cli.output import CommandOutput, with_json_option
+from sonde.cli.output import CommandOutput, with_output
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,7 +25,7 @@ _STEPS = ((1.0, ""), (4.0, "on grey23"), (8.0, "on dark_goldenrod"), (float("inf
 """Bits up to which a subword has a background."""
 
 
-@with_json_option
+@with_output()
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of code; it is never run.")],
     model: Annotated[
@@ -45,12 +45,12 @@ def show(
     """Show surprisal, attention and tree of one function, without a run."""
     from sonde.api.show import show as read
 
-    found = read(file, model, function=function, device=device)
+    view = read(file, model, function=function, device=device)
     if output is not None:
         from sonde.api.show import render_page
         from sonde.base.files import write_atomic
 
-        write_atomic(output, render_page(_data(found)))
+        write_atomic(output, render_page(_data(view)))
 
     def print_view() -> None:
         from rich.console import Console
@@ -58,8 +58,8 @@ def show(
         console = Console(
             file=sys.stdout, width=None if sys.stdout.isatty() else 1000, highlight=False, soft_wrap=True
         )
-        for one in found.reads:
-            for line in _lines(found, one, tree=tree):
+        for model_view in view.reads:
+            for line in _lines(view, model_view, tree=tree):
                 if isinstance(line, str):
                     print_lines(line)
                 else:
@@ -67,51 +67,51 @@ def show(
         if output is not None:
             print_lines(f"page: {output}")
 
-    return CommandOutput(_data(found), print_view)
+    return CommandOutput(_data(view), print_view)
 
 
-def _data(found: FunctionView) -> dict[str, Any]:
+def _data(view: FunctionView) -> dict[str, Any]:
     tables = ("tokens", "relations", "arcs", "nodes")
     reads = [
         {
-            field.name: getattr(one, field.name).to_dicts()
+            field.name: getattr(model_view, field.name).to_dicts()
             if field.name in tables
-            else getattr(one, field.name)
-            for field in dataclasses.fields(one)
+            else getattr(model_view, field.name)
+            for field in dataclasses.fields(model_view)
         }
-        for one in found.reads
+        for model_view in view.reads
     ]
-    return {**{field.name: getattr(found, field.name) for field in dataclasses.fields(found)}, "reads": reads}
+    return {**{field.name: getattr(view, field.name) for field in dataclasses.fields(view)}, "reads": reads}
 
 
-def _lines(found: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str | Text]:
+def _lines(view: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str | Text]:
     from sonde.languages.engine.text import count_line_breaks, normalise_line_breaks
     from sonde.report.section import WAYS
 
-    where = f"{found.name or Path(found.file).name} ({found.file}, line {found.line})"
-    said = (
+    location = f"{view.name or Path(view.file).name} ({view.file}, line {view.line})"
+    summary = (
         f"no bits per byte: {read.unscored}"
         if read.bits_per_byte is None
         else f"{read.bits_per_byte:.2f} bits per byte, {WAYS[read.objective]}"
     )
-    yield f"{read.model} reads {where}: {said}"
+    yield f"{read.model} reads {location}: {summary}"
     if read.head:
         yield f"Its head: {read.head}"
     if read.seen:
         yield "It was trained on this function, so it may know it by heart."
     yield ""
-    yield _colour_text(found, read)
+    yield _colour_text(view, read)
     yield ""
     if not read.unscored:
         yield "Least expected subwords:"
     for row in (
         read.tokens.filter(read.tokens["rank"] > 0).sort("bits", descending=True).head(_WORST).to_dicts()
     ):
-        line = found.line + count_line_breaks(found.text, 0, row["start"])
-        others = ", ".join(repr(one) for one in row["expected"][:3])
+        line = view.line + count_line_breaks(view.text, 0, row["start"])
+        alternatives = ", ".join(repr(text) for text in row["expected"][:3])
         yield (
             f"  line {line}: {row['text']!r} {row['bits']:.1f} bits, rank {row['rank']:,} ({row['kind']}); "
-            f"expected {others}"
+            f"expected {alternatives}"
         )
     if not read.unscored:
         yield ""
@@ -120,25 +120,27 @@ def _lines(found: FunctionView, read: ModelView, *, tree: bool) -> Iterator[str 
     else:
         yield "Relations, by the head that finds most of them in this text (chosen on it, so no finding):"
     for row in read.relations.to_dicts():
-        by = f"head {row['head']} of layer {row['layer']}, {row['side']}" if row["found"] else "by no head"
-        yield f"  {row['relation']}: {row['found']} of {row['edges']} found, {by}"
+        head_text = (
+            f"head {row['head']} of layer {row['layer']}, {row['side']}" if row["found"] else "by no head"
+        )
+        yield f"  {row['relation']}: {row['found']} of {row['edges']} found, {head_text}"
     for row in read.arcs.head(_ARCS).to_dicts():
         aim = "found" if row["found"] else f"picks {_short(row['picked_text'])}"
-        line = found.line + count_line_breaks(found.text, 0, row["asked"])
-        asked, expected = _short(row["asked_text"]), _short(row["expected_text"])
-        yield f"    line {line}: {row['relation']}: {asked} -> {expected}, {aim}"
+        line = view.line + count_line_breaks(view.text, 0, row["asked"])
+        asked_text, expected_text = _short(row["asked_text"]), _short(row["expected_text"])
+        yield f"    line {line}: {row['relation']}: {asked_text} -> {expected_text}, {aim}"
     if read.arcs.height > _ARCS:
         yield f"    ... {read.arcs.height - _ARCS:,} more; --json has all"
     if tree:
         yield ""
         yield "Syntax tree:" if read.unscored else "Syntax tree, bits of each node:"
         for row in read.nodes.to_dicts():
-            part = normalise_line_breaks(found.text[row["start"] : row["end"]]).split("\n", 1)[0][:40]
+            part = normalise_line_breaks(view.text[row["start"] : row["end"]]).split("\n", 1)[0][:40]
             bits = "" if read.unscored else f"  {row['bits']:.1f}"
             yield f"  {'  ' * row['depth']}{row['kind']}{bits}  {part}"
-    if found.others:
+    if view.others:
         yield ""
-        names = ", ".join(dict.fromkeys(found.others))
+        names = ", ".join(dict.fromkeys(view.others))
         yield f"Other functions of the file (--function NAME): {names}"
     yield ""
 
@@ -148,7 +150,7 @@ def _short(text: str) -> str:
 
 
 def _cut_lines(text: str, start: int, stop: int) -> str:
-    """A part of a text in lines, whichever way they end."""
+    """Return a part of a text with normalised line breaks."""
     from sonde.languages.engine.text import normalise_line_breaks
 
     # One that ends between both signs of a line's end leaves it to what follows.
@@ -156,15 +158,15 @@ def _cut_lines(text: str, start: int, stop: int) -> str:
     return escape_text(normalise_line_breaks(text[start:stop]), safe="\n\t")
 
 
-def _colour_text(found: FunctionView, read: ModelView) -> Text:
-    """The text; on a terminal the background of a subword says how little it was expected."""
+def _colour_text(view: FunctionView, read: ModelView) -> Text:
+    """Return the text, in which the background of a subword shows its surprisal on a terminal."""
     from rich.text import Text
 
-    text, at = Text(), 0
+    text, position = Text(), 0
     for row in read.tokens.to_dicts():
-        text.append(_cut_lines(found.text, at, row["start"]))
+        text.append(_cut_lines(view.text, position, row["start"]))
         style = next(style for bits, style in _STEPS if not row["bits"] > bits)
-        text.append(_cut_lines(found.text, max(at, row["start"]), row["end"]), style=style)
-        at = max(at, row["end"])
-    text.append(_cut_lines(found.text, at, len(found.text)))
+        text.append(_cut_lines(view.text, max(position, row["start"]), row["end"]), style=style)
+        position = max(position, row["end"])
+    text.append(_cut_lines(view.text, position, len(view.text)))
     return text

@@ -10,11 +10,12 @@ experiment files and ``published/`` the tables, a file each (`sonde.results.publ
 
 from __future__ import annotations
 
-import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from sonde.base.errors import InputError, UnknownNameError
 from sonde.base.options import OptionDescription, describe_fields, describe_named_options
@@ -33,26 +34,26 @@ GROUP = "sonde.experiments.published"
 
 
 def experiment_files() -> dict[str, Path]:
-    """Experiment files that papers ship, by name as ``inspect/table2``."""
+    """Return the experiment files that papers ship, by name as ``inspect/table2``."""
     return _find_files("experiments")
 
 
 def published_files() -> dict[str, Path]:
-    """Tables that papers published, by name as ``inspect/table2``."""
+    """Return the tables that papers published, by name as ``inspect/table2``."""
     return _find_files("published")
 
 
 def _find_files(folder: str) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for paper, point in sorted(find_entry_points(GROUP).items()):
         source = find_source_file(point)
         for path in sorted((source.parent / folder).glob("*.toml")) if source else ():
-            found[f"{paper}/{path.stem}"] = path
-    return found
+            files[f"{paper}/{path.stem}"] = path
+    return files
 
 
 def find_experiment_file(name: Path) -> tuple[Path, str]:
-    """An experiment file by its path, else by the name that a paper ships it under.
+    """Find an experiment file by its path, else by the name that a paper ships it under.
 
     Args:
         name: A path, or a name as ``inspect/table2.toml``; that of a published table stands for the file that
@@ -66,19 +67,22 @@ def find_experiment_file(name: Path) -> tuple[Path, str]:
     """
     if name.is_file() or name.is_absolute():
         return name, name.stem
-    shipped, wanted = experiment_files(), name.with_suffix("").as_posix()
-    paper = wanted.partition("/")[0]
-    if paper not in find_entry_points(GROUP) or "/" not in wanted:
+    files, public_name = experiment_files(), name.with_suffix("").as_posix()
+    paper = public_name.partition("/")[0]
+    if paper not in find_entry_points(GROUP) or "/" not in public_name:
         return name, name.stem
-    if wanted not in shipped:
-        wanted = next((one for one, path in shipped.items() if wanted in _list_replicates(path)), wanted)
-    if wanted not in shipped:
-        raise UnknownNameError("experiment", wanted, shipped, "see `sonde list experiments`")
-    return shipped[wanted], wanted.replace("/", "-")
-
-
-def _list_replicates(path: Path) -> Sequence[str]:
-    return load_experiment(path).replicates
+    if public_name not in files:
+        public_name = next(
+            (
+                candidate
+                for candidate, path in files.items()
+                if public_name in load_experiment(path).replicates
+            ),
+            public_name,
+        )
+    if public_name not in files:
+        raise UnknownNameError("experiment", public_name, files, "see `sonde list experiments`")
+    return files[public_name], public_name.replace("/", "-")
 
 
 def experiment_headers() -> tuple[Header, ...]:
@@ -92,7 +96,7 @@ def _first_comment(path: Path) -> str:
 
 
 def describe_replication(experiment: Experiment) -> dict[str, Any]:
-    """The published tables that an experiment replicates and what the shipped file says, for ``run.json``.
+    """Return the published tables that an experiment replicates and the shipped file, for ``run.json``.
 
     Raises:
         UnknownNameError: No paper published a table of this name; the nearest is named.
@@ -100,39 +104,32 @@ def describe_replication(experiment: Experiment) -> dict[str, Any]:
     """
     if not experiment.replicates:
         return {}
-    known = published_files()
+    files = published_files()
     tables: dict[str, Any] = {}
     for name in experiment.replicates:
-        if name not in known:
-            raise UnknownNameError("published table", name, known)
-        tables[name] = _read_experiment(known[name])
+        if name not in files:
+            raise UnknownNameError("published table", name, files)
+        tables[name] = _read_published_table(files[name])
         parse_published_table(name, tables[name])
     return {"tables": tables, "file": _read_shipped_experiment(experiment)}
 
 
 def _read_shipped_experiment(experiment: Experiment) -> Mapping[str, Any]:
-    """The first shipped experiment of the same tables; nothing where there is none."""
+    """Read the first shipped experiment with the same tables; empty if there is none."""
     for path in experiment_files().values():
-        shipped = load_experiment(path)
-        if shipped.replicates == experiment.replicates:
-            return to_plain_data(shipped)
+        candidate = load_experiment(path)
+        if candidate.replicates == experiment.replicates:
+            return to_plain_data(candidate)
     return {}
 
 
-def _read_experiment(path: Path) -> dict[str, Any]:
+def _read_published_table(path: Path) -> dict[str, Any]:
+    """Read a published table, with null for NaN, which JSON lacks."""
     try:
-        return _replace_nan(tomllib.loads(path.read_text(encoding="utf-8")))
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"published table {str(path)!r}: {error}") from error
-
-
-def _replace_nan(value: Any) -> Any:
-    """Plain data with null for NaN, which JSON lacks."""
-    if isinstance(value, dict):
-        return {key: _replace_nan(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_replace_nan(one) for one in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+    return to_jsonable_python(table, inf_nan_mode="null")
 
 
 REGISTRIES: dict[str, Registry[object]] = {
@@ -144,28 +141,30 @@ REGISTRIES: dict[str, Registry[object]] = {
 }
 
 
-def list_headers(what: str, beside: Mapping[str, Registry[Any]] | None = None) -> tuple[Header, ...]:
-    """Headers of everything of one kind.
+def list_headers(
+    kind: str, additional_registries: Mapping[str, Registry[Any]] | None = None
+) -> tuple[Header, ...]:
+    """List the headers of all extensions of one kind.
 
     Args:
-        what: The kind, such as ``"lenses"``.
-        beside: Registries of further kinds.
+        kind: The kind, such as ``"lenses"``.
+        additional_registries: Registries of further kinds.
 
     Raises:
         UnknownNameError: There is no such kind; the nearest is named.
     """
-    if what == "models":
+    if kind == "models":
         return known_models()
-    if what == "experiments":
+    if kind == "experiments":
         return experiment_headers()
-    registries = {**REGISTRIES, **(beside or {})}
-    if what not in registries:
-        raise UnknownNameError("kind", what, [*registries, "experiments", "models", "options"])
-    return registries[what].headers()
+    registries = {**REGISTRIES, **(additional_registries or {})}
+    if kind not in registries:
+        raise UnknownNameError("kind", kind, [*registries, "experiments", "models", "options"])
+    return registries[kind].headers()
 
 
 def list_checkpoints(lens: str | None = None) -> tuple[Checkpoint, ...]:
-    """The known checkpoints, by name and without reading any.
+    """List the known checkpoints by name, without reading any.
 
     Args:
         lens: Only those that this lens can read.
@@ -173,11 +172,11 @@ def list_checkpoints(lens: str | None = None) -> tuple[Checkpoint, ...]:
     Raises:
         UnknownNameError: There is no such lens; the nearest is named.
     """
-    known = known_checkpoints()
+    checkpoints = known_checkpoints()
     if lens is None:
-        return known
+        return checkpoints
     refuses = LENSES.load(lens).unsupported_reason
-    return tuple(one for one in known if refuses(describe_checkpoint(one)) is None)
+    return tuple(checkpoint for checkpoint in checkpoints if refuses(describe_checkpoint(checkpoint)) is None)
 
 
 RUN = "run"
@@ -185,7 +184,7 @@ RUN = "run"
 
 
 def run_options() -> tuple[OptionDescription, ...]:
-    """The options that belong to all lenses: of an experiment, its selection, capture and execution."""
+    """Describe the options of all lenses: those of an experiment, its selection, capture and execution."""
     return (
         *describe_fields(Experiment),
         *describe_fields(Selection, "selection"),
@@ -195,36 +194,38 @@ def run_options() -> tuple[OptionDescription, ...]:
 
 
 def lens_options(source: str) -> tuple[OptionDescription, ...]:
-    """The options of a lens, which a name or a path names.
+    """Describe the options of a lens, given by name or path.
 
     Raises:
         UnknownNameError: There is no such lens; the nearest is named.
         InputError: A path that is no lens.
     """
     lens = LENSES.load(source)
-    typed = lens.typed_options.describe() if isinstance(lens, LensDefaults) else ()
-    known = {one.name for one in typed}
+    descriptions = lens.typed_options.describe() if isinstance(lens, LensDefaults) else ()
+    names = {description.name for description in descriptions}
     return (
-        *typed,
-        *describe_named_options({name: line for name, line in lens.options.items() if name not in known}),
+        *descriptions,
+        *describe_named_options({name: line for name, line in lens.options.items() if name not in names}),
     )
 
 
-def all_options(of: str | None = None) -> Mapping[str, tuple[OptionDescription, ...]]:
-    """The options of a run and of every lens, or of one of these alone.
+def all_options(source: str | None = None) -> Mapping[str, tuple[OptionDescription, ...]]:
+    """Describe the options of a run and of every lens, or of one of these alone.
 
     Args:
-        of: ``"run"``, or a lens by name or path; None for everything.
+        source: ``"run"``, or a lens by name or path; None for everything.
 
     Raises:
         UnknownNameError: There is no such lens; the nearest is named.
         InputError: A path that is no lens.
     """
-    if of is None:
+    if source is None:
         return {RUN: run_options()} | {name: lens_options(name) for name in LENSES.names()}
-    if of == RUN:
+    if source == RUN:
         return {RUN: run_options()}
     try:
-        return {LENSES.load(of).name: lens_options(of)}
+        return {LENSES.load(source).name: lens_options(source)}
     except UnknownNameError as error:
-        raise (UnknownNameError("lens", of, [RUN, *LENSES.names()]) if error.name == of else error) from None
+        raise (
+            UnknownNameError("lens", source, [RUN, *LENSES.names()]) if error.name == source else error
+        ) from None

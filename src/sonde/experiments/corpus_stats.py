@@ -8,9 +8,10 @@ Kanade et al. 2020, section 3.4 and appendix B.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 
 import polars as pl
 
@@ -40,7 +41,7 @@ UNSPLIT = "all"
 
 @dataclass(frozen=True, slots=True)
 class CorpusStats:
-    """What a corpus holds.
+    """Counts of a corpus.
 
     Attributes:
         sizes: A row a language and split: ``files, functions, clusters, characters, tokens``.
@@ -57,23 +58,16 @@ class CorpusStats:
     intake: SkipCounter
 
 
-@dataclass(slots=True)
-class _Tally:
-    """One pass over the files, as far as it has come."""
-
-    functions: list[Item] = field(default_factory=list[Item])
-    sums: defaultdict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    clusters: defaultdict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
-    licences: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-
-    def take(self, file: SourceFile, functions: Sequence[Item], tokens: int) -> None:
-        """Count a file, its functions and its code tokens."""
-        split = file.split or UNSPLIT
-        place = file.language, split
-        self.functions += functions
-        self.clusters[place].add(file.cluster)
-        self.licences[file.licence][split] += 1
-        self.sums[place].update(files=1, functions=len(functions), characters=len(file.text), tokens=tokens)
+_FILE = {
+    "language": pl.String,
+    "split": pl.String,
+    "cluster": pl.String,
+    "licence": pl.String,
+    "functions": pl.Int64,
+    "characters": pl.Int64,
+    "tokens": pl.Int64,
+}
+"""Columns of the files that were counted."""
 
 
 def count_corpus(
@@ -82,7 +76,7 @@ def count_corpus(
     languages: tuple[str, ...] = (),
     tasks: Sequence[str] = (),
     seed: int = 0,
-    spread: ParallelMap = ONE,
+    parallel: ParallelMap = ONE,
     address: str = "",
 ) -> CorpusStats:
     """Count files, functions, code tokens and licences of a corpus, and the labels of tasks.
@@ -92,46 +86,83 @@ def count_corpus(
         languages: Public names; empty means all that the corpus holds.
         tasks: Tasks whose labels are counted; `BUG_TASKS` for those of Table 1.
         seed: Of the bugs that are put in.
-        spread: Processes that read; the counts are the same.
+        parallel: Processes that read; the counts are the same.
         address: Where a cluster answers; empty for what the environment names, or for this machine.
 
     Raises:
         UsageError: A task that labels no items.
         InputError: The corpus cannot be read, or holds no file.
     """
-    wanted = {name: _load_task(name) for name in tasks}
+    loaded_tasks = {name: _load_task(name) for name in tasks}
     check_corpus(corpus)
-    connect_executor(spread.executor, address, spread.workers)
-    with keep_processes(spread.executor, spread.workers):
-        return _count_files(corpus, languages, wanted, seed, spread)
+    connect_executor(parallel.executor, address, parallel.workers)
+    with keep_processes(parallel.executor, parallel.workers):
+        return _count_files(corpus, languages, loaded_tasks, seed, parallel)
 
 
 def _count_files(
-    corpus: str, languages: tuple[str, ...], wanted: Mapping[str, Task], seed: int, spread: ParallelMap
+    corpus: str, languages: tuple[str, ...], tasks: Mapping[str, Task], seed: int, parallel: ParallelMap
 ) -> CorpusStats:
-    intake, seen = SkipCounter(), _Tally()
-    files = read_files(corpus, languages, intake)
-    for file, (functions, tokens) in spread.of_files.map(_measure, None, files):
-        seen.take(file, functions, tokens)
-    if not seen.sums:
+    intake = SkipCounter()
+    rows: list[tuple[str | int, ...]] = []
+    items: list[Item] = []
+    for file, (functions, tokens) in parallel.of_files.map(
+        _measure, None, read_files(corpus, languages, intake)
+    ):
+        items += functions
+        names = file.language, file.split or UNSPLIT, file.cluster, file.licence
+        rows.append((*names, len(functions), len(file.text), tokens))
+    if not rows:
         raise InputError(f"corpus {corpus!r} holds no file of {', '.join(languages) or 'any language'}")
-    splits = _sort_splits({split for _, split in seen.sums})
-    refused: list[str] = []
-    rows: list[dict[str, str | int]] = []
-    for name, task in wanted.items():
+    files = pl.DataFrame(rows, schema=_FILE, orient="row")
+    # Train before valid before test.
+    splits: list[str] = sorted(files["split"].unique(), key=(*SPLITS, UNSPLIT).index)
+    refusals: list[str] = []
+    labels: list[pl.DataFrame] = []
+    for name, task in tasks.items():
         try:
-            found = _count_labels(name, corpus, seen.functions, seed, spread)
+            label_counts = _count_labels(name, corpus, items, seed, parallel)
         except UsageError as error:
-            refused.append(str(error))
+            refusals.append(str(error))
         else:
-            rows += _label_rows(task.name, found, splits)
+            counts = [(split, label, count) for (split, label), count in label_counts.items()]
+            table = pl.DataFrame(
+                counts, schema={"split": pl.String, "label": pl.String, "count": pl.Int64}, orient="row"
+            )
+            by_label = _count_by_split(table, "label", splits)
+            total = by_label.select(pl.lit("").alias("label"), pl.col(*splits).sum())
+            labels.append(pl.concat([total, by_label]).select(pl.lit(task.name).alias("task"), pl.all()))
     return CorpusStats(
-        sizes=pl.DataFrame(_size_rows(seen, splits)),
-        licences=pl.DataFrame(_licence_rows(seen, splits)),
-        labels=pl.DataFrame(rows),
-        refused=tuple(refused),
+        sizes=_measure_sizes(files, splits),
+        licences=_count_by_split(files.with_columns(count=1), "licence", splits).with_columns(
+            pl.col("licence").replace("", "unknown")
+        ),
+        labels=pl.concat(labels) if labels else pl.DataFrame(),
+        refused=tuple(refusals),
         intake=intake,
     )
+
+
+def _measure_sizes(files: pl.DataFrame, splits: Sequence[str]) -> pl.DataFrame:
+    """Return one row per language and split, including those without files."""
+    keys = ["language", "split"]
+    sizes = files.group_by(keys).agg(
+        pl.len().alias("files"),
+        pl.col("functions").sum(),
+        pl.col("cluster").n_unique().alias("clusters"),
+        pl.col("characters", "tokens").sum(),
+    )
+    languages = sorted(files["language"].unique())
+    cells = pl.DataFrame(list(product(languages, splits)), schema=keys, orient="row")
+    table = cells.join(sizes, on=keys, how="left", maintain_order="left")
+    return table.with_columns(pl.exclude(keys).fill_null(0).cast(pl.Int64))
+
+
+def _count_by_split(table: pl.DataFrame, name: str, splits: Sequence[str]) -> pl.DataFrame:
+    """Sums of ``count`` in each split for each value of a column, the most frequent first."""
+    by_split = (pl.col("count").filter(pl.col("split") == split).sum().alias(split) for split in splits)
+    sums = table.group_by(name).agg(pl.col("count").sum().alias("_total"), *by_split)
+    return sums.sort("_total", name, descending=[True, False]).select(name, pl.col(*splits).cast(pl.Int64))
 
 
 def _load_task(name: str) -> Task:
@@ -144,7 +175,7 @@ def _load_task(name: str) -> Task:
 
 
 def _measure(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Item], int]]:
-    """Functions and number of code tokens of some files; runs in any process."""
+    """Return the functions and the number of code tokens of some files; runs in any process."""
     return [
         (
             list(extract_items(file, "function", SkipCounter())),
@@ -155,9 +186,9 @@ def _measure(part: ItemChunk[None, SourceFile]) -> list[tuple[list[Item], int]]:
 
 
 def _count_labels(
-    name: str, corpus: str, functions: Sequence[Item], seed: int, spread: ParallelMap
+    name: str, corpus: str, functions: Sequence[Item], seed: int, parallel: ParallelMap
 ) -> Counter[tuple[str, str]]:
-    """Examples by split and label.
+    """Count examples by split and label.
 
     Raises:
         UsageError: A language of the corpus has none for this task.
@@ -166,75 +197,36 @@ def _count_labels(
     counts: Counter[tuple[str, str]] = Counter()
     for language in sorted({item.language for item in functions}):
         items = [item for item in functions if item.language == language]
-        asked = DatasetRequest(task, 0, seed, language, "corrected", frozenset(), {})
+        request = DatasetRequest(task, 0, seed, language)
         if isinstance(task, BugTask):
-            found = _bug_examples(asked, items, spread)
+            examples = _bug_examples(request, items, parallel)
         else:
-            found = _provided_labels(name, corpus, items, spread)
-        counts.update((item.split or UNSPLIT, label) for item, label in found)
+            examples = _provided_labels(name, corpus, items, parallel)
+        counts.update((item.split or UNSPLIT, label) for item, label in examples)
     return counts
 
 
 def _bug_examples(
-    asked: DatasetRequest, items: Sequence[Item], spread: ParallelMap
+    request: DatasetRequest, items: Sequence[Item], parallel: ParallelMap
 ) -> Iterator[tuple[Item, str]]:
-    """Both examples of each eligible function."""
-    task, edits = asked.task, get_edits(asked.language)
+    """Yield both examples of each eligible function."""
+    task, edits = request.task, get_edits(request.language)
     assert isinstance(task, BugTask)
-    if not has_facet(asked.language, task.facet):
-        raise UsageError(f"task {task.name!r}: no bugs are put into {asked.language} code")
-    parsed = tuple(item for item in items if edits is None or edits.parses(item.text))
-    sides = {item.cluster: item.split or UNSPLIT for item in parsed}
-    for item, variants in task.draw_examples(Pool(parsed, {}, {}), sides, asked, spread):
+    if not has_facet(request.language, task.facet):
+        raise UsageError(f"task {task.name!r}: no bugs are put into {request.language} code")
+    valid_items = tuple(item for item in items if edits is None or edits.parses(item.text))
+    sides = {item.cluster: item.split or UNSPLIT for item in valid_items}
+    for item, variants in task.draw_examples(Pool(valid_items, {}, {}), sides, request, parallel):
         for variant in variants:
             yield item, variant.label
 
 
 def _provided_labels(
-    name: str, corpus: str, items: Sequence[Item], spread: ParallelMap
+    name: str, corpus: str, items: Sequence[Item], parallel: ParallelMap
 ) -> Iterator[tuple[Item, str]]:
-    """The labels that the code has, of whole functions or of spans in them."""
-    around = read_repositories(TASKS.load(name), corpus, (items[0].language,), spread)
-    asked = LabelRequest(name, 0, "corrected", frozenset(), around)
-    for item, table in label_items(asked, items, spread):
+    """Yield the labels of existing code, of whole functions or of spans."""
+    repositories = read_repositories(TASKS.load(name), corpus, (items[0].language,), parallel)
+    request = LabelRequest(name, 0, "corrected", frozenset(), repositories)
+    for item, table in label_items(request, items, parallel):
         for label in table["label"].drop_nulls():
             yield item, label
-
-
-def _label_rows(
-    task: str, found: Counter[tuple[str, str]], splits: Sequence[str]
-) -> Iterator[dict[str, str | int]]:
-    """The sum of a task, then its labels, the most frequent first."""
-    by_label: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for (split, label), count in found.items():
-        by_label[label][split] += count
-    total = sum(by_label.values(), Counter[str]())
-    yield {"task": task, "label": "", **{split: total[split] for split in splits}}
-    for label in sorted(by_label, key=lambda one: (-by_label[one].total(), one)):
-        yield {"task": task, "label": label, **{split: by_label[label][split] for split in splits}}
-
-
-def _size_rows(seen: _Tally, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
-    for language in sorted({language for language, _ in seen.sums}):
-        for split in splits:
-            sums = seen.sums.get((language, split), Counter[str]())
-            yield {
-                "language": language,
-                "split": split,
-                "files": sums["files"],
-                "functions": sums["functions"],
-                "clusters": len(seen.clusters.get((language, split), ())),
-                "characters": sums["characters"],
-                "tokens": sums["tokens"],
-            }
-
-
-def _licence_rows(seen: _Tally, splits: Sequence[str]) -> Iterator[dict[str, str | int]]:
-    for licence in sorted(seen.licences, key=lambda one: (-seen.licences[one].total(), one)):
-        counts = seen.licences[licence]
-        yield {"licence": licence or "unknown", **{split: counts[split] for split in splits}}
-
-
-def _sort_splits(splits: Iterable[str]) -> list[str]:
-    """Splits as they are read: train before valid before test."""
-    return sorted(splits, key=(*SPLITS, UNSPLIT).index)

@@ -14,10 +14,10 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.errors import InputError, SondeError, UsageError
+from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.formatting import duration
-from sonde.base.progress import Advance, Progress
+from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
     Item,
@@ -74,17 +74,17 @@ from sonde.tasks.engine.user_labels import make_example
 
 
 def label_key(task_name: str, group: Group, mode: str, quirks: tuple[str, ...]) -> str:
-    """Fingerprint of whatever can change the labels of one item, whichever other items are labelled."""
+    """Return the fingerprint of everything that can change the labels of one item."""
     task = TASKS.load(task_name)
     version = task.version + TASKS.source_hash(task_name)
-    around = group.corpus_hash if task.needs_repository or needs_imports(task) else ""
+    repository_key = group.corpus_hash if task.needs_repository or needs_imports(task) else ""
     rules = get_language_version(group.language)
-    return fingerprint("labels", task_name, version, rules, around, mode, quirks)
+    return fingerprint("labels", task_name, version, rules, repository_key, mode, quirks)
 
 
-def read_labels(store: PartStore, task_name: str, group: Group, of: str = "") -> pl.DataFrame:
-    """The label rows of all inputs of a group; ``of`` as in `sonde.store.run_folder.label_path`."""
-    return scan_files([store.path(label_path(task_name, group.prefix, of))]).collect()
+def read_labels(store: PartStore, task_name: str, group: Group, suffix: str = "") -> pl.DataFrame:
+    """Read the label rows of all inputs of a group; ``suffix`` is `label_path`'s ``of``."""
+    return scan_files([store.path(label_path(task_name, group.prefix, suffix))]).collect()
 
 
 class LabelTables(Mapping[str, pl.DataFrame]):
@@ -97,8 +97,8 @@ class LabelTables(Mapping[str, pl.DataFrame]):
         of: As in `sonde.store.run_folder.label_path`.
     """
 
-    def __init__(self, store: PartStore, tasks: Sequence[str], group: Group, of: str = "") -> None:
-        self._store, self._group, self._of = store, group, of
+    def __init__(self, store: PartStore, tasks: Sequence[str], group: Group, suffix: str = "") -> None:
+        self._store, self._group, self._of = store, group, suffix
         self._tables: dict[str, pl.DataFrame | None] = dict.fromkeys(tasks)
 
     def __getitem__(self, task: str) -> pl.DataFrame:
@@ -118,108 +118,98 @@ class LabelTables(Mapping[str, pl.DataFrame]):
 
 
 def write_labels(
-    store: PartStore,
-    name: str,
-    group: Group,
-    mode: str,
-    quirks: tuple[str, ...],
-    advance: Advance,
-    spread: ParallelMap,
-    of: str = "",
+    session: Session, name: str, group: Group, mode: str, quirks: tuple[str, ...], suffix: str = ""
 ) -> str:
-    """Label a group's items for a task, unless that is done.
+    """Label a group's items for a task, unless that is done; any number of processes gives the same.
 
     Args:
-        store: Where the labels are kept.
+        session: The run.
         name: The task.
         group: The items.
         mode: ``"corrected"`` or ``"paper"``.
         quirks: Single quirks beside the mode's preset.
-        advance: Is called when it is done.
-        spread: Processes that label; any number gives the same.
-        of: As in `sonde.store.run_folder.label_path`.
+        suffix: As in `sonde.store.run_folder.label_path`.
 
     Returns:
         The rule of the labels, see `label_key`.
     """
+    store, parallel = session.store, session.spread
     rule = label_key(name, group, mode, quirks)
-    relative = label_path(TASKS.public(name), group.prefix, of)
+    relative = label_path(TASKS.public(name), group.prefix, suffix)
     key = fingerprint(rule, [item.item_id for item in group.items])
     if store.notes(relative, key) is None:
-        around = find_repositories(TASKS.load(name), group, spread)
-        asked = LabelRequest(name, 0, mode, frozenset(quirks), around)
-        tables = label_items(asked, group.items, spread)
-        named = (frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables)
-        store.put_tables(relative, key, named, {})
-    advance()
+        repositories = find_repositories(TASKS.load(name), group, parallel)
+        request = LabelRequest(name, 0, mode, frozenset(quirks), repositories)
+        tables = label_items(request, group.items, parallel)
+        labelled_tables = (
+            frame.with_columns(pl.lit(item.item_id).alias("item_id")) for item, frame in tables
+        )
+        store.put_tables(relative, key, labelled_tables, {})
     return rule
 
 
 def find_repositories(
-    task: Task, group: Group, spread: ParallelMap, items: Sequence[Item] | None = None
+    task: Task, group: Group, parallel: ParallelMap, items: Sequence[Item] | None = None
 ) -> dict[str, Repository]:
-    """What a task may know of the files around a group's items, gathered once for all tasks that ask.
+    """Return what a task may know of the files around a group's items, read once for all tasks.
 
     Args:
         task: The task.
         group: The items.
-        spread: Processes that read files; any number gives the same.
+        parallel: Processes that read files; any number gives the same.
         items: Those of the items that are read; None for all. Only their files are read for imports.
     """
-    if task.needs_repository:
-        return _cached_definitions(group.corpus, group.language, group.corpus_hash, spread)
-    if needs_imports(task):
+    if not (task.needs_repository or needs_imports(task)):
+        return {}
+    paths = None
+    if not task.needs_repository:
         paths = frozenset(item.path for item in (group.items if items is None else items))
-        return _cached_imports(group.corpus, group.language, group.corpus_hash, paths, spread)
-    return {}
+    return _cached_repositories(group.corpus, group.language, group.corpus_hash, paths, parallel)
+
+
+@functools.lru_cache(maxsize=2)
+def _cached_repositories(
+    corpus: str, language: str, corpus_hash: str, paths: frozenset[str] | None, parallel: ParallelMap
+) -> dict[str, Repository]:
+    """Read the definitions in all files of a corpus, or the imports of some paths."""
+    if paths is None:
+        return _read_definitions(corpus, (language,), parallel)
+    return _read_imports(corpus, (language,), parallel, paths)
 
 
 def clear_repositories() -> None:
     """Let go of what is known of the files around items, once all of a run are labelled."""
-    _cached_definitions.cache_clear()
-    _cached_imports.cache_clear()
-
-
-@functools.lru_cache(maxsize=1)
-def _cached_definitions(
-    corpus: str, language: str, corpus_hash: str, spread: ParallelMap
-) -> dict[str, Repository]:
-    return read_definitions(corpus, (language,), spread)
-
-
-@functools.lru_cache(maxsize=1)
-def _cached_imports(
-    corpus: str, language: str, corpus_hash: str, paths: frozenset[str], spread: ParallelMap
-) -> dict[str, Repository]:
-    return read_imports(corpus, (language,), spread, paths)
+    _cached_repositories.cache_clear()
 
 
 def read_repositories(
-    task: Task, corpus: str, languages: tuple[str, ...], spread: ParallelMap
+    task: Task, corpus: str, languages: tuple[str, ...], parallel: ParallelMap
 ) -> dict[str, Repository]:
-    """What a task may know of all files of a corpus in some languages."""
+    """Read what a task may know of all files of a corpus in some languages."""
     if task.needs_repository:
-        return read_definitions(corpus, languages, spread)
-    return read_imports(corpus, languages, spread) if needs_imports(task) else {}
+        return _read_definitions(corpus, languages, parallel)
+    return _read_imports(corpus, languages, parallel) if needs_imports(task) else {}
 
 
-def read_definitions(corpus: str, languages: tuple[str, ...], spread: ParallelMap) -> dict[str, Repository]:
-    """What the files of a corpus define."""
-    with cached_definitions(corpus) as known:
-        return repositories(read_files(corpus, languages, SkipCounter()), spread, known=known)
-
-
-def read_imports(
-    corpus: str, languages: tuple[str, ...], spread: ParallelMap, paths: Set[str] | None = None
+def _read_definitions(
+    corpus: str, languages: tuple[str, ...], parallel: ParallelMap
 ) -> dict[str, Repository]:
-    """What the files of a corpus import, or those of some paths."""
+    """Read the definitions in the files of a corpus."""
+    with cached_definitions(corpus) as cache:
+        return repositories(read_files(corpus, languages, SkipCounter()), parallel, known=cache)
+
+
+def _read_imports(
+    corpus: str, languages: tuple[str, ...], parallel: ParallelMap, paths: Set[str] | None = None
+) -> dict[str, Repository]:
+    """Read the imports of the files of a corpus, or of some paths."""
     files = read_files(corpus, languages, SkipCounter())
-    wanted = (file for file in files if paths is None or file.path in paths)
-    with cached_imports(corpus) as known:
-        return index_imports(wanted, spread=spread, known=known)
+    selected_files = (file for file in files if paths is None or file.path in paths)
+    with cached_imports(corpus) as cache:
+        return index_imports(selected_files, spread=parallel, known=cache)
 
 
-DROPPED = "does not parse"
+PARSE_ERROR_REASON = "does not parse"
 """The reason by which data sets count what they leave out."""
 
 
@@ -229,8 +219,8 @@ def describe_dropped_items(corpus: str, language: str, number: int) -> str:
     >>> describe_dropped_items("local:a", "python", 1)
     'local:a in python: data sets leave out 1 function that does not parse'
     """
-    what = "1 function that does" if number == 1 else f"{number:,} functions that do"
-    return f"{corpus} in {language}: data sets leave out {what} not parse"
+    functions = "1 function that does" if number == 1 else f"{number:,} functions that do"
+    return f"{corpus} in {language}: data sets leave out {functions} not parse"
 
 
 OPTION = "external_test"
@@ -241,12 +231,12 @@ SPLIT = "external"
 """Its split in the data sets."""
 
 
-_TAKEN = ("", "test")
+_EXTERNAL_SPLITS = ("", "test")
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalTest:
-    """What an external test set is made of.
+    """An external test set.
 
     Attributes:
         corpus: As named by the user.
@@ -260,7 +250,7 @@ class ExternalTest:
 
 
 def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
-    """The external test set that a user asks a lens to score, or None.
+    """Read the external test set that the options of a lens name; None without one.
 
     Raises:
         UsageError: No item brings labels of a task of the lens.
@@ -270,72 +260,71 @@ def read_external(lens: LensChoice, language: str) -> ExternalTest | None:
     if not corpus:
         return None
     # A published test set is taken as it is: nothing is capped, and what repeats counts.
-    chosen = select(str(corpus), Selection(languages=(language,), per_cluster=0, near_duplicates=False))
-    brought = {given.task.lower() for item in chosen.items for given in item.given}
-    if not brought & set(lens.tasks):
+    item_set = select(str(corpus), Selection(languages=(language,), per_cluster=0, near_duplicates=False))
+    provided_tasks = {provided_label.task.lower() for item in item_set.items for provided_label in item.given}
+    if not provided_tasks & set(lens.tasks):
         raise UsageError(
             f"lens {lens.name!r}: option {OPTION} = {str(corpus)!r} brings labels of "
-            f"{', '.join(sorted(brought)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
+            f"{', '.join(sorted(provided_tasks)) or 'no task'}, and the run asks {', '.join(lens.tasks)}; "
             "name a file with labels of one of them, as cubert:FILE"
         )
-    return ExternalTest(str(corpus), chosen.items, chosen.corpus_hash)
+    return ExternalTest(str(corpus), item_set.items, item_set.corpus_hash)
 
 
-def add_external_test(made: Dataset, pool: Sequence[Item], external: ExternalTest, language: str) -> Dataset:
-    """A data set with the second test set beside its own.
+def add_external_test(
+    dataset: Dataset, pool: Sequence[Item], external: ExternalTest, language: str
+) -> Dataset:
+    """Add an external test set to a data set.
 
     Of train and valid, what nearly repeats an item of the second test set is left out, with whatever else
     comes from the same function.
 
     Args:
-        made: The data set.
+        dataset: The data set.
         pool: What it was drawn from.
         external: The external test set.
         language: Public name of the language.
     """
-    added = _external_examples(made, external, language)
-    if added.is_empty():
-        return made
+    external_examples = _external_examples(dataset, external, language)
+    if external_examples.is_empty():
+        return dataset
     index = NearDuplicateIndex()
     for item in external.items:
         index.add(item.item_id, duplicate_tokens(item.text))
-    texts = {item.item_id: item.text for item in (*pool, *made.inputs)}
-    near = _find_near_duplicates(made.examples, texts, index)
-    kept = made.examples.filter(~pl.col("source_id").is_in(pl.Series(near, dtype=pl.String).implode()))
-    about = {
+    texts = {item.item_id: item.text for item in (*pool, *dataset.inputs)}
+    fitting_rows = dataset.examples.filter(pl.col("split") != "test").select("source_id", "item_id").unique()
+    duplicates = [
+        source
+        for source, item in fitting_rows.iter_rows()
+        if index.find(duplicate_tokens(texts[item])) is not None
+    ]
+    remaining = dataset.examples.filter(
+        ~pl.col("source_id").is_in(pl.Series(duplicates, dtype=pl.String).implode())
+    )
+    summary = {
         "corpus": external.corpus,
-        "examples": added.height,
-        "left out for it": made.examples.height - kept.height,
+        "examples": external_examples.height,
+        "left out for it": dataset.examples.height - remaining.height,
     }
-    return dataclasses.replace(made, examples=pl.concat([kept, added]), report={**made.report, OPTION: about})
+    return dataclasses.replace(
+        dataset,
+        examples=pl.concat([remaining, external_examples]),
+        report={**dataset.report, OPTION: summary},
+    )
 
 
-def _external_examples(made: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
+def _external_examples(dataset: Dataset, external: ExternalTest, language: str) -> pl.DataFrame:
     edits = get_edits(language)
     rows = [
-        make_example(item, given, edits)
+        make_example(item, provided_label, edits)
         for item in external.items
-        for given in item.given
-        if given.task.lower() == made.task and given.split in _TAKEN
+        for provided_label in item.given
+        if provided_label.task.lower() == dataset.task and provided_label.split in _EXTERNAL_SPLITS
     ]
-    table = example_table([("test", False, row) for row in rows], made.task, made.version)
+    table = example_table([("test", False, row) for row in rows], dataset.task, dataset.version)
     # An example that is in both test sets is two examples.
     names = pl.concat_str(pl.lit(f"{SPLIT}-"), "example_id")
     return table.with_columns(example_id=names, split=pl.lit(SPLIT))
-
-
-def _find_near_duplicates(
-    examples: pl.DataFrame, texts: Mapping[str, str], index: NearDuplicateIndex
-) -> list[str]:
-    """Sources of train and valid that nearly repeat an item of the index."""
-    asked = examples.filter(pl.col("split") != "test").select("source_id", "item_id").unique()
-    return sorted(
-        {
-            source
-            for source, item in asked.iter_rows()
-            if index.find(duplicate_tokens(texts[item])) is not None
-        }
-    )
 
 
 DEFAULT_SIZE = 10_000
@@ -346,13 +335,13 @@ _WORTH_A_PROCESS = 500
 """Functions from which on one more process saves time: processes start once for all data sets of a run."""
 
 
-_LIMITED = 0.9
+_LIMIT_SHARE = 0.9
 """A data set that has this share of the size wanted is as small as it is because of the size."""
 
 
 @dataclass(frozen=True, slots=True)
 class LensDatasets:
-    """What a lens is shown.
+    """The data sets of a lens.
 
     Attributes:
         inputs: Items of the corpus and derived ones, in hash order.
@@ -368,17 +357,17 @@ class LensDatasets:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Those with a data set."""
+        """Return the tasks with a data set."""
         return tuple(self.keys)
 
     @property
     def key(self) -> str:
-        """Fingerprint of all data sets."""
+        """Return the fingerprint of all data sets."""
         return fingerprint("drawn", list(self.keys.values()))
 
 
 def select_pool(selection: Selection) -> Selection:
-    """Of what data sets are drawn: all; a data set takes a share of each cluster and drops what repeats.
+    """Return the selection of the pool that data sets are drawn from: all functions.
 
     Of a transform too: the examples are those of the code as it was written, each in other words.
     """
@@ -386,7 +375,7 @@ def select_pool(selection: Selection) -> Selection:
 
 
 def find_pool_limit(session: Session, lenses: Sequence[LensChoice]) -> FirstItems | None:
-    """How many items of a table with labels are enough for the lenses; None where they need all."""
+    """Return how many items of a table with labels suffice for the lenses; None if they need all."""
     experiment = session.experiment
     if experiment.selection.transform != "none" or any(
         lens.paired or dict(lens.options).get(OPTION) for lens in lenses
@@ -401,10 +390,10 @@ def find_pool_limit(session: Session, lenses: Sequence[LensChoice]) -> FirstItem
 
 
 def exclude_training_items(items: Sequence[Item]) -> list[Item]:
-    """The items that no bundled model was trained on; which models run changes no data set."""
+    """Return the items that no bundled model was trained on; which models run changes no data set."""
     ids = [item.original or item.item_id for item in items]
-    seen = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
-    return [item for item, name in zip(items, ids, strict=True) if name not in seen]
+    training_ids = frozenset[str]().union(*(seen_items(name, ids) for name in bundled_names()))
+    return [item for item, name in zip(items, ids, strict=True) if name not in training_ids]
 
 
 def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Sequence[Item]) -> LensDatasets:
@@ -424,60 +413,66 @@ def build_datasets(session: Session, lens: LensChoice, group: Group, pool: Seque
     progress, store = session.progress, session.store
     selection = session.experiment.selection
     size = selection.limit or DEFAULT_SIZE
-    spread = dataclasses.replace(session.spread, worth=_WORTH_A_PROCESS)
+    parallel = dataclasses.replace(session.spread, worth=_WORTH_A_PROCESS)
     keys: dict[str, str] = {}
-    refused: list[SkippedTask] = []
+    skipped_tasks: list[SkippedTask] = []
     reports: dict[str, Any] = {}
     external = read_external(lens, group.language)
-    found: dict[str, Item] = {item.item_id: item for item in pool}
-    found |= {item.item_id: item for item in external.items} if external else {}
+    items: dict[str, Item] = {item.item_id: item for item in pool}
+    items |= {item.item_id: item for item in external.items} if external else {}
     # Taken once: a pool may hold every function of a corpus, and a lens has dozens of tasks.
     pool_key = fingerprint("pool", [(item.item_id, item.split) for item in pool])
     used: dict[str, Item] = {}
     transform = None
     if selection.transform != "none":
         transform = PoolTransform(selection.transform, group.language, selection.seed, pool)
-    drawing = _DatasetBuilder(lens, group, pool, pool_key, size, store, spread, external, transform)
-    picks = drawing.picks(progress)
+    builder = _DatasetBuilder(lens, group, pool, pool_key, size, store, parallel, external, transform)
+    picks = builder.picks(progress)
     with progress.stage(f"drawing {group.language}", len(lens.tasks)) as advance:
         for name in lens.tasks:
             public = TASKS.public(name)
             try:
-                made = drawing.data_set(name, picks.pop(name, NO_PICKS))
+                dataset = builder.data_set(name, picks.pop(name, NO_PICKS))
             except (InputError, UsageError) as error:
-                refused.append(SkippedTask(lens.name, public, group.language, str(error)))
+                skipped_tasks.append(SkippedTask(lens.name, public, group.language, str(error)))
                 progress.note(f"left out: {error}")
             else:
-                keys[public] = made.key
-                reports[public] = {**made.report, **_count_effective_clusters(lens, public, group, store)}
-                if copies := made.report.get(COPIES):
+                keys[public] = dataset.key
+                reports[public] = {**dataset.report, **_count_effective_clusters(lens, public, group, store)}
+                if copies := dataset.report.get(COPIES):
                     progress.note(f"{public}: {copies['said']}")
-                if told := made.report.get("transform"):
-                    progress.note(describe_transform(public, told))
-                found |= {item.item_id: item for item in made.derived}
-                used |= {item: found[item] for item in made.shown}
+                if transform_counts := dataset.report.get("transform"):
+                    progress.note(describe_transform(public, transform_counts))
+                items |= {item.item_id: item for item in dataset.derived}
+                used |= {item: items[item] for item in dataset.shown}
             advance()
     if not keys:
-        raise _no_dataset_error(refused)
-    if unparsed := max(report.get("dropped", {}).get(DROPPED, 0) for report in reports.values()):
-        progress.note(describe_dropped_items(group.corpus, group.language, unparsed))
-    worth = {task: one["effective_clusters"] for task, one in reports.items() if "effective_clusters" in one}
-    limited = any(reports[task]["size"] >= _LIMITED * size for task in worth)
-    remedies = suggest_more_clusters(group.corpus, group.language, limited=limited)
+        raise InputError(f"lens {lens.name!r} has no data set to read: {skipped_tasks[-1].reason}")
+    if parse_errors := max(
+        report.get("dropped", {}).get(PARSE_ERROR_REASON, 0) for report in reports.values()
+    ):
+        progress.note(describe_dropped_items(group.corpus, group.language, parse_errors))
+    worth = {
+        task: report["effective_clusters"]
+        for task, report in reports.items()
+        if "effective_clusters" in report
+    }
+    is_limited = any(reports[task]["size"] >= _LIMIT_SHARE * size for task in worth)
+    remedies = suggest_more_clusters(group.corpus, group.language, limited=is_limited)
     if lack := check_cluster_count(worth, remedies, "tasks"):
         progress.note(f"{lens.name} on {group.corpus} in {group.language}: {lack}")
     order = sorted(used.values(), key=lambda item: fingerprint(lens.seed, item.item_id))
-    return LensDatasets(tuple(order), keys, tuple(refused), reports)
+    return LensDatasets(tuple(order), keys, tuple(skipped_tasks), reports)
 
 
 def _count_effective_clusters(
     lens: LensChoice, task: str, group: Group, store: PartStore
 ) -> dict[str, float]:
-    """How many clusters the tested examples are worth; nothing where they come in none."""
-    tested = LENSES.load(lens.source).select_test_rows(
+    """Return the effective clusters of the test examples; empty without test examples."""
+    test_rows = LENSES.load(lens.source).select_test_rows(
         read_labels(store, task, group, lens.labels), get_lens_settings(lens)
     )
-    return {} if tested.is_empty() else {"effective_clusters": round(effective_clusters(tested), 1)}
+    return {} if test_rows.is_empty() else {"effective_clusters": round(effective_clusters(test_rows), 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +487,7 @@ class _StoredDataset:
 
 @dataclass(frozen=True, slots=True)
 class _DatasetBuilder:
-    """What the data sets of a lens have in common; see `draw`."""
+    """Builder of the data sets of a lens."""
 
     lens: LensChoice
     group: Group
@@ -505,7 +500,7 @@ class _DatasetBuilder:
     transform: PoolTransform | None
 
     def key(self, name: str) -> str:
-        """Fingerprint of everything that can change the data set of a task."""
+        """Return the fingerprint of everything that can change the data set of a task."""
         lens = self.lens
         language = get_language_version(self.group.language)
         version = TASKS.load(name).version + TASKS.source_hash(name)
@@ -526,35 +521,28 @@ class _DatasetBuilder:
         )
 
     def paths(self, name: str) -> tuple[str, str]:
-        """Where the examples of a task lie, and the inputs that it derives."""
+        """Return the paths of the examples of a task and of the inputs that it derives."""
         relative = label_path(TASKS.public(name), self.group.prefix, self.lens.labels)
         return relative, f"{relative.removesuffix('.parquet')}.inputs.parquet"
 
     def has_dataset(self, name: str) -> bool:
-        """Whether the data set of a task is there already."""
+        """Return whether the data set of a task is stored."""
         return all(self.store.notes(path, self.key(name)) is not None for path in self.paths(name))
 
     def picks(self, progress: Progress) -> dict[str, Picks]:
-        """The labelled places of the functions, for all tasks whose data sets are still to be built."""
+        """Label the spans of the functions for all tasks whose data sets are missing."""
         if self.lens.paired:
             return {}
         missing = [name for name in self.lens.tasks if not self.has_dataset(name)]
         tasks = {name: TASKS.load(name) for name in missing}
-        alone = {name: task for name, task in tasks.items() if labels_existing_code(task)}
-        if not alone:
+        span_tasks = {name: task for name, task in tasks.items() if labels_existing_code(task)}
+        if not span_tasks:
             return {}
         with progress.stage(f"labelling {self.group.language}"):
             return collect_labelled_spans(
-                {
-                    name: self.find_repositories(task)
-                    for name, task in alone.items()
-                    if not task.needs_repository
-                },
+                [self._label_request(name) for name, task in span_tasks.items() if not task.needs_repository],
                 self.pool,
-                seed=self.lens.seed,
                 language=self.group.language,
-                mode=self.lens.mode,
-                quirks=frozenset(self.lens.quirks),
                 spread=self.spread,
                 tell=lambda estimate: progress.note(
                     f"labelling {estimate.functions:,} functions for {estimate.tasks} tasks: about "
@@ -563,31 +551,31 @@ class _DatasetBuilder:
             )
 
     def find_repositories(self, task: Task) -> dict[str, Repository]:
-        """What a task may know of the files around the functions that its data set is drawn from."""
+        """Return what a task may know of the files around the functions of its data set."""
         if not needs_imports(task):
             return find_repositories(task, self.group, self.spread)
         items = select_source_items(task, self.pool, self.lens.seed, self.group.language, self.spread)
         return find_repositories(task, self.group, self.spread, items)
 
     def data_set(self, name: str, picks: Picks) -> _StoredDataset:
-        """The data set of a task, from the store or built."""
-        key, (relative, beside) = self.key(name), self.paths(name)
+        """Return the data set of a task, from the store or built."""
+        key, (relative, inputs_path) = self.key(name), self.paths(name)
         if not self.has_dataset(name):
-            made = self._build(name, picks)
+            dataset = self._build(name, picks)
             if self.external:
-                made = add_external_test(made, self.pool, self.external, self.group.language)
+                dataset = add_external_test(dataset, self.pool, self.external, self.group.language)
             if self.transform is not None and not self.lens.paired:
-                made = transform_dataset(
-                    made, self.pool, self.transform, self._label_request(name), self.spread
+                dataset = transform_dataset(
+                    dataset, self.pool, self.transform, self._label_request(name), self.spread
                 )
-            self.store.put(beside, key, items_to_frame([(self.group.corpus, made.inputs)]), {})
-            self.store.put(relative, key, made.examples, {"report": dict(made.report)})
+            self.store.put(inputs_path, key, items_to_frame([(self.group.corpus, dataset.inputs)]), {})
+            self.store.put(relative, key, dataset.examples, {"report": dict(dataset.report)})
         examples = scan_files(self.store.path(relative)).select("item_id").collect()
         notes = self.store.notes(relative, key) or {}
         return _StoredDataset(
             key,
             tuple(examples["item_id"].unique(maintain_order=True)),
-            tuple(frame_to_items(scan_files(self.store.path(beside)).collect())),
+            tuple(frame_to_items(scan_files(self.store.path(inputs_path)).collect())),
             notes.get("report", {}),
         )
 
@@ -618,7 +606,6 @@ class _DatasetBuilder:
                 size=self.size,
                 seed=lens.seed,
                 language=group.language,
-                mode=lens.mode,
                 options=dict(lens.options),
                 spread=self.spread,
             )
@@ -640,16 +627,12 @@ class _DatasetBuilder:
         )
 
 
-def describe_transform(task: str, told: Mapping[str, int]) -> str:
-    """How many examples a transform leaves, and why it leaves the others out.
+def describe_transform(task: str, counts: Mapping[str, int]) -> str:
+    """Describe how many examples a transform keeps, and why it drops the others.
 
     >>> describe_transform("idn", {"kept": 1632, "nothing to change by rename": 368})
     'idn: 1,632 of 2,000 examples transformed; left out: 368 nothing to change by rename'
     """
-    left = ", ".join(f"{count:,} {reason}" for reason, count in told.items() if reason != "kept")
-    shown = f"{task}: {told['kept']:,} of {sum(told.values()):,} examples transformed"
-    return f"{shown}; left out: {left}" if left else shown
-
-
-def _no_dataset_error(refused: Sequence[SkippedTask]) -> SondeError:
-    return InputError(f"lens {refused[-1].lens!r} has no data set to read: {refused[-1].reason}")
+    left = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if reason != "kept")
+    line = f"{task}: {counts['kept']:,} of {sum(counts.values()):,} examples transformed"
+    return f"{line}; left out: {left}" if left else line

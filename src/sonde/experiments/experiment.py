@@ -16,13 +16,14 @@ from sonde.base.errors import UsageError
 from sonde.base.files import read_toml
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT
 from sonde.base.options import (
+    NO_DEFAULT,
     AnyDevice,
     Count,
-    Help,
     OneOf,
     Option,
     build_record,
     check_fields,
+    option,
     parse_duration,
 )
 from sonde.capture.settings import CaptureOptions
@@ -39,60 +40,60 @@ DTYPES = ("auto", "float32", "tf32", "float16", "bfloat16")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What is measured. Two equal experiments on equal inputs give equal scores."""
+    """Everything that is measured. Two equal experiments on equal inputs give equal scores."""
 
-    models: Annotated[
-        tuple[str, ...],
-        Help("a model by path, hub name or bundled name; see `sonde list models`", "--model"),
-    ] = ("sonde/mini-decoder",)
-    lenses: Annotated[tuple[str, ...], Help("a lens by name or path; see `sonde list lenses`", "--lens")] = (
-        DEFAULT_LENS,
+    models: tuple[str, ...] = option(
+        ("sonde/mini-decoder",),
+        "a model by path, hub name or bundled name; see `sonde list models`",
+        flag="--model",
+        short="-m",
     )
-    tasks: Annotated[
-        tuple[str, ...],
-        Help(
-            "run these tasks instead of the defaults; see `sonde list tasks`", "--task", "those of each lens"
-        ),
-    ] = ()
-    corpora: Annotated[
-        tuple[str, ...],
-        Help(
-            "a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`",
-            "--corpus",
-            "stdlib; with --language, one that holds it",
-        ),
-    ] = ("stdlib",)
+    lenses: tuple[str, ...] = option(
+        (DEFAULT_LENS,), "a lens by name or path; see `sonde list lenses`", flag="--lens", short="-l"
+    )
+    tasks: tuple[str, ...] = option(
+        (),
+        "run these tasks instead of the defaults; see `sonde list tasks`",
+        flag="--task",
+        short="-t",
+        unset="those of each lens",
+    )
+    corpora: tuple[str, ...] = option(
+        ("stdlib",),
+        "a corpus by name, such as stdlib or local:DIR; see `sonde list corpora`",
+        flag="--corpus",
+        short="-c",
+        unset="stdlib; with --language, one that holds it",
+    )
     selection: Selection = field(default_factory=Selection)
     capture: CaptureOptions = field(default=CaptureOptions(), metadata=OMITTED_AT_DEFAULT)
-    mode: Annotated[
-        str,
-        OneOf(MODES),
-        Help("how it is measured: corrected, or as published with the quirks of each lens", "--mode"),
-    ] = "corrected"
-    quirks: Annotated[tuple[str, ...], Help("switch on one quirk of a paper", "--quirk")] = ()
-    options: Annotated[
-        Mapping[str, Mapping[str, Option]],
-        Help("an option of a lens as LENS.NAME=VALUE; see `sonde list options LENS`", "--option"),
-    ] = field(default_factory=dict)
-    include_seen: Annotated[bool, Help("score items too that a model was trained on", "--include-seen")] = (
-        False
+    mode: Annotated[str, OneOf(MODES)] = option(
+        "corrected",
+        "how it is measured: corrected, or as published with the quirks of each lens",
+        flag="--mode",
     )
-    quantise: Annotated[
-        str,
-        OneOf(QUANTISATIONS),
-        Help(
-            "bits of the weights of linear layers, by bitsandbytes; of one model alone as NAME?quantise=8bit",
-            "--quantise",
-        ),
-    ] = field(default=NONE, metadata=OMITTED_AT_DEFAULT)
-    adapter: Annotated[
-        str,
-        Help("a PEFT adapter over each model; over one alone as NAME?adapter=PATH", "--adapter"),
-    ] = field(default="", metadata=OMITTED_AT_DEFAULT)
-    replicates: Annotated[
-        tuple[str, ...],
-        Help("published tables whose figures the page holds against these, such as inspect/table2"),
-    ] = field(default=(), metadata=OMITTED_AT_DEFAULT)
+    quirks: tuple[str, ...] = option((), "switch on one quirk of a paper", flag="--quirk")
+    options: Mapping[str, Mapping[str, Option]] = option(
+        dict, "an option of a lens as LENS.NAME=VALUE; see `sonde list options LENS`", flag="--option"
+    )
+    include_seen: bool = option(False, "score items too that a model was trained on", flag="--include-seen")
+    quantise: Annotated[str, OneOf(QUANTISATIONS)] = option(
+        NONE,
+        "bits of the weights of linear layers, by bitsandbytes; of one model alone as NAME?quantise=8bit",
+        flag="--quantise",
+        omitted_at_default=True,
+    )
+    adapter: str = option(
+        "",
+        "a PEFT adapter over each model; over one alone as NAME?adapter=PATH",
+        flag="--adapter",
+        omitted_at_default=True,
+    )
+    replicates: tuple[str, ...] = option(
+        (),
+        "published tables whose figures the page holds against these, such as inspect/table2",
+        omitted_at_default=True,
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -102,7 +103,7 @@ class Experiment:
 
     @property
     def seed(self) -> int:
-        """The seed of everything random; the sample of items follows it too."""
+        """Return the seed of everything random; the sample of items follows it too."""
         return self.selection.seed
 
 
@@ -116,65 +117,60 @@ class Execution:
         merges: Fingerprint of the plan whose tables lie in the folder already; another plan is refused.
     """
 
-    output: Annotated[
-        Path,
-        Help(
-            "folder of the run, or an address as s3://bucket/run",
-            "--output",
-            "a folder of the experiment's own in runs/",
-        ),
-    ]
-    executor: Annotated[str, Help("where jobs run; see `sonde list executors`", "--executor")] = "local"
-    address: Annotated[
-        str, Help("where a Ray cluster answers, as HOST:PORT", "--address", "RAY_ADDRESS, else this machine")
-    ] = ""
-    workers: Annotated[Count, Help("processes at a time", "--workers", "1 with a model, else one a core")] = 1
-    light_workers: Count = 1
-    shard: Annotated[
-        str,
-        Help("observe this share alone, as 3/16; `sonde merge` makes one run of all", "--shard", "all of it"),
-    ] = ""
-    merges: str = ""
-    device: Annotated[AnyDevice, Help("where models run", "--device")] = "auto"
-    device_map: Annotated[
-        str,
-        Help(
-            "where the parts of a model lie: auto, another policy of accelerate, or a JSON object or file of "
-            "devices by module, cpu and disk among them",
-            "--device-map",
-            "all on the device",
-        ),
-    ] = ""
-    dtype: Annotated[
-        str,
-        OneOf(DTYPES),
-        Help(
-            "type of the numbers in a model; auto is that of its weights, but on a processor not float16; "
-            "tf32 is float32 multiplied with fewer digits, on cuda alone",
-            "--dtype",
-        ),
-    ] = "auto"
-    batch_tokens: Annotated[
-        Count | None,
-        Help(
-            "subwords that a model reads at once, what fills up a batch included; fewer take less memory",
-            "--batch-tokens",
-            "1,024 on a processor, 32,768 on an accelerator",
-        ),
-    ] = None
-    budget: Annotated[
-        str,
-        Help(
-            "take the largest sample whose expected time fits, as 2h, 90m, 1h30m or 3600s",
-            "--budget",
-            "no bound",
-        ),
-    ] = ""
-    chosen: Mapping[str, Any] | None = None
-    lock: Annotated[Path | None, Help("run on exactly the items of this lock file", "--lock")] = None
-    trust_remote_code: Annotated[bool, Help("let a hub model run code of its own", "--trust-remote-code")] = (
-        False
+    output: Path = option(
+        NO_DEFAULT,
+        "folder of the run, or an address as s3://bucket/run",
+        flag="--output",
+        short="-o",
+        unset="a folder of the experiment's own in runs/",
     )
+    executor: str = option("local", "where jobs run; see `sonde list executors`", flag="--executor")
+    address: str = option(
+        "",
+        "where a Ray cluster answers, as HOST:PORT",
+        flag="--address",
+        unset="RAY_ADDRESS, else this machine",
+    )
+    workers: Count = option(
+        1, "processes at a time", flag="--workers", unset="1 with a model, else one a core"
+    )
+    light_workers: Count = 1
+    shard: str = option(
+        "",
+        "observe this share alone, as 3/16; `sonde merge` makes one run of all",
+        flag="--shard",
+        unset="all of it",
+    )
+    merges: str = ""
+    device: AnyDevice = option("auto", "where models run", flag="--device")
+    device_map: str = option(
+        "",
+        "where the parts of a model lie: auto, another policy of accelerate, or a JSON object or file of "
+        "devices by module, cpu and disk among them",
+        flag="--device-map",
+        unset="all on the device",
+    )
+    dtype: Annotated[str, OneOf(DTYPES)] = option(
+        "auto",
+        "type of the numbers in a model; auto is that of its weights, but on a processor not float16; "
+        "tf32 is float32 multiplied with fewer digits, on cuda alone",
+        flag="--dtype",
+    )
+    batch_tokens: Count | None = option(
+        None,
+        "subwords that a model reads at once, what fills up a batch included; fewer take less memory",
+        flag="--batch-tokens",
+        unset="1,024 on a processor, 32,768 on an accelerator",
+    )
+    budget: str = option(
+        "",
+        "take the largest sample whose expected time fits, as 2h, 90m, 1h30m or 3600s",
+        flag="--budget",
+        unset="no bound",
+    )
+    chosen: Mapping[str, Any] | None = None
+    lock: Path | None = option(None, "run on exactly the items of this lock file", flag="--lock")
+    trust_remote_code: bool = option(False, "let a hub model run code of its own", flag="--trust-remote-code")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -196,12 +192,12 @@ def load_experiment(path: Path) -> Experiment:
 _TABLES: Mapping[str, type[Selection | CaptureOptions]] = {"selection": Selection, "capture": CaptureOptions}
 
 
-def parse_experiment(table: Mapping[str, Any], where: str) -> Experiment:
-    """An experiment from plain data; what is null, as JSON may have it, is not given.
+def parse_experiment(table: Mapping[str, Any], source: str) -> Experiment:
+    """Build an experiment from plain data; null values, as JSON may have them, count as not given.
 
     Args:
         table: Values by name.
-        where: What the table was read from, for errors.
+        source: The place that the table was read from, for errors.
 
     Raises:
         UnknownNameError: A key that no experiment has; the nearest is named.
@@ -214,7 +210,7 @@ def parse_experiment(table: Mapping[str, Any], where: str) -> Experiment:
         }
         return build_record(Experiment, {**table, **tables}, "experiment")
     except UsageError as error:
-        raise error.located(where) from None
+        raise error.located(source) from None
 
 
 def _drop_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +222,7 @@ def _drop_nulls(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_plain_data(experiment: Experiment) -> dict[str, Any]:
-    """An experiment as ``run.json`` holds it."""
+    """Convert an experiment to plain data, as in ``run.json``."""
     return json.loads(json.dumps(dataclasses.asdict(experiment), default=list))
 
 
@@ -274,13 +270,13 @@ class LensChoice:
 
     @property
     def observation_lens(self) -> LensChoice:
-        """The lens as far as observations depend on it: other numbers of the same states forward nothing."""
-        kept = tuple((name, value) for name, value in self.options if name not in self.scoring)
-        return dataclasses.replace(self, options=kept, scoring=(), labels="")
+        """Return the lens without the options that change only scores, as keys of observations have it."""
+        observation_options = tuple((name, value) for name, value in self.options if name not in self.scoring)
+        return dataclasses.replace(self, options=observation_options, scoring=(), labels="")
 
 
 def get_lens_settings(lens: LensChoice, root: str = "") -> LensSettings:
-    """A lens's settings as its methods take them.
+    """Return the settings that the methods of a lens take.
 
     Args:
         lens: The lens.

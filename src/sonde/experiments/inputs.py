@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import polars as pl
@@ -51,7 +52,6 @@ from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_
 from sonde.experiments.plan import Group, LensInput, Plan, ResolvedModel, ScoringJob, build_plan, input_key
 from sonde.experiments.progress import Session
 from sonde.experiments.resolve import (
-    Compatibility,
     check_compatibility,
     check_names,
     components_key,
@@ -69,38 +69,38 @@ from sonde.store.parts import PartStore
 from sonde.tasks import DrawingTask, check_cluster_count, effective_clusters, suggest_more_clusters
 from sonde.tasks.engine.task import TASKS
 
-_NAMED = 3
+_EXAMPLES = 3
 
 
-def find_parse_errors(items: Iterable[Item], spread: ParallelMap) -> list[Item]:
+def find_parse_errors(items: Iterable[Item], parallel: ParallelMap) -> list[Item]:
     """Return the items with a parse error, in their order.
 
     Args:
         items: The items.
-        spread: Processes that parse; any number gives the same.
+        parallel: Processes that parse; any number gives the same.
     """
-    return [item for item, parsed in spread.map(_check_parse, None, items) if not parsed]
+    return [item for item, is_valid in parallel.map(_check_parse, None, items) if not is_valid]
 
 
 def _check_parse(part: ItemChunk[None, Item]) -> list[bool]:
-    """Whether some items parse; runs in any process."""
+    """Check whether some items parse; runs in any process."""
     return [parses(item.language, item.text) for item in part.items]
 
 
-def describe_parse_errors(corpus: str, unparsed: Sequence[Item], total: int, unit: str) -> str:
+def describe_parse_errors(corpus: str, items: Sequence[Item], total: int, unit: str) -> str:
     """Return a line on the items with a parse error; empty where there is none.
 
     >>> describe_parse_errors("local:a", [Item("id", "f(", "python", "function", "a.py", "f")], 9, "function")
     'local:a: 1 of 9 functions does not parse (a.py f): its labels are of what could be read'
     """
-    if not unparsed:
+    if not items:
         return ""
-    named = ", ".join(f"{item.path} {item.name}".strip() for item in unparsed[:_NAMED])
-    more = f" and {len(unparsed) - _NAMED:,} more" if len(unparsed) > _NAMED else ""
-    verb, whose = ("does", "its") if len(unparsed) == 1 else ("do", "their")
+    examples = ", ".join(f"{item.path} {item.name}".strip() for item in items[:_EXAMPLES])
+    remainder = f" and {len(items) - _EXAMPLES:,} more" if len(items) > _EXAMPLES else ""
+    verb, possessive = ("does", "its") if len(items) == 1 else ("do", "their")
     return (
-        f"{corpus}: {len(unparsed):,} of {total:,} {unit}s {verb} not parse ({named}{more}): "
-        f"{whose} labels are of what could be read"
+        f"{corpus}: {len(items):,} of {total:,} {unit}s {verb} not parse ({examples}{remainder}): "
+        f"{possessive} labels are of what could be read"
     )
 
 
@@ -124,20 +124,22 @@ def select_items(session: Session, selection: Selection, first: FirstItems | Non
     with session.outcome.measure_stage("select"):
         for corpus in corpora:
             with progress.stage(f"reading {corpus}") as advance:
-                lock, spread = session.execution.lock, session.spread
-                sets.append(select(corpus, selection, lock, spread=spread, first=first, advance=advance))
-    for chosen in sets:
-        progress.note(describe_selection(chosen))
-        if line := describe_unused_files(chosen.corpus, chosen.intake, chosen.left_out):
+                lock, parallel = session.execution.lock, session.spread
+                sets.append(select(corpus, selection, lock, spread=parallel, first=first, advance=advance))
+    for item_set in sets:
+        progress.note(describe_selection(item_set))
+        if line := describe_unused_files(item_set.corpus, item_set.intake, item_set.left_out):
             progress.note(line)
     return sets
 
 
-def note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:
+def _note_parse_errors(session: Session, sets: Sequence[ItemSet]) -> None:
     """Say which of the chosen items do not parse."""
-    for chosen in sets:
-        unparsed = find_parse_errors(chosen.items, session.spread)
-        if line := describe_parse_errors(chosen.corpus, unparsed, len(chosen.items), chosen.selection.unit):
+    for item_set in sets:
+        parse_errors = find_parse_errors(item_set.items, session.spread)
+        if line := describe_parse_errors(
+            item_set.corpus, parse_errors, len(item_set.items), item_set.selection.unit
+        ):
             session.progress.note(line)
 
 
@@ -157,7 +159,7 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
     >>> describe_unused_files("local:a", skips)
     'local:a: not used: 1 no label (row 7); not read: 1 .ts'
     """
-    skipped: list[str] = []
+    unused: list[str] = []
     unread: list[str] = []
     partial: list[str] = []
     for reason, count in intake.counts.most_common():
@@ -165,62 +167,62 @@ def describe_unused_files(corpus: str, intake: SkipCounter, left_out: Container[
             unread.append(f"{count:,} {reason.partition(' ')[0]}")
         elif count and reason not in left_out:
             example = next(iter(intake.examples.get(reason, ())), "")
-            told = f"{count:,} {reason}{f' ({example})' if example else ''}"
-            (partial if reason == LOST else skipped).append(told)
-    parts = (("not used", skipped), ("not read", unread), ("files", partial))
-    line = "; ".join(f"{title}: {', '.join(listed)}" for title, listed in parts if listed)
+            entry = f"{count:,} {reason}{f' ({example})' if example else ''}"
+            (partial if reason == LOST else unused).append(entry)
+    parts = (("not used", unused), ("not read", unread), ("files", partial))
+    line = "; ".join(f"{title}: {', '.join(entries)}" for title, entries in parts if entries)
     return f"{corpus}: {line}" if line else ""
 
 
-def with_file_context(chosen: ItemSet) -> ItemSet:
-    """The items with the text of their files before them, as `Item.context`; at most its end.
+def with_file_context(item_set: ItemSet) -> ItemSet:
+    """Add the text before each item in its file as `Item.context`, at most its end.
 
     Files are read once more, so that only the text around the items that were chosen is held.
     """
-    wanted: dict[str, list[int]] = defaultdict(list)
-    for place, item in enumerate(chosen.items):
-        wanted[item.path].append(place)
-    items = list(chosen.items)
+    indices: dict[str, list[int]] = defaultdict(list)
+    for index, item in enumerate(item_set.items):
+        indices[item.path].append(index)
+    items = list(item_set.items)
     for file in read_files(
-        chosen.corpus, tuple({item.language for item in items}), SkipCounter(keep_all=True)
+        item_set.corpus, tuple({item.language for item in items}), SkipCounter(keep_all=True)
     ):
-        for place in wanted.get(file.path, ()):
-            item = items[place]
+        for index in indices.get(file.path, ()):
+            item = items[index]
             begin = max(0, item.offset - CHARACTERS_BEFORE)
             # A path may name several files of a corpus: the text itself says which.
             if file.text.startswith(item.text, item.offset):
-                items[place] = dataclasses.replace(item, context=file.text[begin : item.offset])
-    return dataclasses.replace(chosen, items=tuple(items))
+                items[index] = dataclasses.replace(item, context=file.text[begin : item.offset])
+    return dataclasses.replace(item_set, items=tuple(items))
 
 
-def describe_selection(chosen: ItemSet) -> str:
-    """How many items of a corpus were taken, and where the others went.
+def describe_selection(item_set: ItemSet) -> str:
+    """Describe how many items of a corpus were selected, and why the others were not.
 
     >>> left_out = {BEYOND_CAP: 8, "near duplicate": 1}
     >>> describe_selection(ItemSet("stdlib", (), "", SkipCounter(), found=9, left_out=left_out))
     'stdlib: 0 of 9 functions: 8 beyond --per-cluster 200, 1 near duplicate'
     """
     options = {
-        BEYOND_LIMIT: f"beyond --limit {chosen.selection.limit}",
-        BEYOND_CAP: f"beyond --per-cluster {chosen.selection.per_cluster}",
+        BEYOND_LIMIT: f"beyond --limit {item_set.selection.limit}",
+        BEYOND_CAP: f"beyond --per-cluster {item_set.selection.per_cluster}",
     }
-    reasons = sorted(chosen.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
+    reasons = sorted(item_set.left_out.items(), key=lambda entry: (-entry[1], entry[0]))
     left = ", ".join(f"{count:,} {options.get(reason, reason)}" for reason, count in reasons)
-    taken = f"{chosen.corpus}: {len(chosen.items):,} of {chosen.found:,} {chosen.selection.unit}s"
-    return f"{taken}: {left}" if left else taken
+    line = f"{item_set.corpus}: {len(item_set.items):,} of {item_set.found:,} {item_set.selection.unit}s"
+    return f"{line}: {left}" if left else line
 
 
 def build_groups(sets: Sequence[ItemSet]) -> tuple[Group, ...]:
-    """One group a corpus and language."""
+    """Build one group per corpus and language."""
     return tuple(
         Group(
-            corpus=chosen.corpus,
-            corpus_hash=chosen.corpus_hash,
+            corpus=item_set.corpus,
+            corpus_hash=item_set.corpus_hash,
             language=language,
-            items=tuple(item for item in chosen.items if item.language == language),
+            items=tuple(item for item in item_set.items if item.language == language),
         )
-        for chosen in sets
-        for language in sorted({item.language for item in chosen.items})
+        for item_set in sets
+        for language in sorted({item.language for item in item_set.items})
     )
 
 
@@ -243,8 +245,8 @@ def build_file_groups(session: Session) -> tuple[list[ItemSet], tuple[Group, ...
                 languages.add(file.language)
                 hashes[file.path] = content_hash(file)
             if not hashes:
-                wanted = " or ".join(selection.languages) or "a known language"
-                raise InputError(f"corpus {corpus!r}: no file in {wanted}")
+                language_names = " or ".join(selection.languages) or "a known language"
+                raise InputError(f"corpus {corpus!r}: no file in {language_names}")
             corpus_hash = fingerprint(sorted(hashes.items()))
             sets.append(ItemSet(corpus, (), corpus_hash, intake, selection))
             groups += [
@@ -262,66 +264,75 @@ _ROW_GROUP = 2_048
 """Items that are read together: a job wants some dozens that stand beside each other."""
 
 
-def read_inputs(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[LensInput], list[ItemSet]]:
-    """What each lens is shown, written into the folder of the run, and the items of the corpora among it.
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """The inputs of a run.
+
+    Attributes:
+        readings: What each lens is shown.
+        sets: The items of the corpora among it.
+        models: The models that read it.
+    """
+
+    readings: tuple[LensInput, ...]
+    sets: tuple[ItemSet, ...]
+    models: tuple[ResolvedModel, ...]
+
+
+def read_inputs(session: Session) -> RunInputs:
+    """Read what each lens is shown, and write it into the folder of the run.
 
     Three kinds of lenses: those that read the chosen items, those that draw data sets from all functions of
     the corpora, and those whose tasks read whole files. Processes that label start once for all of them.
-    """
-    execution = session.execution
-    with keep_processes(execution.executor, execution.light_workers):
-        found = _read_all(session, lenses)
-    clear_repositories()
-    return found
-
-
-def _read_all(session: Session, lenses: Sequence[LensChoice]) -> tuple[list[LensInput], list[ItemSet]]:
-    shown = [lens for lens in lenses if not uses_datasets(lens)]
-    drawing = [lens for lens in lenses if lens not in shown]
-    from_files = [lens for lens in drawing if _reads_files(lens)]
-    from_functions = [lens for lens in drawing if lens not in from_files]
-    chosen = session.experiment.selection
-    if chosen.transform != "none":
-        _check_transform(shown, from_files)
-    readings: list[LensInput] = []
-    sets: list[ItemSet] = []
-    if shown:
-        items = select_items(session, chosen)
-        note_parse_errors(session, items)
-        if any(load_reading_lens(lens.source).needs_file_context(get_lens_settings(lens)) for lens in shown):
-            with session.outcome.measure_stage("select"):
-                items = [with_file_context(one) for one in items]
-        readings += _label_inputs(session, shown, build_groups(items))
-        sets += items
-    if from_functions:
-        pools = select_items(session, select_pool(chosen), find_pool_limit(session, from_functions))
-        readings += _dataset_inputs(session, from_functions, build_groups(pools))
-        sets += pools
-    if from_files:
-        files, groups = build_file_groups(session)
-        readings += _dataset_inputs(session, from_files, groups)
-        sets += files
-    return readings, _write_inputs(session.store, sets, readings)
-
-
-def _check_transform(shown: Sequence[LensChoice], from_files: Sequence[LensChoice]) -> None:
-    """Refuse lenses that read files, which stay as they are.
 
     Raises:
-        UsageError: There is one.
+        SondeError: A corpus cannot be read, or gives no items.
     """
-    behind = [
-        lens for lens in shown if load_reading_lens(lens.source).needs_file_context(get_lens_settings(lens))
+    execution, selection = session.execution, session.experiment.selection
+    item_lenses = [lens for lens in session.lenses if not uses_datasets(lens)]
+    dataset_lenses = [lens for lens in session.lenses if lens not in item_lenses]
+    from_files = [
+        lens
+        for lens in dataset_lenses
+        if all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
     ]
-    for lens in (*from_files, *behind):
+    from_functions = [lens for lens in dataset_lenses if lens not in from_files]
+    with_context = [
+        lens
+        for lens in item_lenses
+        if load_reading_lens(lens.source).needs_file_context(get_lens_settings(lens))
+    ]
+    if selection.transform != "none" and (file_lenses := [*from_files, *with_context]):
         raise UsageError(
-            f"lens {lens.name!r} reads whole files, and transform changes the chosen items alone; leave out "
-            "one of them"
+            f"lens {file_lenses[0].name!r} reads whole files, and transform changes the chosen items alone; "
+            "leave out one of them"
         )
-
-
-def _reads_files(lens: LensChoice) -> bool:
-    return all(isinstance(TASKS.load(task), DrawingTask) for task in lens.tasks)
+    readings: list[LensInput] = []
+    sets: list[ItemSet] = []
+    with keep_processes(execution.executor, execution.light_workers):
+        if item_lenses:
+            items = select_items(session, selection)
+            _note_parse_errors(session, items)
+            if with_context:
+                with session.outcome.measure_stage("select"):
+                    items = [with_file_context(item_set) for item_set in items]
+            readings += _label_inputs(session, item_lenses, build_groups(items))
+            sets += items
+        if from_functions:
+            pools = select_items(session, select_pool(selection), find_pool_limit(session, from_functions))
+            readings += _dataset_inputs(session, from_functions, build_groups(pools))
+            sets += pools
+        if from_files:
+            files, groups = build_file_groups(session)
+            readings += _dataset_inputs(session, from_files, groups)
+            sets += files
+        sets = _write_inputs(session.store, sets, readings)
+    clear_repositories()
+    readings = [
+        dataclasses.replace(lens_input, models=session.models[lens_input.lens.name])
+        for lens_input in readings
+    ]
+    return RunInputs(tuple(readings), tuple(sets), resolve_models(session, readings))
 
 
 def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[LensInput]) -> list[ItemSet]:
@@ -330,17 +341,19 @@ def _write_inputs(store: PartStore, sets: Sequence[ItemSet], readings: Sequence[
     Returns:
         The sets with the items that are read.
     """
-    inputs = {(reading.group.corpus, item.item_id): item for reading in readings for item in reading.inputs}
+    inputs = {
+        (lens_input.group.corpus, item.item_id): item for lens_input in readings for item in lens_input.inputs
+    }
     used: dict[str, ItemSet] = {}
-    for chosen in sets:
-        items = [item for item in chosen.items if inputs.pop((chosen.corpus, item.item_id), None)]
-        before = used[chosen.corpus].items if chosen.corpus in used else ()
-        used[chosen.corpus] = dataclasses.replace(chosen, items=(*before, *items))
-    derived: dict[str, list[Item]] = {chosen.corpus: [] for chosen in sets}
+    for item_set in sets:
+        items = [item for item in item_set.items if inputs.pop((item_set.corpus, item.item_id), None)]
+        earlier_items = used[item_set.corpus].items if item_set.corpus in used else ()
+        used[item_set.corpus] = dataclasses.replace(item_set, items=(*earlier_items, *items))
+    derived_items: dict[str, list[Item]] = {item_set.corpus: [] for item_set in sets}
     for (corpus, _), item in inputs.items():
-        derived[corpus].append(item)
-    _write_table(store, "items.parquet", [(name, chosen.items) for name, chosen in used.items()])
-    _write_table(store, "inputs.parquet", list(derived.items()))
+        derived_items[corpus].append(item)
+    _write_table(store, "items.parquet", [(name, item_set.items) for name, item_set in used.items()])
+    _write_table(store, "inputs.parquet", list(derived_items.items()))
     return list(used.values())
 
 
@@ -357,36 +370,55 @@ def _write_table(store: PartStore, name: str, corpora: Sequence[tuple[str, Seque
 
 def _label_inputs(session: Session, lenses: Sequence[LensChoice], groups: Sequence[Group]) -> list[LensInput]:
     """Label the groups for lenses that read the items, and say what each reads of each group."""
-    store, progress = session.store, session.progress
-    tasks = sorted({(task, lens.labels, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
+    progress, selection = session.progress, session.experiment.selection
+    requests = sorted({(task, lens.labels, lens.mode, lens.quirks) for lens in lenses for task in lens.tasks})
     readings: list[LensInput] = []
     with (
         session.outcome.measure_stage("label"),
-        progress.stage("labelling", len(tasks) * len(groups)) as advance,
+        progress.stage("labelling", len(requests) * len(groups)) as advance,
     ):
         for group in groups:
-            rules = {
-                (task, of): write_labels(store, task, group, mode, quirks, advance, session.spread, of)
-                for task, of, mode, quirks in tasks
-            }
-            readings += [_item_input(lens, group, rules, store, progress) for lens in lenses]
+            rules: dict[tuple[str, str], str] = {}
+            for task, suffix, mode, quirks in requests:
+                rules[task, suffix] = write_labels(session, task, group, mode, quirks, suffix)
+                advance()
+            for lens in lenses:
+                key = fingerprint("labels", [rules[task, lens.labels] for task in lens.tasks])
+                public = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
+                readings.append(_build_input(session, public, group, group.items, key))
     for group in groups:
-        if lack := _check_cluster_count(group, session.experiment.selection):
+        paths = pl.DataFrame([(item.cluster, item.path) for item in group.items], _PATHS, orient="row")
+        remedies = suggest_more_clusters(
+            group.corpus,
+            group.language,
+            limited=selection.limit is not None and len(group.items) >= selection.limit,
+            files=paths if selection.unit == "function" else None,
+        )
+        sample = f"{len(group.items):,} {selection.unit}s"
+        if lack := check_cluster_count({sample: effective_clusters(paths)}, remedies):
             progress.note(f"{group.corpus} in {group.language}: {lack}")
     return readings
 
 
-def _check_cluster_count(group: Group, selection: Selection) -> str:
-    """Why no verdict can come of the items of a group, and what would help; empty where one can."""
-    paths = pl.DataFrame([(item.cluster, item.path) for item in group.items], _PATHS, orient="row")
-    count = len(group.items)
-    remedies = suggest_more_clusters(
-        group.corpus,
-        group.language,
-        limited=selection.limit is not None and count >= selection.limit,
-        files=paths if selection.unit == "function" else None,
-    )
-    return check_cluster_count({f"{count:,} {selection.unit}s": effective_clusters(paths)}, remedies)
+def _build_input(
+    session: Session, lens: LensChoice, group: Group, items: Sequence[Item], key: str
+) -> LensInput:
+    """Build the input of a lens that reads models.
+
+    Args:
+        session: The run.
+        lens: The lens, with the tasks that have labels in this group.
+        group: Where the items come from.
+        items: The items.
+        key: Fingerprint of their labels.
+    """
+    reader, settings = load_reading_lens(lens.source), get_lens_settings(lens)
+    labels = LabelTables(session.store, lens.tasks, group, lens.labels)
+    inputs = tuple(reader.inputs(items, labels, settings))
+    if description := reader.describe_inputs(inputs, labels, settings):
+        session.progress.note(f"{lens.name}: {description}")
+    controls = reader.assign_controls(inputs, labels, settings)
+    return LensInput(lens=lens, group=group, inputs=inputs, labels=key, controls=controls)
 
 
 def _dataset_inputs(
@@ -406,140 +438,103 @@ def _dataset_inputs(
                     "training data of a bundled model and in no data set (--include-seen takes them in)"
                 )
             for lens in lenses:
-                drawn = build_datasets(session, lens, pool, items)
-                readings.append(_dataset_input(lens, pool, drawn, session.store, session.progress))
-                outcome.refused.extend(drawn.refused)
-                outcome.data_sets[f"{lens.name}/{pool.prefix}"] = drawn.reports
+                datasets = build_datasets(session, lens, pool, items)
+                dataset_lens = dataclasses.replace(lens, tasks=datasets.tasks)
+                reader = LENSES.load(lens.source)
+                if isinstance(reader, TrainingLens):
+                    methods = _training_keys(reader, datasets, get_lens_settings(lens), pool.language)
+                    readings.append(
+                        LensInput(
+                            lens=dataset_lens,
+                            group=pool,
+                            inputs=datasets.inputs,
+                            labels=datasets.key,
+                            methods=methods,
+                        )
+                    )
+                else:
+                    readings.append(_build_input(session, dataset_lens, pool, datasets.inputs, datasets.key))
+                outcome.refused.extend(datasets.refused)
+                outcome.data_sets[f"{lens.name}/{pool.prefix}"] = datasets.reports
     return readings
 
 
-def _dataset_input(
-    lens: LensChoice, pool: Group, drawn: LensDatasets, store: PartStore, progress: Progress
-) -> LensInput:
-    able = dataclasses.replace(lens, tasks=drawn.tasks)
-    reader, settings = LENSES.load(lens.source), get_lens_settings(lens)
-    if isinstance(reader, TrainingLens):
-        methods = _training_keys(reader, drawn, settings, pool.language)
-        return LensInput(lens=able, group=pool, inputs=drawn.inputs, labels=drawn.key, methods=methods)
-    reader = load_reading_lens(lens.source)
-    labels = LabelTables(store, drawn.tasks, pool, lens.labels)
-    inputs = tuple(reader.inputs(drawn.inputs, labels, settings))
-    if about := reader.describe_inputs(inputs, labels, settings):
-        progress.note(f"{lens.name}: {about}")
-    return LensInput(
-        lens=able,
-        group=pool,
-        inputs=inputs,
-        labels=drawn.key,
-        controls=reader.assign_controls(inputs, labels, settings),
-    )
-
-
 def _training_keys(
-    lens: TrainingLens, drawn: LensDatasets, settings: LensSettings, language: str
+    lens: TrainingLens, datasets: LensDatasets, settings: LensSettings, language: str
 ) -> dict[Method, str]:
-    """Every method with the fingerprint of what it is trained on."""
-    methods = lens.methods(drawn.tasks, settings)
-    named = {
+    """Return the fingerprint of the training data of every method."""
+    methods = lens.methods(datasets.tasks, settings)
+    corpora = {
         method: [str(value) for option, value in method.options if option in lens.corpus_options and value]
         for method in methods
     }
-    held = {corpus: _corpus_key(corpus, language) for corpus in sorted(set(chain(*named.values())))}
+    corpus_keys = {corpus: _corpus_key(corpus, language) for corpus in sorted(set(chain(*corpora.values())))}
     return {
-        method: fingerprint("beside", drawn.keys[method.task], [held[corpus] for corpus in named[method]])
-        if named[method]
-        else drawn.keys[method.task]
+        method: fingerprint(
+            "beside", datasets.keys[method.task], [corpus_keys[corpus] for corpus in corpora[method]]
+        )
+        if corpora[method]
+        else datasets.keys[method.task]
         for method in methods
     }
 
 
 def _corpus_key(corpus: str, language: str) -> str:
-    """Fingerprint of a corpus's functions, whose ids are hashes of their texts."""
+    """Return the fingerprint of a corpus's functions, whose ids are hashes of their texts."""
     items = {
         (item.item_id, item.cluster) for item in read_items(corpus, SkipCounter(), languages=(language,))
     }
     return fingerprint("contents", sorted(items))
 
 
-def _item_input(
-    lens: LensChoice, group: Group, rules: dict[tuple[str, str], str], store: PartStore, progress: Progress
-) -> LensInput:
-    reader, settings = load_reading_lens(lens.source), get_lens_settings(lens)
-    rule = fingerprint("labels", [rules[task, lens.labels] for task in lens.tasks])
-    lens = dataclasses.replace(lens, tasks=tuple(map(TASKS.public, lens.tasks)))
-    labels = LabelTables(store, lens.tasks, group, lens.labels)
-    inputs = tuple(reader.inputs(group.items, labels, settings))
-    if about := reader.describe_inputs(inputs, labels, settings):
-        progress.note(f"{lens.name}: {about}")
-    return LensInput(
-        lens=lens,
-        group=group,
-        inputs=inputs,
-        labels=rule,
-        controls=reader.assign_controls(inputs, labels, settings),
-    )
-
-
 def next_stage_inputs(
     store: PartStore, answers: Sequence[ScoringJob], scores: Mapping[str, Sequence[Score]]
 ) -> list[LensInput]:
-    """What the lenses want to look at more closely, model by model, now that the scores are there."""
-    more: list[LensInput] = []
+    """Return the inputs of the lenses that want a second stage, model by model."""
+    inputs: list[LensInput] = []
     for answer in answers:
-        reading, lens = answer.reading, answer.reading.lens
-        if reading.methods:
+        lens_input, lens = answer.reading, answer.reading.lens
+        if lens_input.methods:
             continue
-        found = load_reading_lens(lens.source).next_stage(scores[answer.key], get_lens_settings(lens))
-        if found is not None:
-            found = {**found, **stage_output(store, answer)}
-            next_stage = dataclasses.replace(lens, stage=lens.stage + 1, found=tuple(sorted(found.items())))
-            more.append(
-                dataclasses.replace(reading, lens=next_stage, controls=(), models=(answer.model.name,))
+        stage_options = load_reading_lens(lens.source).next_stage(scores[answer.key], get_lens_settings(lens))
+        if stage_options is not None:
+            stage_options = {**stage_options, **stage_output(store, answer)}
+            next_stage = dataclasses.replace(
+                lens, stage=lens.stage + 1, found=tuple(sorted(stage_options.items()))
             )
-    return more
+            inputs.append(
+                dataclasses.replace(lens_input, lens=next_stage, controls=(), models=(answer.model.name,))
+            )
+    return inputs
 
 
-def resolve_experiment(
-    experiment: Experiment, execution: Execution, progress: Progress
-) -> tuple[Session, tuple[LensChoice, ...], Compatibility]:
-    """An experiment whose names and options are checked, before anything is read.
-
-    Returns:
-        The run, its lenses, and which models each of them reads.
+def resolve_experiment(experiment: Experiment, execution: Execution, progress: Progress) -> Session:
+    """Check the names and options of an experiment, before anything is read.
 
     Raises:
         SondeError: Something that is named does not exist, or does not go together.
     """
     experiment = with_full_names(experiment)
-    session = Session.create(experiment, execution, progress)
     lenses = resolve_lenses(experiment)
     check_names(experiment, execution, lenses)
-    able = check_compatibility(lenses, experiment, execution)
-    lenses = resolve_options(lenses, able.by_lens)
-    session.outcome.refused += able.left_out
-    for refused in able.left_out:
-        session.progress.note(f"{refused.model} is left out of the lens {refused.lens}: {refused.reason}")
-    return session, lenses, able
-
-
-def resolve_inputs(
-    session: Session, lenses: Sequence[LensChoice], able: Compatibility
-) -> tuple[list[LensInput], list[ItemSet], tuple[ResolvedModel, ...]]:
-    """What each lens is shown, written into the folder of the run, with the models that read it.
-
-    Raises:
-        SondeError: A corpus cannot be read, or gives no items.
-    """
-    readings, sets = read_inputs(session, lenses)
-    readings = [
-        dataclasses.replace(reading, models=tuple(able.by_lens[reading.lens.name])) for reading in readings
-    ]
-    models = resolve_models(session.experiment, session.execution, readings, able.models)
-    return readings, sets, models
+    compatibility = check_compatibility(lenses, experiment, execution)
+    session = Session(
+        experiment=experiment,
+        execution=execution,
+        progress=progress,
+        lenses=resolve_options(lenses, compatibility.by_lens),
+        models={lens: tuple(models) for lens, models in compatibility.by_lens.items()},
+    )
+    session.outcome.refused += compatibility.left_out
+    for skipped_task in compatibility.left_out:
+        progress.note(
+            f"{skipped_task.model} is left out of the lens {skipped_task.lens}: {skipped_task.reason}"
+        )
+    return session
 
 
 def plan_stage(session: Session, models: Sequence[ResolvedModel], readings: Sequence[LensInput]) -> Plan:
-    """The jobs of a stage of a run."""
-    languages = {reading.group.language for reading in readings}
+    """Plan the jobs of a stage of a run."""
+    languages = {lens_input.group.language for lens_input in readings}
     versions = {language: components_key(language) for language in sorted(languages)}
     return build_plan(session.outcome.directory, models, readings, versions)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from sonde.corpora.engine.parallel import ItemChunk
 from sonde.executors import connect_executor, keep_processes
 from sonde.experiments.datasets import (
     DEFAULT_SIZE,
-    DROPPED,
+    PARSE_ERROR_REASON,
     describe_dropped_items,
     read_repositories,
     select_pool,
@@ -61,7 +62,7 @@ TASK_HERE = "{task}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelOptions:
-    """What to write.
+    """Options of labelling.
 
     Attributes:
         task: Public name of the task, or a path to a ``.py`` file.
@@ -76,7 +77,6 @@ class LabelOptions:
         address: Where a cluster answers; empty for what the environment names, or for this machine.
         workers: Processes at a time.
         progress: Is told how far reading has come, and what is left out.
-        told: Lines on what is left out that were said already.
     """
 
     task: str
@@ -90,17 +90,16 @@ class LabelOptions:
     address: str = ""
     workers: int = 1
     progress: Progress = field(default_factory=NullProgress)
-    told: set[str] = field(default_factory=set[str], compare=False, repr=False)
 
     @property
     def spread(self) -> ParallelMap:
-        """How items are spread over the processes."""
+        """Return how items are spread over processes."""
         return ParallelMap(executor=self.executor, workers=self.workers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """What was labelled, before it is written.
+    """The labels of a task, before they are written.
 
     Attributes:
         task: The task.
@@ -118,7 +117,7 @@ class Labels:
         return len(self.collected) + sum(len(entry.rows) for entry in self.entries)
 
     def rows(self) -> list[Mapping[str, Any]]:
-        """The labels as sonde's own format writes them, one a line."""
+        """Return the labels as sonde's own format writes them, one per line."""
         if isinstance(self.task, CorpusTask):
             return list(self.collected)
         return list(build_label_rows(self.task, self.entries))
@@ -134,7 +133,7 @@ class Labels:
         write_atomic(output, lines)
 
 
-def label_corpora(wanted: LabelOptions) -> Labels:
+def label_corpora(options: LabelOptions) -> Labels:
     """Label corpora.
 
     Raises:
@@ -142,51 +141,42 @@ def label_corpora(wanted: LabelOptions) -> Labels:
         UsageError: The format does not hold labels of this task, or no cluster answers.
         InputError: A class has too few examples for a data set, or there is nothing to label.
     """
-    (labels,) = label_tasks(wanted, (wanted.task,))
+    (labels,) = label_tasks(options, (options.task,))
     return labels
 
 
-def label_tasks(wanted: LabelOptions, names: Sequence[str]) -> Iterator[Labels]:
+def label_tasks(options: LabelOptions, names: Sequence[str]) -> Iterator[Labels]:
     """Label corpora for several tasks, which are read once; raises as `label_corpora`.
 
     Args:
-        wanted: What to write of each; its task is not looked at.
+        options: What to write of each; its task is not looked at.
         names: Public names of the tasks, or paths to ``.py`` files.
     """
-    form, tasks = FORMATS.load(wanted.form), [TASKS.load(name) for name in names]
+    form, tasks = FORMATS.load(options.form), [TASKS.load(name) for name in names]
     for task in tasks:
         if not isinstance(task, CorpusTask):
-            _check_options(task, form, wanted)
-    check_corpora(wanted.corpora)
-    connect_executor(wanted.executor, wanted.address, wanted.workers)
-    read = _CorpusReader(wanted, names)
-    with keep_processes(wanted.executor, wanted.workers):
-        for name, task in zip(names, tasks, strict=True):
-            asked = replace(wanted, task=name)
-            if isinstance(task, CorpusTask):
-                rows = (row for corpus in wanted.corpora for row in _collect_rows(task, corpus, asked, read))
-                labels = Labels(task, form, collected=tuple(rows))
-            else:
-                entries = (
-                    one for corpus in wanted.corpora for one in _label_entries(task, corpus, asked, read)
-                )
-                labels = Labels(task, form, entries=tuple(entries))
+            _check_options(task, form, options)
+    check_corpora(options.corpora)
+    connect_executor(options.executor, options.address, options.workers)
+    labeller = _Labeller(options, names)
+    with keep_processes(options.executor, options.workers):
+        for name in names:
+            labels = labeller.label(name)
             if not len(labels):
-                raise InputError(_no_labels_message(task.name, asked))
+                corpora, languages = ", ".join(map(repr, options.corpora)), options.selection.languages
+                language_clause = f" in {' or '.join(languages)}" if languages else ""
+                raise InputError(
+                    f"nothing to label: corpus {corpora} holds no {options.selection.unit}{language_clause} "
+                    f"for task {labels.task.name!r}"
+                )
             yield labels
 
 
-def _no_labels_message(task: str, wanted: LabelOptions) -> str:
-    corpora = ", ".join(map(repr, wanted.corpora))
-    languages = f" in {' or '.join(wanted.selection.languages)}" if wanted.selection.languages else ""
-    return f"nothing to label: corpus {corpora} holds no {wanted.selection.unit}{languages} for task {task!r}"
-
-
-def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
+def write_label_files(options: LabelOptions, names: Sequence[str], output: str) -> list[dict[str, Any]]:
     """Label corpora and write a file a task; raises as `label_corpora`.
 
     Args:
-        wanted: As for `label_tasks`; so are the names.
+        options: As for `label_tasks`; so are the names.
         names: The tasks.
         output: The file; of several tasks its name holds `TASK_HERE`, for which each name stands.
 
@@ -200,174 +190,162 @@ def write_label_files(wanted: LabelOptions, names: Sequence[str], output: str) -
             f"{len(names)} tasks need as many files: write {TASK_HERE} into the name, as in -o "
             f"labels/{TASK_HERE}.jsonl, and name each task once"
         )
-    found: list[dict[str, Any]] = []
-    for file, labels in zip(files, label_tasks(wanted, names), strict=True):
+    results: list[dict[str, Any]] = []
+    for file, labels in zip(files, label_tasks(options, names), strict=True):
         labels.write(file)
-        found.append({"rows": len(labels), "file": file})
-    return found
+        results.append({"rows": len(labels), "file": file})
+    return results
 
 
-class _CorpusReader:
-    """What of the corpora is read for all tasks.
-
-    Args:
-        wanted: What is asked for.
-        names: The tasks; where there is one, nothing needs to be kept.
-    """
-
-    def __init__(self, wanted: LabelOptions, names: Sequence[str]) -> None:
-        self._wanted, self._names = wanted, names
-        self._pools: dict[str, Sequence[Item]] = {}
-        self._items: dict[str, Sequence[Item]] = {}
-
-    def pool(self, corpus: str) -> Sequence[Item]:
-        """The functions that data sets are drawn from."""
-        if corpus not in self._pools:
-            chosen = self._wanted.selection
-            first = plan_first_items(self._names, size=chosen.limit or DEFAULT_SIZE, seed=chosen.seed)
-            self._pools[corpus] = _select_items(corpus, self._wanted, select_pool(chosen), first)
-        return self._pools[corpus]
-
-    def items(self, corpus: str) -> Iterable[Item]:
-        """The items chosen; raw, every item in the corpus's order, or the first of each language."""
-        if len(self._names) == 1:
-            return _select_or_read(corpus, self._wanted)
-        if corpus not in self._items:
-            self._items[corpus] = tuple(_select_or_read(corpus, self._wanted))
-        return self._items[corpus]
-
-
-def _check_options(task: Task, form: FileFormat, wanted: LabelOptions) -> None:
+def _check_options(task: Task, form: FileFormat, options: LabelOptions) -> None:
     if form.tasks and task.name not in form.tasks:
         raise UsageError(
-            f"format {wanted.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
+            f"format {options.form!r} holds labels of {', '.join(form.tasks)}, not of {task.name!r}; "
             "leave --format out for JSON lines"
         )
-    known = get_quirks(task) | get_ablations(task)
-    for quirk in wanted.quirks:
-        if quirk not in known:
-            raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known)
+    known_quirks = get_quirks(task) | get_ablations(task)
+    for quirk in options.quirks:
+        if quirk not in known_quirks:
+            raise UnknownNameError(f"quirk of task {task.name!r}", quirk, known_quirks)
 
 
-def _collect_rows(
-    task: CorpusTask, corpus: str, wanted: LabelOptions, read: _CorpusReader
-) -> Iterable[Mapping[str, Any]]:
-    if isinstance(task, RowTask):
-        answers = wanted.spread.map(_label_chunk, (wanted.task, wanted.mode), read.items(corpus))
-        return (row for _, row in answers)
-    intake = SkipCounter()
-    files = read_files(corpus, wanted.selection.languages, intake)
-    if isinstance(task, AccountingTask):
-        rows, told = task.collect_with_notes(files, mode=wanted.mode)
-    else:
-        rows, told = [*task.collect(files, mode=wanted.mode)], ()
-    _note(wanted, describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in told))
-    return rows
+class _Labeller:
+    """Labels corpora for some tasks, and reads what all of them read once.
 
+    Args:
+        wanted: What to write of each; its task is not looked at.
+        names: The tasks; where there is one, nothing of a corpus is kept.
+    """
 
-def _label_chunk(part: ItemChunk[tuple[str, str], Item]) -> list[dict[str, Any]]:
-    """The rows of some items; runs in any process."""
-    name, mode = part.rule
-    task = TASKS.load(name)
-    assert isinstance(task, RowTask)
-    return [task.row(item, mode=mode) for item in part.items]
+    def __init__(self, options: LabelOptions, names: Sequence[str]) -> None:
+        self._wanted, self._names = options, names
+        self._pools: dict[str, Sequence[Item]] = {}
+        self._items: dict[str, Sequence[Item]] = {}
+        self._told: set[str] = set()
 
+    def label(self, name: str) -> Labels:
+        """Label all corpora for a task."""
+        options, task, form = self._wanted, TASKS.load(name), FORMATS.load(self._wanted.form)
+        if isinstance(task, CorpusTask):
+            row_groups = (self._collect_rows(name, task, corpus) for corpus in options.corpora)
+            return Labels(task, form, collected=tuple(chain.from_iterable(row_groups)))
+        labels_all_items = options.raw or form.whole or task.target == "relation"
+        label = self._label_items if labels_all_items else self._draw_examples
+        entries = (label(name, task, corpus) for corpus in options.corpora)
+        return Labels(task, form, entries=tuple(chain.from_iterable(entries)))
 
-def _label_entries(
-    task: Task, corpus: str, wanted: LabelOptions, read: _CorpusReader
-) -> Iterable[LabelledItem]:
-    if wanted.raw or FORMATS.load(wanted.form).whole or task.target == "relation":
-        return _label_items(task, corpus, read.items(corpus), wanted)
-    return _dataset_entries(corpus, wanted, read.pool(corpus))
+    def _read_pool(self, corpus: str) -> Sequence[Item]:
+        """Read the functions that data sets are drawn from."""
+        if corpus not in self._pools:
+            selection = self._wanted.selection
+            first = plan_first_items(self._names, size=selection.limit or DEFAULT_SIZE, seed=selection.seed)
+            self._pools[corpus] = self._select(corpus, select_pool(selection), first)
+        return self._pools[corpus]
 
+    def _read_items(self, corpus: str) -> Iterable[Item]:
+        """Read the selected items; raw, every item in the corpus's order, or the first of each language."""
+        if corpus in self._items:
+            return self._items[corpus]
+        options = self._wanted
+        items = self._read_raw(corpus) if options.raw else self._select(corpus, options.selection)
+        if len(self._names) > 1:
+            items = self._items[corpus] = tuple(items)
+        return items
 
-def _select_or_read(corpus: str, wanted: LabelOptions) -> Iterable[Item]:
-    selection = wanted.selection
-    if not wanted.raw:
-        return _select_items(corpus, wanted, selection)
-    return _raw_items(corpus, wanted)
+    def _read_raw(self, corpus: str) -> Iterator[Item]:
+        selection, intake, parallel = self._wanted.selection, SkipCounter(), self._wanted.spread
+        counts: Counter[str] = Counter()
+        for item in read_items(
+            corpus, intake, unit=selection.unit, languages=selection.languages, spread=parallel
+        ):
+            counts[item.language] += 1
+            if selection.limit is None or counts[item.language] <= selection.limit:
+                yield item
+        self._note(describe_unused_files(corpus, intake))
 
-
-def _raw_items(corpus: str, wanted: LabelOptions) -> Iterator[Item]:
-    selection, intake = wanted.selection, SkipCounter()
-    items = read_items(
-        corpus, intake, unit=selection.unit, languages=selection.languages, spread=wanted.spread
-    )
-    yield from items if selection.limit is None else _take_first(items, selection.limit)
-    _note(wanted, describe_unused_files(corpus, intake))
-
-
-def _note(wanted: LabelOptions, *lines: str) -> None:
-    for line in filter(None, lines):
-        if line not in wanted.told:
-            wanted.told.add(line)
-            wanted.progress.note(line)
-
-
-def _select_items(
-    corpus: str, wanted: LabelOptions, selection: Selection, first: FirstItems | None = None
-) -> Sequence[Item]:
-    with wanted.progress.stage(f"reading {corpus}") as advance:
-        chosen = select(corpus, selection, spread=wanted.spread, first=first, advance=advance)
-    _note(wanted, describe_selection(chosen), describe_unused_files(corpus, chosen.intake, chosen.left_out))
-    return chosen.items
-
-
-def _take_first(items: Iterable[Item], limit: int) -> Iterator[Item]:
-    taken: Counter[str] = Counter()
-    for item in items:
-        taken[item.language] += 1
-        if taken[item.language] <= limit:
-            yield item
-
-
-def _label_items(
-    task: Task, corpus: str, items: Iterable[Item], wanted: LabelOptions
-) -> Iterator[LabelledItem]:
-    able, known = get_languages(task), list[Item]()
-    for item in items:
-        if item.language not in able and not any(one.task.lower() == task.name for one in item.given):
-            reason = get_unsupported_tasks(item.language).get(task.name)
-            raise UsageError(
-                f"task {task.name!r} cannot label {item.language!r} ({item.path})"
-                f"{f': {reason}' if reason else ''}; it knows {', '.join(able)}"
-            )
-        known.append(item)
-    unparsed = find_parse_errors(known, wanted.spread)
-    _note(wanted, describe_parse_errors(corpus, unparsed, len(known), wanted.selection.unit))
-    around = read_repositories(task, corpus, wanted.selection.languages, wanted.spread)
-    asked = LabelRequest(wanted.task, 0, wanted.mode, wanted.quirks, around)
-    for item, table in label_items(asked, known, wanted.spread):
-        yield LabelledItem(item, tuple(table.iter_rows(named=True)))
-
-
-def _dataset_entries(corpus: str, wanted: LabelOptions, pool: Sequence[Item]) -> Iterator[LabelledItem]:
-    """The examples of one data set a language, in its order."""
-    for language in sorted({item.language for item in pool}):
-        made = build(
-            wanted.task,
-            pool,
-            size=wanted.selection.limit or DEFAULT_SIZE,
-            seed=wanted.selection.seed,
-            language=language,
-            mode=wanted.mode,
-            quirks=wanted.quirks,
-            repositories=read_repositories(TASKS.load(wanted.task), corpus, (language,), wanted.spread),
-            spread=wanted.spread,
+    def _select(self, corpus: str, selection: Selection, first: FirstItems | None = None) -> Sequence[Item]:
+        with self._wanted.progress.stage(f"reading {corpus}") as advance:
+            item_set = select(corpus, selection, spread=self._wanted.spread, first=first, advance=advance)
+        self._note(
+            describe_selection(item_set), describe_unused_files(corpus, item_set.intake, item_set.left_out)
         )
-        _note(wanted, *_describe_omissions(corpus, language, TASKS.public(wanted.task), made.report))
-        items = {item.item_id: item for item in (*pool, *made.inputs)}
-        for row in made.examples.iter_rows(named=True):
-            yield LabelledItem(items[row["item_id"]], (row,), row["split"])
+        return item_set.items
+
+    def _note(self, *lines: str) -> None:
+        """Say what is left out, each line once."""
+        for line in filter(None, lines):
+            if line not in self._told:
+                self._told.add(line)
+                self._wanted.progress.note(line)
+
+    def _collect_rows(self, name: str, task: CorpusTask, corpus: str) -> Iterable[Mapping[str, Any]]:
+        options = self._wanted
+        if isinstance(task, RowTask):
+            answers = options.spread.map(_label_chunk, name, self._read_items(corpus))
+            return (row for _, row in answers)
+        intake = SkipCounter()
+        files = read_files(corpus, options.selection.languages, intake)
+        if isinstance(task, AccountingTask):
+            rows, lines = task.collect_with_notes(files)
+        else:
+            rows, lines = [*task.collect(files)], ()
+        self._note(describe_unused_files(corpus, intake), *(f"{corpus}: {line}" for line in lines))
+        return rows
+
+    def _label_items(self, name: str, task: Task, corpus: str) -> Iterator[LabelledItem]:
+        options, supported_languages, items = self._wanted, get_languages(task), list[Item]()
+        for item in self._read_items(corpus):
+            if item.language not in supported_languages and not any(
+                provided_label.task.lower() == task.name for provided_label in item.given
+            ):
+                reason = get_unsupported_tasks(item.language).get(task.name)
+                raise UsageError(
+                    f"task {task.name!r} cannot label {item.language!r} ({item.path})"
+                    f"{f': {reason}' if reason else ''}; it knows {', '.join(supported_languages)}"
+                )
+            items.append(item)
+        parse_errors = find_parse_errors(items, options.spread)
+        self._note(describe_parse_errors(corpus, parse_errors, len(items), options.selection.unit))
+        repositories = read_repositories(task, corpus, options.selection.languages, options.spread)
+        request = LabelRequest(name, 0, options.mode, options.quirks, repositories)
+        for item, table in label_items(request, items, options.spread):
+            yield LabelledItem(item, tuple(table.iter_rows(named=True)))
+
+    def _draw_examples(self, name: str, task: Task, corpus: str) -> Iterator[LabelledItem]:
+        """Yield the examples of one data set per language, in its order."""
+        options, pool = self._wanted, self._read_pool(corpus)
+        for language in sorted({item.language for item in pool}):
+            dataset = build(
+                name,
+                pool,
+                size=options.selection.limit or DEFAULT_SIZE,
+                seed=options.selection.seed,
+                language=language,
+                mode=options.mode,
+                quirks=options.quirks,
+                repositories=read_repositories(task, corpus, (language,), options.spread),
+                spread=options.spread,
+            )
+            self._note(*_describe_omissions(corpus, language, TASKS.public(name), dataset.report))
+            items = {item.item_id: item for item in (*pool, *dataset.inputs)}
+            for row in dataset.examples.iter_rows(named=True):
+                yield LabelledItem(items[row["item_id"]], (row,), row["split"])
+
+
+def _label_chunk(part: ItemChunk[str, Item]) -> list[dict[str, Any]]:
+    """Return the rows of some items; runs in any process."""
+    task = TASKS.load(part.rule)
+    assert isinstance(task, RowTask)
+    return [task.row(item) for item in part.items]
 
 
 def _describe_omissions(corpus: str, language: str, task: str, report: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a data set left out of the functions that it was drawn from."""
-    dropped = {reason: count for reason, count in report.get("dropped", {}).items() if count}
-    if unparsed := dropped.pop(DROPPED, 0):
-        yield describe_dropped_items(corpus, language, unparsed)
-    if dropped:
-        listed = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-        yield f"{task} in {language}: drawn from {report['pool']:,} functions; left out: {listed}"
+    omitted_counts = {reason: count for reason, count in report.get("dropped", {}).items() if count}
+    if parse_errors := omitted_counts.pop(PARSE_ERROR_REASON, 0):
+        yield describe_dropped_items(corpus, language, parse_errors)
+    if omitted_counts:
+        listing = ", ".join(f"{count:,} {reason}" for reason, count in omitted_counts.items())
+        yield f"{task} in {language}: drawn from {report['pool']:,} functions; left out: {listing}"
     if classes := report.get("classes left out"):
         yield f"{task} in {language}: too few examples of {', '.join(classes)}, which are left out"

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -51,7 +50,7 @@ from sonde.results.schema import scan_files
 from sonde.store.parts import PartStore, TableCache
 from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
-_AHEAD = 2
+_PREFETCH_COUNT = 2
 """Pools that are prepared before it is their turn; each is held until it is read."""
 
 
@@ -59,21 +58,13 @@ _Key = tuple[str, str, str, tuple[str, ...]]
 
 
 def read_job_items(job: ObserveJob) -> list[Item]:
-    """The items of a job, in its order."""
+    """Read the items of a job, in its order."""
     return read_inputs(RunDirectory(Path(job.root)), job.corpus, job.language, job.item_ids)
 
 
 def prepare_job(job: ObserveJob) -> list[Prepared]:
     """Prepare a job's items; nothing of the model but its tokenizer is read."""
     return prepare_items(load_tokenizer(job.model), read_job_items(job))
-
-
-def get_prepared_items(loaded: LoadedModel, pool: JobBatch) -> list[list[Prepared]]:
-    """What a pool's jobs read, prepared ahead if it was."""
-    ahead = _ahead.get()
-    if ahead is not None and pool in ahead:
-        return ahead.take(pool)
-    return [prepare_items(loaded.tokenizer, read_job_items(job)) for job in pool.jobs]
 
 
 class Prefetcher:
@@ -94,14 +85,14 @@ class Prefetcher:
             self._pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
 
     def __contains__(self, pool: JobBatch) -> bool:
-        """Whether a pool is yet to be taken."""
+        """Return whether a pool is yet to be taken."""
         return pool in self._waiting
 
     def take(self, pool: JobBatch) -> list[list[Prepared]]:
-        """What a pool's jobs read; the next pools are begun."""
-        at = self._waiting.index(pool)
-        for coming in self._waiting[at : at + 1 + _AHEAD]:
-            self._begin(coming)
+        """Return the prepared inputs of a pool's jobs, and begin the next pools."""
+        position = self._waiting.index(pool)
+        for next_pool in self._waiting[position : position + 1 + _PREFETCH_COUNT]:
+            self._begin(next_pool)
         self._waiting.remove(pool)
         return list(self._collect(pool))
 
@@ -120,8 +111,8 @@ class Prefetcher:
         for job in pool.jobs:
             key = self._key(job)
             self._uses[key] -= 1
-            found = self._futures[key] if self._uses[key] else self._futures.pop(key)
-            yield found.result()
+            future = self._futures[key] if self._uses[key] else self._futures.pop(key)
+            yield future.result()
 
     def _key(self, job: ObserveJob) -> _Key:
         if job.model not in self._keys:
@@ -130,28 +121,23 @@ class Prefetcher:
         return self._keys[job.model], job.corpus, job.language, job.item_ids
 
 
-_ahead: ContextVar[Prefetcher | None] = ContextVar("ahead", default=None)
-
-
 @contextmanager
-def prefetch(pools: Sequence[JobBatch], workers: int) -> Generator[None]:
-    """Within it, pools of several jobs are prepared by other processes.
+def prefetch(pools: Sequence[JobBatch], workers: int) -> Generator[Prefetcher | None]:
+    """Prepare pools of several jobs in other processes.
 
     Args:
         pools: What will be read, in its order.
-        workers: How many processes; fewer than one changes nothing.
+        workers: How many processes; fewer than one gives None.
     """
     pools = [pool for pool in pools if len(pool.jobs) > 1]
     if workers < 1 or not pools:
-        yield
+        yield None
         return
-    ahead = Prefetcher(pools, workers)
-    token = _ahead.set(ahead)
+    prefetcher = Prefetcher(pools, workers)
     try:
-        yield
+        yield prefetcher
     finally:
-        _ahead.reset(token)
-        ahead.close()
+        prefetcher.close()
 
 
 Row = TypeVar("Row")
@@ -161,13 +147,13 @@ ITEMS_A_TABLE = 32
 """Items that a lens turns into rows at a time: enough to work on columns, few enough to be held."""
 
 
-_TRIAL_SECONDS, _FEWEST = 1.0, 4
+_TRIAL_SECONDS, _MINIMUM_INPUTS = 1.0, 4
 """What the inputs of a trial may take together, and how many there are at least: they differ in length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """What a job reports back; small and plain.
+    """Report of a job; small and plain.
 
     Attributes:
         items: Items observed.
@@ -186,7 +172,7 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class TrialTime:
-    """What a few inputs took.
+    """Time of a few inputs.
 
     Attributes:
         inputs: How many.
@@ -197,52 +183,40 @@ class TrialTime:
     seconds: float
 
 
-_loaded: dict[ModelSpec, LoadedModel] = {}
+_model_cache: dict[ModelSpec, LoadedModel] = {}
 """The one model that this process holds."""
 
 
 def _load_model(spec: ModelSpec) -> LoadedModel:
-    """A model, loaded where it is not held; the one before it is let go first, since both may not fit."""
-    if spec not in _loaded:
-        if _loaded:
-            _loaded.clear()
+    """Load a model, or return the cached one; the model before is freed first, since both may not fit."""
+    if spec not in _model_cache:
+        if _model_cache:
+            import torch
+
+            _model_cache.clear()
             _list_surfaces.cache_clear()
-            _free_memory()
-        _loaded[spec] = load_model(assign_device(spec))
-    return _loaded[spec]
-
-
-def _free_memory() -> None:
-    """Give back what a model that was let go has taken on its device."""
-    import torch
-
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        _model_cache[spec] = load_model(assign_device(spec))
+    return _model_cache[spec]
 
 
 @functools.lru_cache(maxsize=1)
 def _list_surfaces(spec: ModelSpec) -> tuple[str, ...]:
-    loaded = _load_model(spec)
+    model = _load_model(spec)
     # A model may score more ids than its tokenizer holds: vocabularies are padded to round numbers.
-    return get_surfaces(loaded.tokenizer, loaded.capabilities.vocab)
+    return get_surfaces(model.tokenizer, model.capabilities.vocab)
 
 
-def observe_job(job: ObserveJob) -> JobReport:
-    """Observe a job's items and write one table a lens.
-
-    Raises:
-        SondeError: The model cannot be loaded or gave something that must not be scored.
-        StoreError: A table could not be written.
-    """
-    (report,) = observe_batch(JobBatch(root=job.root, model=job.model, jobs=(job,)))
-    return report
-
-
-def observe_batch(pool: JobBatch) -> list[JobReport]:
+def observe_batch(pool: JobBatch, prefetcher: Prefetcher | None = None) -> list[JobReport]:
     """Observe the items of some jobs and write one table a lens and job.
 
     Which inputs share a batch is decided over all jobs of the pool, whatever of them is there already.
+
+    Args:
+        pool: The jobs.
+        prefetcher: Prepares their items in other processes.
 
     Returns:
         A report a job, in their order.
@@ -258,37 +232,41 @@ def observe_batch(pool: JobBatch) -> list[JobReport]:
     store = PartStore(Path(pool.root))
     # A server does not say which weights it runs: what it said to another run may be of others.
     cache = TableCache.without_cache() if uses_server(pool.model) else TableCache.from_environment()
-    asked = [
+    stale_parts = [
         [part for part in job.parts if store.notes(part.relative, part.key) is None] for job in pool.jobs
     ]
     missing = [
-        [part for part in parts if cache.take(store, part.relative, part.key) is None] for parts in asked
+        [part for part in parts if cache.take(store, part.relative, part.key) is None]
+        for parts in stale_parts
     ]
-    told: dict[int, int] = {}
+    item_counts: dict[int, int] = {}
     pace = 0.0
     if any(missing):
         if not takes_texts(pool.model):
             _load_model(pool.model)
         begin = time.monotonic()
-        observed = _observe_externally if takes_texts(pool.model) else _observe_tables
+        if takes_texts(pool.model):
+            tables_by_job = _observe_externally(pool, missing)
+        else:
+            tables_by_job = _observe_tables(pool, missing, prefetcher)
         # Written beside what comes next, since neither needs the other.
         with ThreadPoolExecutor(1) as writer:
-            written: list[Future[None]] = []
-            for at, tables in observed(pool, missing):
-                written.append(writer.submit(_write_parts, store, cache, missing[at], tables))
-                told[at] = len(pool.jobs[at].item_ids)
-            for one in written:
-                one.result()
-        pace = (time.monotonic() - begin) / sum(told.values())
+            writes: list[Future[None]] = []
+            for index, tables in tables_by_job:
+                writes.append(writer.submit(_write_parts, store, cache, missing[index], tables))
+                item_counts[index] = len(pool.jobs[index].item_ids)
+            for writing in writes:
+                writing.result()
+        pace = (time.monotonic() - begin) / sum(item_counts.values())
     return [
         JobReport(
             items=len(job.item_ids),
-            computed=at in told,
-            cached=bool(asked[at]) and at not in told,
-            damaged=tuple(store.damaged) if not at else (),
-            seconds=told.get(at, 0) * pace,
+            computed=index in item_counts,
+            cached=bool(stale_parts[index]) and index not in item_counts,
+            damaged=tuple(store.damaged) if not index else (),
+            seconds=item_counts.get(index, 0) * pace,
         )
-        for at, job in enumerate(pool.jobs)
+        for index, job in enumerate(pool.jobs)
     ]
 
 
@@ -304,89 +282,98 @@ _Tables = tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]
 
 
 def _observe_externally(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
-    for at, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
-        if parts:
-            yield at, (_observe_by_server if uses_server(pool.model) else _observe_by_encoder)(job, parts)
+    """Yield the tables of each job that lacks some, read by a server or an external encoder."""
+    read_texts = _score_by_server if uses_server(pool.model) else _encode_texts
+    for index, (job, parts) in enumerate(zip(pool.jobs, missing, strict=True)):
+        if not parts:
+            continue
+        frames: dict[str, list[pl.DataFrame]] = {}
+        notes: dict[str, Any] = {}
+        items = read_job_items(job)
+        labels, passes = build_requests(job, parts, [])
+        for part in parts:
+            name, settings = part.lens.name, get_lens_settings(part.lens)
+            captures, surfaces, notes = read_texts(job, part.lens, items, passes[name])
+            frames[name] = [
+                load_reading_lens(part.lens.source).observe(batch, labels[name], settings, surfaces)
+                for batch in list(_batch_rows(iter(captures), ITEMS_A_TABLE)) or [[]]
+            ]
+        yield index, (frames, notes)
 
 
-def _observe_tables(pool: JobBatch, missing: Sequence[Sequence[Part]]) -> Iterator[tuple[int, _Tables]]:
-    """The tables of each job that lacks some."""
-    # Imported here, so that what is refused before anything is read does not wait for torch.
-    from sonde.capture.attention_backend import describe_backend
-
-    loaded = _load_model(pool.model)
-    prepared = get_prepared_items(loaded, pool)
-    left = [at for at, parts in enumerate(missing) if parts]
-    lenses = {part.lens for parts in missing for part in parts}
-    together = dataclasses.replace(
-        pool.jobs[0],
-        model=pool.model,
-        item_ids=tuple(item for job in pool.jobs for item in job.item_ids),
-        parts=tuple(part for part in pool.jobs[0].parts if part.lens in lenses),
-    )
-    held = {item for at, job in enumerate(pool.jobs) if at not in left for item in job.item_ids}
-    found = _build_tables(
-        loaded, together, [*itertools.chain(*prepared)], [pool.jobs[at] for at in left], held
-    )
-    for at, (frames, forwards, unread) in zip(left, found, strict=True):
-        reading = {**describe_backend(loaded), **({"unread": unread} if unread else {})}
-        yield (
-            at,
-            (frames, {"coverage": _sum_coverage(prepared[at]), "forwards": forwards, "reading": reading}),
-        )
+_TextCaptures = tuple[list[CapturedItem], Sequence[str], dict[str, Any]]
+"""What was read of some texts, the surfaces of the ids in it, and the notes on it."""
 
 
-def _observe_by_server(
-    job: ObserveJob, parts: Sequence[Part]
-) -> tuple[dict[str, list[pl.DataFrame]], dict[str, Any]]:
-    """The tables of each lens and the notes on them, where a server reads the texts.
+def _score_by_server(
+    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+) -> _TextCaptures:
+    """Score texts by a server.
 
     Raises:
         UsageError: A lens asks for more than scores of the text alone.
     """
     from sonde.capture.server import score_by_server
 
-    frames: dict[str, list[pl.DataFrame]] = {}
-    notes: dict[str, Any] = {}
-    items = read_job_items(job)
-    labels, passes = build_requests(job, parts, [])
-    for part in parts:
-        lens, settings = load_reading_lens(part.lens.source), get_lens_settings(part.lens)
-        server = get_server(job.model.name, ServerOptions.among(dict(part.lens.options)).server)
-        told = score_by_server(server, items, _count_alternatives(part.lens.name, passes[part.lens.name]))
-        captured = [CapturedItem(prepared, (capture,)) for prepared, capture in told.captured]
-        frames[part.lens.name] = [
-            lens.observe(few, labels[part.lens.name], settings, told.surfaces)
-            for few in list(_batch_rows(iter(captured), ITEMS_A_TABLE)) or [[]]
-        ]
-        forwards = {"texts sent to a server": len(items)}
-        if told.declined:
-            forwards["texts that it declined"] = len(told.declined)
-        notes = {
-            "coverage": _sum_coverage([one.prepared for one in captured]),
-            "forwards": forwards,
-            "reading": {"scores": told.way, "declined": sorted(set(told.declined.values()))[:3]},
-        }
-    return frames, notes
+    server = get_server(job.model.name, ServerOptions.among(dict(lens.options)).server)
+    reply = score_by_server(server, items, _count_alternatives(lens.name, passes))
+    captures = [CapturedItem(prepared_item, (capture,)) for prepared_item, capture in reply.captured]
+    forwards = {"texts sent to a server": len(items)}
+    if reply.declined:
+        forwards["texts that it declined"] = len(reply.declined)
+    notes = {
+        "coverage": _sum_coverage([item_capture.prepared for item_capture in captures]),
+        "forwards": forwards,
+        "reading": {"scores": reply.way, "declined": sorted(set(reply.declined.values()))[:3]},
+    }
+    return captures, reply.surfaces, notes
 
 
-def _observe_by_encoder(job: ObserveJob, parts: Sequence[Part]) -> _Tables:
-    """The tables of each lens and the notes on them, where an encoder from outside reads the texts.
+def _encode_texts(
+    job: ObserveJob, lens: LensChoice, items: Sequence[Item], passes: Sequence[Pass]
+) -> _TextCaptures:
+    """Read texts by an external encoder.
 
     Raises:
         SondeError: A lens asks for more than a vector a text, or the encoder does not give it.
     """
     from sonde.capture.server import encode_items
 
-    frames: dict[str, list[pl.DataFrame]] = {}
-    items = read_job_items(job)
-    labels, passes = build_requests(job, parts, [])
-    for part in parts:
-        lens, name = load_reading_lens(part.lens.source), part.lens.name
-        read = encode_items(job.model, items, passes[name], name)
-        captured = [CapturedItem(prepared, (capture,)) for prepared, capture in read]
-        frames[name] = [lens.observe(captured, labels[name], get_lens_settings(part.lens), ())]
-    return frames, {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
+    read = encode_items(job.model, items, passes, lens.name)
+    captures = [CapturedItem(prepared_item, (capture,)) for prepared_item, capture in read]
+    return captures, (), {"coverage": {}, "forwards": {"texts encoded": len(items)}, "reading": {}}
+
+
+def _observe_tables(
+    pool: JobBatch, missing: Sequence[Sequence[Part]], prefetcher: Prefetcher | None
+) -> Iterator[tuple[int, _Tables]]:
+    """Yield the tables of each job that lacks some."""
+    # Imported here, so that what is refused before anything is read does not wait for torch.
+    from sonde.capture.attention_backend import describe_backend
+
+    model = _load_model(pool.model)
+    if prefetcher is not None and pool in prefetcher:
+        inputs = prefetcher.take(pool)
+    else:
+        inputs = [prepare_items(model.tokenizer, read_job_items(job)) for job in pool.jobs]
+    left = [index for index, parts in enumerate(missing) if parts]
+    lenses = {part.lens for parts in missing for part in parts}
+    merged_job = dataclasses.replace(
+        pool.jobs[0],
+        model=pool.model,
+        item_ids=tuple(item for job in pool.jobs for item in job.item_ids),
+        parts=tuple(part for part in pool.jobs[0].parts if part.lens in lenses),
+    )
+    other_ids = {item for index, job in enumerate(pool.jobs) if index not in left for item in job.item_ids}
+    job_tables = _build_tables(
+        model, merged_job, [*itertools.chain(*inputs)], [pool.jobs[index] for index in left], other_ids
+    )
+    for index, (frames, forwards, unread) in zip(left, job_tables, strict=True):
+        precision = {**describe_backend(model), **({"unread": unread} if unread else {})}
+        yield (
+            index,
+            (frames, {"coverage": _sum_coverage(inputs[index]), "forwards": forwards, "reading": precision}),
+        )
 
 
 def time_job(job: ObserveJob) -> TrialTime:
@@ -399,79 +386,79 @@ def time_job(job: ObserveJob) -> TrialTime:
         job: The job; its inputs are those that may be tried, by length.
 
     Raises:
-        SondeError: As for `observe_job`.
+        SondeError: As for `observe_batch`.
     """
-    loaded, items = _load_model(job.model), read_job_items(job)
-    first = _time_items(loaded, job, items[len(items) // 2 :][:1])
-    number = min(len(items), max(_FEWEST, int(_TRIAL_SECONDS / max(first, 1e-6))))
-    some = [items[(2 * place + 1) * len(items) // (2 * number)] for place in range(number)]
-    return TrialTime(number, _time_items(loaded, job, some))
+    model, items = _load_model(job.model), read_job_items(job)
+    first = _time_items(model, job, items[len(items) // 2 :][:1])
+    number = min(len(items), max(_MINIMUM_INPUTS, int(_TRIAL_SECONDS / max(first, 1e-6))))
+    sample = [items[(2 * index + 1) * len(items) // (2 * number)] for index in range(number)]
+    return TrialTime(number, _time_items(model, job, sample))
 
 
-def _time_items(loaded: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
+def _time_items(model: LoadedModel, job: ObserveJob, items: Sequence[Item]) -> float:
     begin = time.monotonic()
-    for _ in _build_tables(loaded, job, prepare(loaded, items), [_restrict_job(job, items)], frozenset()):
+    sample_job = dataclasses.replace(job, item_ids=tuple(item.item_id for item in items))
+    for _ in _build_tables(model, job, prepare(model, items), [sample_job], frozenset()):
         pass
     return time.monotonic() - begin
 
 
-def _restrict_job(job: ObserveJob, items: Sequence[Item]) -> ObserveJob:
-    return dataclasses.replace(job, item_ids=tuple(item.item_id for item in items))
-
-
 def _build_tables(
-    loaded: LoadedModel,
-    together: ObserveJob,
-    prepared: Sequence[Prepared],
+    model: LoadedModel,
+    merged_job: ObserveJob,
+    inputs: Sequence[Prepared],
     jobs: Sequence[ObserveJob],
-    held: Set[str],
+    other_ids: Set[str],
 ) -> Iterator[tuple[dict[str, list[pl.DataFrame]], dict[str, int], list[str]]]:
-    """Of each job the tables of each lens, some items each, and how many forward passes were run and shared.
+    """Yield the tables of each job by lens, with the counts of forward passes.
 
     What the model's own code fails on is left out and counted; the last part is what it said, a few times.
 
     Args:
-        loaded: The model.
-        together: All items and lenses.
-        prepared: The items.
+        model: The model.
+        merged_job: All items and lenses.
+        inputs: The items.
         jobs: The jobs whose items are wanted, in the order of the items.
-        held: Ids of the items that are in none of them.
+        other_ids: Ids of the items that are in none of them.
     """
     from sonde.capture.forward import observe_lenses
 
-    parts = together.parts
-    how = dataclasses.replace(parts[0].lens.capture.settings, token_budget=together.batch_tokens)
-    _, passes = build_requests(together, parts, prepared)
-    observed = observe_lenses(loaded, prepared, passes, settings=how, held=held)
+    parts = merged_job.parts
+    settings = dataclasses.replace(parts[0].lens.capture.settings, token_budget=merged_job.batch_tokens)
+    _, passes = build_requests(merged_job, parts, inputs)
+    observations = observe_lenses(model, inputs, passes, settings=settings, held=other_ids)
     for job in jobs:
         labels = {part.lens.name: _read_labels(job, part.lens) for part in parts}
         frames: dict[str, list[pl.DataFrame]] = {name: [] for name in passes}
         forwards: Counter[str] = Counter()
         unread: dict[str, None] = {}
-        for block in _batch_rows(itertools.islice(observed, len(job.item_ids)), ITEMS_A_TABLE):
-            for one in block:
-                forwards.update(run=one.inputs, shared=one.shared)
-                if one.halved:
-                    forwards["batches halved for memory"] += one.halved
-                if one.unread:
+        for block in _batch_rows(itertools.islice(observations, len(job.item_ids)), ITEMS_A_TABLE):
+            for observation in block:
+                forwards.update(run=observation.inputs, shared=observation.shared)
+                if observation.halved:
+                    forwards["batches halved for memory"] += observation.halved
+                if observation.unread:
                     forwards["inputs that the model could not read"] += 1
-                    unread[one.unread] = None
-            few = [one for one in block if not one.unread]
+                    unread[observation.unread] = None
+            readable_items = [observation for observation in block if not observation.unread]
             for part in parts:
                 name = part.lens.name
-                captured = [CapturedItem(one.prepared, one.captures[name]) for one in few]
+                captures = [
+                    CapturedItem(observation.prepared, observation.captures[name])
+                    for observation in readable_items
+                ]
                 table = load_reading_lens(part.lens.source).observe(
-                    captured,
+                    captures,
                     labels[name],
                     get_lens_settings(part.lens, job.root),
-                    _list_surfaces(together.model),
+                    _list_surfaces(merged_job.model),
                 )
                 frames[name].append(table)
         yield frames, dict(forwards), [*unread][:3]
 
 
 def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
-    """How many alternatives a lens wants beside scores of the text as it is: a server gives nothing else."""
+    """Return how many alternatives a lens requests; a server gives nothing else beside scores."""
     match passes:
         case [Pass(variant=Plain(cut=False, padded=False), requests=(TokenScores(top_k=top_k),))]:
             return top_k
@@ -483,14 +470,14 @@ def _count_alternatives(lens: str, passes: Sequence[Pass]) -> int:
 
 
 def build_requests(
-    job: ObserveJob, parts: Sequence[Part], prepared: Sequence[Prepared]
+    job: ObserveJob, parts: Sequence[Part], inputs: Sequence[Prepared]
 ) -> tuple[Mapping[str, Mapping[str, pl.DataFrame]], Mapping[str, Sequence[Pass]]]:
-    """The labels that each lens joins, by task, and the passes that it asks for."""
+    """Return the labels of each lens by task, and its input requests."""
     labels = {part.lens.name: _read_labels(job, part.lens) for part in parts}
     passes = {
         lens.name: with_bos(
             load_reading_lens(lens.source).input_requests(
-                prepared, labels[lens.name], get_lens_settings(lens, job.root)
+                inputs, labels[lens.name], get_lens_settings(lens, job.root)
             ),
             lens.capture.bos,
         )
@@ -500,23 +487,23 @@ def build_requests(
 
 
 def _batch_rows(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
-    while few := list(itertools.islice(rows, size)):
-        yield few
+    while batch := list(itertools.islice(rows, size)):
+        yield batch
 
 
-def _sum_coverage(prepared: Sequence[Prepared]) -> dict[str, int]:
+def _sum_coverage(inputs: Sequence[Prepared]) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    for one in prepared:
-        counts.update(dataclasses.asdict(one.alignment.coverage))
+    for prepared_item in inputs:
+        counts.update(dataclasses.asdict(prepared_item.alignment.coverage))
     return dict(counts)
 
 
 def _read_labels(job: ObserveJob, lens: LensChoice) -> dict[str, pl.DataFrame]:
-    """The label rows of a job's items, by task."""
+    """Read the label rows of a job's items, by task."""
     # A series, since a list of Python's own is looked through anew for every row.
     prefix, ids = group_prefix(job.corpus, job.language), pl.Series(job.item_ids).implode()
-    root, of = Path(job.root), lens.labels
-    tables = {task: scan_files([root / label_path(task, prefix, of)]) for task in lens.tasks}
+    root, suffix = Path(job.root), lens.labels
+    tables = {task: scan_files([root / label_path(task, prefix, suffix)]) for task in lens.tasks}
     return {task: table.filter(pl.col("item_id").is_in(ids)).collect() for task, table in tables.items()}
 
 
@@ -529,7 +516,7 @@ Result = TypeVar("Result")
 def run_jobs(
     session: Session, function: Callable[[Handed], Result], jobs: Sequence[Handed]
 ) -> Iterator[tuple[Handed, Result]]:
-    """Each job with its result, in whatever order they finish.
+    """Yield each job with its result, in the order in which they finish.
 
     A cluster may have other files at the path of a local checkpoint and another revision of a hub name, so
     jobs name the model there by what it holds. The keys of what they write are those that they have here.
@@ -544,22 +531,22 @@ def run_jobs(
         SondeError: A job failed; what was finished is kept.
     """
     execution = session.execution
-    sent = {job: job for job in jobs}
+    jobs_by_sent_job = {job: job for job in jobs}
     if is_on_cluster(execution.executor):
         folder = session.outcome.directory.models.absolute()
         models = {spec: point_to_folder(spec, folder) for spec in {job.model for job in jobs}}
-        sent = {dataclasses.replace(job, model=models[job.model]): job for job in jobs}
+        jobs_by_sent_job = {dataclasses.replace(job, model=models[job.model]): job for job in jobs}
     executor = EXECUTORS.load(execution.executor)
-    for job, result in executor.map(function, list(sent), workers=execution.workers):
-        yield sent[job], result
+    for job, result in executor.map(function, list(jobs_by_sent_job), workers=execution.workers):
+        yield jobs_by_sent_job[job], result
 
 
 TRIAL_INPUTS = 32
 """Inputs that a trial reads at most: fewer than a job has, so that it ends before the first one would."""
 
 
-def observe_jobs(session: Session, jobs: Sequence[ObserveJob], timed: str = "observe") -> None:
-    """Carry all observations out, and say before those of each model how long they will take.
+def observe_jobs(session: Session, jobs: Sequence[ObserveJob], stage: str = "observe") -> None:
+    """Run all observations, and estimate the time of each model beforehand.
 
     A few inputs are read for that, and what comes of them is thrown away: which inputs share a batch stays as
     it is, and so does every number. Where several processes or another machine read there is no trial, since
@@ -567,7 +554,7 @@ def observe_jobs(session: Session, jobs: Sequence[ObserveJob], timed: str = "obs
     """
     execution, progress, outcome = session.execution, session.progress, session.outcome
     jobs = [dataclasses.replace(job, batch_tokens=execution.batch_tokens or 0) for job in jobs]
-    together = {job: pool for pool in batch_jobs(jobs) for job in pool.jobs}
+    pool_by_job = {job: pool for pool in batch_jobs(jobs) for job in pool.jobs}
     jobs = put_trials_first(jobs, observation_work)
     forecast = Forecast("observing", "input", [observation_work(job) for job in jobs], execution.workers)
     left = [job for job in jobs if not has_tables(job)]
@@ -575,34 +562,36 @@ def observe_jobs(session: Session, jobs: Sequence[ObserveJob], timed: str = "obs
         forecast.done(observation_work(job), None)
     for line in sorted({half_precision_note(job.model) for job in left}):
         _note_lines([line], progress)
-    alone = execution.workers <= 1 and not is_on_cluster(execution.executor)
-    if not alone:
+    single_process = execution.workers <= 1 and not is_on_cluster(execution.executor)
+    if not single_process:
         _note_lines(forecast.describe_plan(), progress)
-    coming = list(dict.fromkeys(together[job] for job in jobs if job in left))
+    next_pools = list(dict.fromkeys(pool_by_job[job] for job in jobs if job in left))
     with (
-        outcome.measure_stage(timed),
-        prefetch(coming, execution.light_workers - 1 if alone else 0),
+        outcome.measure_stage(stage),
+        prefetch(next_pools, execution.light_workers - 1 if single_process else 0) as prefetcher,
         progress.stage("observing", sum(len(job.item_ids) for job in jobs)) as advance,
     ):
         # One model after the other, so that a trial loads none that is not needed at once.
-        for some in _group_by_subject(jobs) if alone else [jobs]:
+        for group in _group_by_subject(jobs) if single_process else [jobs]:
             # What is sent to a server costs tokens, and its first job tells as much.
-            if alone and not takes_texts(some[0].model):
-                _note_lines([_time_kinds(some, frozenset(left), forecast)], progress)
-            for job, observed in _run_batches(session, list(dict.fromkeys(together[job] for job in some))):
-                if observed.computed:
+            if single_process and not takes_texts(group[0].model):
+                _note_lines([_time_kinds(group, frozenset(left), forecast)], progress)
+            for job, report in _run_batches(
+                session, dict.fromkeys(pool_by_job[job] for job in group), prefetcher
+            ):
+                if report.computed:
                     outcome.observed += len(job.item_ids)
-                    _note_lines([forecast.done(observation_work(job), observed.seconds)], progress)
+                    _note_lines([forecast.done(observation_work(job), report.seconds)], progress)
                 else:
                     outcome.reused += len(job.item_ids)
-                    outcome.cached += len(job.item_ids) if observed.cached else 0
-                outcome.damaged += observed.damaged
+                    outcome.cached += len(job.item_ids) if report.cached else 0
+                outcome.damaged += report.damaged
                 advance(len(job.item_ids))
     TableCache.from_environment().trim()
 
 
 def half_precision_note(model: ModelSpec) -> str:
-    """What to expect of a model in half precision; empty where it is read in another."""
+    """Return a note on a model in half precision; empty for other precisions."""
     if model.dtype not in ("float16", "bfloat16"):
         return ""
     return (
@@ -611,12 +600,18 @@ def half_precision_note(model: ModelSpec) -> str:
     )
 
 
-def _run_batches(session: Session, some: Sequence[JobBatch]) -> Iterator[tuple[ObserveJob, JobReport]]:
-    """Each job with its report; a server gets its requests from this process, which counts what they cost."""
-    served = [pool for pool in some if takes_texts(pool.model)]
-    here = [pool for pool in some if pool not in served]
+def _run_batches(
+    session: Session, pools: Iterable[JobBatch], prefetcher: Prefetcher | None
+) -> Iterator[tuple[ObserveJob, JobReport]]:
+    """Yield each job with its report; requests to a server are sent by this process."""
+    text_pools: list[JobBatch] = []
+    local_pools: list[JobBatch] = []
+    for pool in pools:
+        (text_pools if takes_texts(pool.model) else local_pools).append(pool)
+    # What prepares ahead belongs to this process, and no other gets it.
+    observe = observe_batch if prefetcher is None else functools.partial(observe_batch, prefetcher=prefetcher)
     for pool, reports in itertools.chain(
-        run_jobs(session, observe_batch, here), LocalExecutor().map(observe_batch, served, workers=1)
+        run_jobs(session, observe, local_pools), LocalExecutor().map(observe, text_pools, workers=1)
     ):
         yield from zip(pool.jobs, reports, strict=True)
 
@@ -628,32 +623,35 @@ def _note_lines(lines: Iterable[str], progress: Progress) -> None:
 
 
 def has_tables(job: ObserveJob | TrainJob) -> bool:
-    """Whether a job's tables lie in the folder; whether they are whole is seen when it is their turn."""
+    """Return whether the tables of a job exist; whether they are intact is checked later."""
     return all((Path(job.root) / part.relative).exists() for part in job.parts)
 
 
 def _group_by_subject(jobs: Sequence[ObserveJob]) -> list[list[ObserveJob]]:
-    found: dict[str, list[ObserveJob]] = {}
+    groups: dict[str, list[ObserveJob]] = {}
     for job in jobs:
-        found.setdefault(observation_work(job).subject, []).append(job)
-    return list(found.values())
+        groups.setdefault(observation_work(job).subject, []).append(job)
+    return list(groups.values())
 
 
 def _time_kinds(jobs: Sequence[ObserveJob], left: frozenset[ObserveJob], forecast: Forecast) -> str:
     """Read a few inputs of each kind of a model's jobs, and give the line on how long they all take."""
-    for alike in group_trial_jobs([job for job in jobs if job in left], observation_work):
-        tried = time_job(dataclasses.replace(alike[0], item_ids=_sample_by_length(alike)))
-        forecast.add_trial(observation_work(alike[0]), tried.inputs, tried.seconds)
+    for group in group_trial_jobs([job for job in jobs if job in left], observation_work):
+        timing = time_job(dataclasses.replace(group[0], item_ids=_sample_by_length(group)))
+        forecast.add_trial(observation_work(group[0]), timing.inputs, timing.seconds)
     return forecast.start(observation_work(jobs[0]).subject)
 
 
 def _sample_by_length(jobs: Sequence[ObserveJob]) -> tuple[str, ...]:
-    """Inputs of some jobs, evenly over their lengths: a long one takes many times what a short one does."""
+    """Sample inputs of some jobs evenly over their lengths, since long ones take many times longer."""
     first, names = jobs[0], [name for job in jobs for name in job.item_ids]
-    held = scan_inputs(RunDirectory(Path(first.root)), first.corpus, first.language)
-    among = pl.col("item_id").is_in(pl.Series(names, dtype=pl.String).implode())
+    rows = scan_inputs(RunDirectory(Path(first.root)), first.corpus, first.language)
+    is_candidate = pl.col("item_id").is_in(pl.Series(names, dtype=pl.String).implode())
     ids = (
-        held.filter(among).select("characters", "item_id").collect().sort("characters", "item_id")["item_id"]
+        rows.filter(is_candidate)
+        .select("characters", "item_id")
+        .collect()
+        .sort("characters", "item_id")["item_id"]
     )
     number = min(TRIAL_INPUTS, len(ids))
-    return tuple(ids[(2 * place + 1) * len(ids) // (2 * number)] for place in range(number))
+    return tuple(ids[(2 * index + 1) * len(ids) // (2 * number)] for index in range(number))

@@ -103,7 +103,7 @@ class TrainJob:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The one part."""
+        """Return the one part."""
         return (self.part,)
 
 
@@ -118,7 +118,7 @@ class Group:
 
     @property
     def prefix(self) -> str:
-        """Beginning of the file names of this group's parts."""
+        """Return the prefix of the file names of this group's parts."""
         return group_prefix(self.corpus, self.language)
 
 
@@ -148,7 +148,7 @@ class LensInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringJob:
-    """What is scored together: a model's tables for a reading, and those of its random-weights controls."""
+    """Tables that are scored together: those of a model, and of its random-weights controls."""
 
     model: ResolvedModel
     reading: LensInput
@@ -157,11 +157,11 @@ class ScoringJob:
 
     @property
     def key(self) -> str:
-        """Fingerprint of everything that can change the scores; a date may part the same items anew."""
+        """Return the fingerprint of everything that can change the scores, dates included."""
         controls = [(control, [part.key for part in parts]) for control, parts in self.controls]
-        known = self.reading.lens, [part.key for part in self.parts], controls
+        fixed = self.reading.lens, [part.key for part in self.parts], controls
         periods = [(item.item_id, item.period) for item in self.reading.inputs if item.period]
-        return fingerprint("score", *known, *filter(None, [periods]))
+        return fingerprint("score", *fixed, *filter(None, [periods]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ class Plan:
 
 
 def input_key(item: Item) -> str:
-    """What a model is shown of an item, as a key: its id, and what it reads before it."""
+    """Return the key of an item as a model reads it: its id and its context."""
     return f"{item.item_id} {fingerprint('before', item.context)}" if item.context else item.item_id
 
 
@@ -198,7 +198,7 @@ def build_plan(
     readings: Sequence[LensInput],
     components: Mapping[str, str],
 ) -> Plan:
-    """All jobs of a run or of a later stage of it.
+    """Plan all jobs of a run, or of a later stage.
 
     Inputs that the same lenses read are forwarded together, so that each is forwarded once.
 
@@ -213,39 +213,46 @@ def build_plan(
     trainings: dict[str, TrainJob] = {}
     answers: list[ScoringJob] = []
     for model in models:
-        reads = [one for one in readings if one.models is None or model.name in one.models]
-        for reading in (reading for reading in reads if reading.methods):
-            first = next(one for one in models if reading.models is None or one.name in reading.models)
-            methods = [_training_job(run, model, first, reading, one, components) for one in reading.methods]
+        reads = [
+            lens_input
+            for lens_input in readings
+            if lens_input.models is None or model.name in lens_input.models
+        ]
+        for lens_input in (lens_input for lens_input in reads if lens_input.methods):
+            first = next(
+                reader for reader in models if lens_input.models is None or reader.name in lens_input.models
+            )
+            methods = [
+                _training_job(run, model, first, lens_input, method, components)
+                for method in lens_input.methods
+            ]
             trainings |= {job.part.key: job for job in methods}
             answers.append(
-                ScoringJob(model=model, reading=reading, parts=_select_parts(methods), controls=())
+                ScoringJob(model=model, reading=lens_input, parts=_select_parts(methods), controls=())
             )
-        mine = [one for one in reads if not one.methods]
-        own = _observe_jobs(run, model, mine, components)
+        observed_inputs = [lens_input for lens_input in reads if not lens_input.methods]
+        model_jobs = _observe_jobs(run, model, observed_inputs, components)
         controls = [
-            (
-                one,
-                reading,
-                _observe_jobs(
-                    run, _with_random_weights(model, one), [_control_input(reading, one)], components
-                ),
-            )
-            for reading in mine
-            for one in reading.controls
+            (control, lens_input, _control_jobs(run, model, lens_input, control, components))
+            for lens_input in observed_inputs
+            for control in lens_input.controls
             # Of a model that is handed texts no weights are here to be drawn anew.
             if not takes_texts(model.spec)
         ]
-        jobs += own
+        jobs += model_jobs
         # One after the other by seed, so that each control is made once.
         for _, _, of_control in sorted(controls, key=lambda entry: entry[0].seed):
             jobs += of_control
-        for reading in mine:
-            beside = tuple(
-                (control, _select_parts(more)) for control, other, more in controls if other is reading
+        for lens_input in observed_inputs:
+            control_parts = tuple(
+                (control, _select_parts(control_jobs))
+                for control, control_input, control_jobs in controls
+                if control_input is lens_input
             )
-            if parts := _select_parts(own, reading):
-                answers.append(ScoringJob(model=model, reading=reading, parts=parts, controls=beside))
+            if parts := _select_parts(model_jobs, lens_input):
+                answers.append(
+                    ScoringJob(model=model, reading=lens_input, parts=parts, controls=control_parts)
+                )
     return Plan(jobs=tuple(jobs), trainings=tuple(trainings.values()), answers=tuple(answers))
 
 
@@ -253,27 +260,27 @@ def _training_job(
     run: RunDirectory,
     model: ResolvedModel,
     first: ResolvedModel,
-    reading: LensInput,
+    lens_input: LensInput,
     method: Method,
     components: Mapping[str, str],
 ) -> TrainJob:
-    """The job of one method; one that needs no model is the same for all models, filed under the first.
+    """Build the job of one method; one that needs no model is the same for all models.
 
     Its key knows its own task alone, so that one more task leaves what is trained as it is.
     """
-    of, basis = (model, (model.revision, model.spec)) if method.needs_model else (first, ())
-    alone = dataclasses.replace(reading.lens.observation_lens, tasks=(method.task,))
-    known = components[reading.group.language]
-    key = fingerprint("arm", basis, alone, reading.methods[method], method, known)
-    folder = run.observations(reading.lens.folder, of.name)
-    name = f"{reading.group.prefix}-{method.task}-{method.name}-{method.seed}-{key[:16]}.parquet"
+    job_model, basis = (model, (model.revision, model.spec)) if method.needs_model else (first, ())
+    task_lens = dataclasses.replace(lens_input.lens.observation_lens, tasks=(method.task,))
+    versions = components[lens_input.group.language]
+    key = fingerprint("arm", basis, task_lens, lens_input.methods[method], method, versions)
+    folder = run.observations(lens_input.lens.folder, job_model.name)
+    name = f"{lens_input.group.prefix}-{method.task}-{method.name}-{method.seed}-{key[:16]}.parquet"
     return TrainJob(
         root=str(run.root),
-        model=of.spec,
-        corpus=reading.group.corpus,
-        language=reading.group.language,
+        model=job_model.spec,
+        corpus=lens_input.group.corpus,
+        language=lens_input.group.language,
         method=method,
-        part=Part(lens=reading.lens, relative=f"{folder}/{name}", key=key),
+        part=Part(lens=lens_input.lens, relative=f"{folder}/{name}", key=key),
     )
 
 
@@ -281,12 +288,14 @@ def _observe_jobs(
     run: RunDirectory, model: ResolvedModel, readings: Sequence[LensInput], components: Mapping[str, str]
 ) -> list[ObserveJob]:
     jobs: list[ObserveJob] = []
-    for prefix, group in {reading.group.prefix: reading.group for reading in readings}.items():
-        mine = [reading for reading in readings if reading.group.prefix == prefix]
-        for together, items in _group_by_inputs(mine, model.seen):
+    for prefix, group in {lens_input.group.prefix: lens_input.group for lens_input in readings}.items():
+        group_inputs = [lens_input for lens_input in readings if lens_input.group.prefix == prefix]
+        for joint_inputs, items in _group_by_inputs(group_inputs, model.seen):
             for chunk in cut_chunks(items):
-                shown = tuple(input_key(item) for item in chunk)
-                parts = tuple(_build_part(run, model, reading, shown, components) for reading in together)
+                input_keys = tuple(input_key(item) for item in chunk)
+                parts = tuple(
+                    _build_part(run, model, lens_input, input_keys, components) for lens_input in joint_inputs
+                )
                 jobs.append(
                     ObserveJob(
                         root=str(run.root),
@@ -301,64 +310,76 @@ def _observe_jobs(
 
 
 def _group_by_inputs(
-    readings: Sequence[LensInput], seen: frozenset[str]
+    readings: Sequence[LensInput], excluded_ids: frozenset[str]
 ) -> list[tuple[tuple[LensInput, ...], list[Item]]]:
-    """Inputs by the readings that hold them, in the order of the first reading that does."""
-    inputs = {item.item_id: item for reading in readings for item in reading.inputs}
-    held = [{item.item_id for item in reading.inputs} for reading in readings]
-    together: dict[tuple[int, ...], list[Item]] = {}
+    """Group items by the lenses that read them, in the order of the first lens."""
+    inputs = {item.item_id: item for lens_input in readings for item in lens_input.inputs}
+    id_sets = [{item.item_id for item in lens_input.inputs} for lens_input in readings]
+    items_by_readers: dict[tuple[int, ...], list[Item]] = {}
     for item in inputs.values():
-        if item.item_id not in seen:
-            readers = tuple(index for index, ids in enumerate(held) if item.item_id in ids)
-            together.setdefault(readers, []).append(item)
-    return [(tuple(readings[index] for index in readers), items) for readers, items in together.items()]
+        if item.item_id not in excluded_ids:
+            readers = tuple(index for index, ids in enumerate(id_sets) if item.item_id in ids)
+            items_by_readers.setdefault(readers, []).append(item)
+    return [
+        (tuple(readings[index] for index in readers), items) for readers, items in items_by_readers.items()
+    ]
 
 
-def _with_random_weights(model: ResolvedModel, control: Control) -> ResolvedModel:
-    return dataclasses.replace(
+def _control_jobs(
+    run: RunDirectory,
+    model: ResolvedModel,
+    lens_input: LensInput,
+    control: Control,
+    components: Mapping[str, str],
+) -> list[ObserveJob]:
+    """Build the jobs of a model with random weights, which reads a share of the inputs."""
+    control_ids = None if control.items is None else frozenset(control.items)
+    share = tuple(
+        item
+        for item in lens_input.inputs
+        if (
+            unit_hash("twin", item.item_id) < control.share
+            if control_ids is None
+            else item.item_id in control_ids
+        )
+    )
+    random = dataclasses.replace(
         model,
         name=f"{model.name}+reinitialised-{control.seed}",
         spec=dataclasses.replace(model.spec, reinitialise=control.seed),
         revision=f"{model.revision}+reinitialised-{control.seed}",
     )
-
-
-def _control_input(reading: LensInput, control: Control) -> LensInput:
-    named = None if control.items is None else frozenset(control.items)
-    share = tuple(
-        item
-        for item in reading.inputs
-        if (unit_hash("twin", item.item_id) < control.share if named is None else item.item_id in named)
-    )
-    return dataclasses.replace(reading, inputs=share)
+    return _observe_jobs(run, random, [dataclasses.replace(lens_input, inputs=share)], components)
 
 
 def _select_parts(
-    jobs: Sequence[ObserveJob | TrainJob], reading: LensInput | None = None
+    jobs: Sequence[ObserveJob | TrainJob], lens_input: LensInput | None = None
 ) -> tuple[Part, ...]:
-    """The parts of some jobs, or those of one reading among them."""
-    if reading is None:
+    """Return the parts of some jobs, or those of one lens input."""
+    if lens_input is None:
         return tuple(part for job in jobs for part in job.parts)
     return tuple(
         part
         for job in jobs
-        if (job.corpus, job.language) == (reading.group.corpus, reading.group.language)
+        if (job.corpus, job.language) == (lens_input.group.corpus, lens_input.group.language)
         for part in job.parts
-        if part.lens == reading.lens
+        if part.lens == lens_input.lens
     )
 
 
 def _build_part(
     run: RunDirectory,
     model: ResolvedModel,
-    reading: LensInput,
-    shown: tuple[str, ...],
+    lens_input: LensInput,
+    input_keys: tuple[str, ...],
     components: Mapping[str, str],
 ) -> Part:
-    inputs = (shown, reading.labels, components[reading.group.language])
-    key = fingerprint("part", model.revision, model.spec, reading.lens.observation_lens, inputs)
-    folder = run.observations(reading.lens.folder, model.name)
-    return Part(lens=reading.lens, relative=f"{folder}/{reading.group.prefix}-{key[:16]}.parquet", key=key)
+    inputs = (input_keys, lens_input.labels, components[lens_input.group.language])
+    key = fingerprint("part", model.revision, model.spec, lens_input.lens.observation_lens, inputs)
+    folder = run.observations(lens_input.lens.folder, model.name)
+    return Part(
+        lens=lens_input.lens, relative=f"{folder}/{lens_input.group.prefix}-{key[:16]}.parquet", key=key
+    )
 
 
 _MOST_JOBS = 16
@@ -386,28 +407,28 @@ class JobBatch:
 
 
 def batch_jobs(jobs: Sequence[ObserveJob]) -> list[JobBatch]:
-    """All jobs in pools, in the order of their first jobs.
+    """Group all jobs into pools, in the order of their first jobs.
 
     Args:
         jobs: The jobs as they were planned, with the device settled.
     """
-    alike: dict[tuple[object, ...], list[ObserveJob]] = {}
+    groups: dict[tuple[object, ...], list[ObserveJob]] = {}
     for job in jobs:
         lenses = tuple(part.lens for part in job.parts)
-        alike.setdefault((job.model, job.corpus, job.language, lenses), []).append(job)
-    found: list[JobBatch] = []
-    for same in alike.values():
-        most = _jobs_per_batch(same[0].model)
-        number = -(-len(same) // most)
+        groups.setdefault((job.model, job.corpus, job.language, lenses), []).append(job)
+    batches: list[JobBatch] = []
+    for group in groups.values():
+        maximum = _jobs_per_batch(group[0].model)
+        number = -(-len(group) // maximum)
         # Evenly, since a pool of a few jobs has little to choose from.
-        ends = [len(same) * at // number for at in range(number + 1)]
+        ends = [len(group) * index // number for index in range(number + 1)]
         for begin, end in itertools.pairwise(ends):
-            found.append(JobBatch(root=same[0].root, model=same[0].model, jobs=tuple(same[begin:end])))
-    return found
+            batches.append(JobBatch(root=group[0].root, model=group[0].model, jobs=tuple(group[begin:end])))
+    return batches
 
 
 def _jobs_per_batch(model: ModelSpec) -> int:
-    """How many jobs are read together."""
+    """Return how many jobs are read together."""
     if model.device == "cpu" or takes_texts(model):
         return 1
     size = describe_model(model)
@@ -415,7 +436,7 @@ def _jobs_per_batch(model: ModelSpec) -> int:
 
 
 def assign_device(model: ModelSpec) -> ModelSpec:
-    """The model on the device of this process: those that an executor starts in a row take turns."""
+    """Place a model on the device of this process; processes take devices in turn."""
     import torch
 
     if model.device != "cuda" or multiprocessing.parent_process() is None:

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from sonde.base.progress import Progress
-from sonde.experiments.experiment import Execution, Experiment
+from sonde.experiments.experiment import Execution, Experiment, LensChoice
 from sonde.experiments.plan import LensInput, ObserveJob, TrainJob
 from sonde.languages import LANGUAGES, get_language_version
 from sonde.store.parts import PartStore
@@ -24,9 +24,12 @@ from sonde.store.run_folder import RunDirectory
 from sonde.tasks import ParallelMap
 from sonde.version import __version__
 
+AGAIN = "observe again"
+"""Observing in later stages: what a lens looks at more closely once its scores are there."""
+
 
 def processor_time() -> float:
-    """Processor seconds of this process and of those that it started and that have ended."""
+    """Return the CPU seconds of this process and its finished children."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
@@ -44,7 +47,7 @@ class SkippedTask:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run did.
+    """Outcome of a run.
 
     Attributes:
         directory: The folder of the run.
@@ -91,12 +94,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What every stage of a run is given.
+    """A run in progress, as every stage gets it.
 
     Attributes:
         experiment: What is measured.
         execution: How and where.
         progress: Is told how far the run is.
+        lenses: The lenses, resolved.
+        models: Names of the models that each lens reads, by lens.
         outcome: What the run did so far; each stage adds to it.
         store: Keeps the tables of the run.
     """
@@ -104,20 +109,18 @@ class Session:
     experiment: Experiment
     execution: Execution
     progress: Progress
-    outcome: Outcome
-    store: PartStore
+    lenses: tuple[LensChoice, ...] = ()
+    models: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    outcome: Outcome = field(init=False)
+    store: PartStore = field(init=False)
 
-    @classmethod
-    def create(cls, experiment: Experiment, execution: Execution, progress: Progress) -> Session:
-        """A run that has done nothing yet."""
-        outcome, store = Outcome(RunDirectory(execution.output)), PartStore(execution.output)
-        return cls(
-            experiment=experiment, execution=execution, progress=progress, outcome=outcome, store=store
-        )
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "outcome", Outcome(RunDirectory(self.execution.output)))
+        object.__setattr__(self, "store", PartStore(self.execution.output))
 
     @property
     def spread(self) -> ParallelMap:
-        """Where labels are made: wherever the jobs of the run are done."""
+        """Return where labels are made: on the executor of the run."""
         return ParallelMap(executor=self.execution.executor, workers=self.execution.light_workers)
 
 
@@ -128,14 +131,14 @@ _SCORING = ("polars", "numpy", "scipy")
 
 
 def list_versions() -> dict[str, str]:
-    """Versions of sonde, of the libraries that compute, and of each language's grammar and rules."""
-    found = {"sonde": __version__, "python": platform.python_version()}
-    found |= {name: _find_version(name) for name in (*_COMPUTING, *_SCORING)}
-    return found | {f"language {name}": get_language_version(name) for name in LANGUAGES.names()}
+    """List versions of sonde, of the computing libraries, and of each language's grammar and rules."""
+    versions = {"sonde": __version__, "python": platform.python_version()}
+    versions |= {name: _find_version(name) for name in (*_COMPUTING, *_SCORING)}
+    return versions | {f"language {name}": get_language_version(name) for name in LANGUAGES.names()}
 
 
 def list_computing_versions(language: str) -> dict[str, str]:
-    """Versions of what an observation in one language depends on."""
+    """List the versions that an observation in one language depends on."""
     return {name: _find_version(name) for name in _COMPUTING} | {"language": get_language_version(language)}
 
 
@@ -147,7 +150,7 @@ def _find_version(name: str) -> str:
 
 
 def describe_hardware() -> dict[str, str | int]:
-    """What computed: architecture, cores, system. No host name, no user name."""
+    """Describe the machine: architecture, cores, system. No host name, no user name."""
     return {
         "machine": platform.machine(),
         "processor": _processor_name(),

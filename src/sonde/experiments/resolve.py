@@ -7,10 +7,9 @@ Whatever can be refused is refused before anything costs time: before a corpus i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sonde.alignment import VERSION as ALIGNMENT_VERSION
@@ -25,7 +24,7 @@ from sonde.executors import connect_executor
 from sonde.experiments.catalogue import describe_replication
 from sonde.experiments.experiment import Execution, Experiment, LensChoice, get_lens_settings
 from sonde.experiments.plan import LensInput, ResolvedModel
-from sonde.experiments.progress import SkippedTask, list_computing_versions
+from sonde.experiments.progress import Session, SkippedTask, list_computing_versions
 from sonde.experiments.shards import parse_shard, read_shard_record
 from sonde.languages import LANGUAGES
 from sonde.lenses import (
@@ -57,7 +56,7 @@ from sonde.tasks.engine.task import TASKS
 
 
 def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
-    """The lenses of an experiment with their quirks.
+    """Resolve the lenses of an experiment with their quirks.
 
     Raises:
         UnknownNameError: A lens, quirk or option table that does not exist.
@@ -65,18 +64,26 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     lenses = [LENSES.load(name) for name in experiment.lenses]
     _check_tasks(experiment.tasks, lenses)
     labelling = [lens for lens in lenses if "item" in lens.targets]
-    brought = tasks_from_corpora(experiment.corpora) if labelling and not experiment.tasks else ()
-    _check_accepted_tasks(brought, labelling)
+    corpus_tasks = tasks_from_corpora(experiment.corpora) if labelling and not experiment.tasks else ()
+    _check_accepted_tasks(corpus_tasks, labelling)
     tasks = {
-        lens.name: _resolve_tasks(experiment.tasks or (brought if lens in labelling else ()), lens)
+        lens.name: _resolve_tasks(experiment.tasks or (corpus_tasks if lens in labelling else ()), lens)
         for lens in lenses
     }
-    quirks = {lens.name: _resolve_quirks(lens, tasks[lens.name]) for lens in lenses}
-    ablations = {lens.name: _list_ablations(tasks[lens.name]) for lens in lenses}
-    known = frozenset[str]().union(*quirks.values(), *ablations.values())
+    loaded_tasks = {name: [TASKS.load(task) for task in names] for name, names in tasks.items()}
+    quirks = {
+        lens.name: frozenset(lens.quirks).union(*map(get_quirks, loaded_tasks[lens.name])) for lens in lenses
+    }
+    # What a user may switch on beside the quirks, and no mode does.
+    ablations = {
+        name: frozenset[str]().union(*map(get_ablations, names)) for name, names in loaded_tasks.items()
+    }
+    known_quirks = frozenset[str]().union(*quirks.values(), *ablations.values())
     for quirk in experiment.quirks:
-        if quirk not in known:
-            raise UnknownNameError("quirk", quirk, known, "quirks belong to a lens; see `sonde list lenses`")
+        if quirk not in known_quirks:
+            raise UnknownNameError(
+                "quirk", quirk, known_quirks, "quirks belong to a lens; see `sonde list lenses`"
+            )
     names = [lens.name for lens in lenses]
     for name in experiment.options:
         if name not in names:
@@ -89,17 +96,20 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
     choices: list[LensChoice] = []
     for source, lens in zip(experiment.lenses, lenses, strict=True):
         _check_options(lens, experiment.options.get(lens.name, {}))
-        named = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
+        requested_quirks = (quirks[lens.name] | ablations[lens.name]) & set(experiment.quirks)
         pairs = get_paired_tasks(lens, experiment.options.get(lens.name, {}))
-        on = quirks[lens.name] | named if experiment.mode == "paper" else named
+        active_quirks = (
+            quirks[lens.name] | requested_quirks if experiment.mode == "paper" else requested_quirks
+        )
         choices.append(
             LensChoice(
                 name=lens.name,
                 source=source if source.endswith(".py") else lens.name,
                 version=lens.version + LENSES.source_hash(source),
-                tasks=pairs or tuple(dict.fromkeys((*tasks[lens.name], *get_quirk_tasks(lens.name, on)))),
+                tasks=pairs
+                or tuple(dict.fromkeys((*tasks[lens.name], *get_quirk_tasks(lens.name, active_quirks)))),
                 mode=experiment.mode,
-                quirks=tuple(sorted(on)),
+                quirks=tuple(sorted(active_quirks)),
                 options=tuple(sorted(experiment.options.get(lens.name, {}).items())),
                 scoring=tuple(sorted(lens.scoring_options)),
                 seed=experiment.seed,
@@ -111,110 +121,95 @@ def resolve_lenses(experiment: Experiment) -> tuple[LensChoice, ...]:
 
 
 def _separate_label_tables(choices: Sequence[LensChoice]) -> tuple[LensChoice, ...]:
-    """The lenses, each with tables of labels of its own where one before it asks a task otherwise.
+    """Give lenses separate tables of labels if an earlier lens labels a task with other settings.
 
     Labels of all tokens of the items, a balanced data set of the same task, and its minimal pairs are three
     tables; so are data sets drawn with other options.
     """
-    held: dict[str, tuple[Any, ...]] = {}
-    found: list[LensChoice] = []
+    settings_by_task: dict[str, tuple[Any, ...]] = {}
+    separated: list[LensChoice] = []
     for choice in choices:
-        drawn = uses_datasets(choice)
-        asked = (
-            drawn,
+        from_datasets = uses_datasets(choice)
+        settings = (
+            from_datasets,
             choice.paired,
             choice.mode,
             choice.quirks,
-            choice.observation_lens.options if drawn else (),
+            choice.observation_lens.options if from_datasets else (),
         )
         tasks = [TASKS.public(task) for task in choice.tasks]
-        if any(held.get(task, asked) != asked for task in tasks):
+        if any(settings_by_task.get(task, settings) != settings for task in tasks):
             choice = dataclasses.replace(choice, labels=slug(choice.name).replace(".", "_"))
         else:
-            held |= dict.fromkeys(tasks, asked)
-        found.append(choice)
-    return tuple(found)
+            settings_by_task |= dict.fromkeys(tasks, settings)
+        separated.append(choice)
+    return tuple(separated)
 
 
 def uses_datasets(lens: LensChoice) -> bool:
-    """Whether data sets are drawn for a lens from a pool of functions; else it reads the items."""
+    """Return whether data sets are drawn for a lens; else it reads the items."""
     return lens.paired or LENSES.load(lens.source).uses_datasets
 
 
 def resolve_options(
     lenses: Sequence[LensChoice], models: Mapping[str, Mapping[str, Capabilities]]
 ) -> tuple[LensChoice, ...]:
-    """The lenses with the options that they settle on for the models that each reads.
+    """Resolve the options of each lens for the models that it reads.
 
     Raises:
         UsageError: A lens cannot ask these models so, or does not take an option's value.
     """
-    settled: list[LensChoice] = []
+    resolved: list[LensChoice] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
+        # Lenses read their options for the errors alone, before a corpus is read for them in vain.
         if isinstance(lens, ReadingLens):
             options = lens.resolve_options(models[choice.name], dict(choice.options))
             choice = dataclasses.replace(choice, options=tuple(sorted(options.items())))
-        _read_options(lens, choice)
-        settled.append(choice)
-    return tuple(settled)
+            lens.controls(get_lens_settings(choice))
+        elif isinstance(lens, TrainingLens):
+            lens.methods(choice.tasks, get_lens_settings(choice))
+        resolved.append(choice)
+    return tuple(resolved)
 
 
-def _check_options(lens: Lens, given: Mapping[str, Option]) -> None:
+def _check_options(lens: Lens, options: Mapping[str, Option]) -> None:
     """Refuse options that a lens does not have, and values that its typed options do not."""
-    for option in given:
+    for option in options:
         if option not in lens.options:
             raise UnknownNameError(f"option of lens {lens.name!r}", option, lens.options)
     # A lens from outside may name its options in a mapping alone, and then reads them itself.
-    typed = get_option_type(lens)
-    if typed.names() >= given.keys():
-        typed.read(given)
+    option_type = get_option_type(lens)
+    if option_type.names() >= options.keys():
+        option_type.read(options)
 
 
-def _read_options(lens: Lens, choice: LensChoice) -> None:
-    """Have a lens read its options for its errors alone, before a corpus is read for them in vain."""
-    if isinstance(lens, ReadingLens):
-        lens.controls(get_lens_settings(choice))
-    elif isinstance(lens, TrainingLens):
-        lens.methods(choice.tasks, get_lens_settings(choice))
-
-
-def _resolve_tasks(asked: Sequence[str], lens: Lens) -> tuple[str, ...]:
-    """The tasks of a lens: those that the user or a corpus names and it takes, else its own."""
-    if not (asked and lens.targets):
+def _resolve_tasks(task_names: Sequence[str], lens: Lens) -> tuple[str, ...]:
+    """Return the tasks of a lens: those named by the user or a corpus, else its own."""
+    if not (task_names and lens.targets):
         return tuple(lens.tasks)
-    named = {task: TASKS.load(task) for task in asked}
-    mine = [
-        task if task.endswith(".py") else one.name
-        for task, one in named.items()
-        if one.target in lens.targets
+    tasks = {task: TASKS.load(task) for task in task_names}
+    accepted = [
+        name if name.endswith(".py") else task.name
+        for name, task in tasks.items()
+        if task.target in lens.targets
     ]
-    return tuple(dict.fromkeys(mine))
+    return tuple(dict.fromkeys(accepted))
 
 
-def _resolve_quirks(lens: Lens, tasks: Sequence[str]) -> frozenset[str]:
-    """The quirks of a lens and of the tasks that it asks."""
-    return frozenset(lens.quirks).union(*(get_quirks(TASKS.load(task)) for task in tasks))
-
-
-def _list_ablations(tasks: Sequence[str]) -> frozenset[str]:
-    """What a user may switch on beside the quirks, and no mode does."""
-    return frozenset[str]().union(*(get_ablations(TASKS.load(task)) for task in tasks))
-
-
-def _check_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
-    for name in asked:
+def _check_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
+    for name in task_names:
         task = TASKS.load(name)
         if not any(task.target in lens.targets or task.name in lens.tasks for lens in lenses):
             takes = "; ".join(_accepted_task(lens, name) for lens in lenses)
             raise UsageError(
                 f"task {name!r} is about {task.target}, and no lens of this run takes it: {takes}"
             )
-    _check_accepted_tasks(asked, lenses)
+    _check_accepted_tasks(task_names, lenses)
 
 
 def _accepted_task(lens: Lens, name: str) -> str:
-    """What a lens takes in place of a task that it does not take as it is."""
+    """Describe what a lens accepts instead of a task."""
     option = "pairs"
     if isinstance(lens, PairingLens) and option in lens.options:
         with suppress(SondeError):
@@ -226,22 +221,22 @@ def _accepted_task(lens: Lens, name: str) -> str:
     return f"{lens.name!r} takes tasks about {', '.join(sorted(lens.targets)) or 'nothing but its own'}"
 
 
-def _check_accepted_tasks(asked: Sequence[str], lenses: Sequence[Lens]) -> None:
+def _check_accepted_tasks(task_names: Sequence[str], lenses: Sequence[Lens]) -> None:
     """Refuse a lens that takes tasks, and none of those that the user or a corpus names."""
     for lens in lenses:
-        if asked and lens.targets and not _resolve_tasks(asked, lens):
-            named = ", ".join(asked)
+        if task_names and lens.targets and not _resolve_tasks(task_names, lens):
+            listing = ", ".join(task_names)
             raise UsageError(
                 f"lens {lens.name!r} takes tasks about {', '.join(sorted(lens.targets))}, and none of those "
-                f"named ({named}) is; name one, or leave out the lens"
+                f"named ({listing}) is; name one, or leave out the lens"
             )
 
 
 def resolve_model_specs(experiment: Experiment, execution: Execution) -> tuple[ModelSpec, ...]:
-    """What is loaded for each model name; the same name twice is an error."""
+    """Resolve what is loaded for each model name; a duplicate name is an error."""
     if len(set(experiment.models)) < len(experiment.models):
-        twice = next(name for name in experiment.models if experiment.models.count(name) > 1)
-        raise UsageError(f"model {twice!r} is named twice; name each model once")
+        duplicate = next(name for name in experiment.models if experiment.models.count(name) > 1)
+        raise UsageError(f"model {duplicate!r} is named twice; name each model once")
     return tuple(
         parse_spec(
             name,
@@ -254,48 +249,32 @@ def resolve_model_specs(experiment: Experiment, execution: Execution) -> tuple[M
     )
 
 
-def resolve_models(
-    experiment: Experiment, execution: Execution, readings: Sequence[LensInput], read: Set[str]
-) -> tuple[ResolvedModel, ...]:
-    """The models that are read, with what they resolved to and what they have seen of the inputs."""
-    known = {item.item_id: item.original for reading in readings for item in reading.inputs}
+def resolve_models(session: Session, readings: Sequence[LensInput]) -> tuple[ResolvedModel, ...]:
+    """Resolve the models that are read, with the inputs that they were trained on."""
+    experiment = session.experiment
+    read = frozenset[str]().union(*session.models.values())
+    originals = {item.item_id: item.original for lens_input in readings for item in lens_input.inputs}
     # Who has read a function knows it in other words too.
-    ids = sorted({*known, *filter(None, known.values())})
+    ids = sorted({*originals, *filter(None, originals.values())})
     attention = any(LENSES.load(name).reads_attention for name in experiment.lenses)
     choices: list[ResolvedModel] = []
-    for name, spec in zip(experiment.models, resolve_model_specs(experiment, execution), strict=True):
+    for name, spec in zip(experiment.models, resolve_model_specs(experiment, session.execution), strict=True):
         if name not in read:
             continue
-        seen = frozenset[str]()
-        for trained in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
-            found = seen_items(trained, ids)
-            seen |= {item for item, original in known.items() if found & {item, original}}
-        revision, settled = resolve_revision(spec), resolve_auto(spec, attention=attention)
-        choices.append(ResolvedModel(name=name, spec=pin_revision(settled), revision=revision, seen=seen))
+        seen_ids = frozenset[str]()
+        for source in () if experiment.include_seen else filter(None, (spec.name, spec.adapter)):
+            training_ids = seen_items(source, ids)
+            seen_ids |= {item for item, original in originals.items() if training_ids & {item, original}}
+        revision, resolved = resolve_revision(spec), resolve_auto(spec, attention=attention)
+        choices.append(
+            ResolvedModel(name=name, spec=pin_revision(resolved), revision=revision, seen=seen_ids)
+        )
     return tuple(choices)
 
 
 def components_key(language: str) -> str:
-    """Fingerprint of the versions of everything below the lenses that can change an observation."""
+    """Return the fingerprint of the versions below the lenses that can change an observation."""
     return fingerprint("components", CAPTURE_VERSION, ALIGNMENT_VERSION, list_computing_versions(language))
-
-
-def check_shard(text: str, folder: Path) -> None:
-    """Refuse what is no share, and a folder that holds another one.
-
-    Raises:
-        UsageError: It is one of both.
-    """
-    wanted = parse_shard(text)
-    try:
-        held = read_shard_record(folder).shard
-    except (InputError, StoreError):
-        # There is none, or it is written anew by the run that begins now.
-        return
-    if held != str(wanted):
-        raise UsageError(
-            f"folder {str(folder)!r} holds shard {held}; give shard {wanted} another one with -o"
-        )
 
 
 _ANYWHERE = ("auto", "cpu")
@@ -313,7 +292,15 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
         UsageError: A combination that cannot be.
     """
     if execution.shard:
-        check_shard(execution.shard, execution.output)
+        shard, existing_shard = str(parse_shard(execution.shard)), ""
+        # Where there is none, or a damaged one, it is written anew by the run that begins now.
+        with suppress(InputError, StoreError):
+            existing_shard = read_shard_record(execution.output).shard
+        if existing_shard and existing_shard != shard:
+            raise UsageError(
+                f"folder {str(execution.output)!r} holds shard {existing_shard}; give shard {shard} another "
+                "one with -o"
+            )
     describe_replication(experiment)
     for language in experiment.selection.languages:
         LANGUAGES.load(language)
@@ -345,18 +332,18 @@ def check_names(experiment: Experiment, execution: Execution, lenses: Sequence[L
 
 def _check_option_corpora(lens: LensChoice) -> None:
     """Refuse corpora and files that options name and that there are not."""
-    typed, options = get_option_type(LENSES.load(lens.source)), dict(lens.options)
-    for name in typed.names("corpus_name") & options.keys():
+    option_type, options = get_option_type(LENSES.load(lens.source)), dict(lens.options)
+    for name in option_type.names("corpus_name") & options.keys():
         if options[name]:
             check_corpus(str(options[name]))
-    for name in typed.names("file_name") & options.keys():
+    for name in option_type.names("file_name") & options.keys():
         if options[name] and not expand_home(str(options[name])).is_file():
             raise InputError(f"lens {lens.name!r}: option {name} = {options[name]!r}: no such file")
 
 
 @dataclass(frozen=True, slots=True)
 class Compatibility:
-    """Which lens reads which models.
+    """Models that each lens can read.
 
     Attributes:
         by_lens: What each model can be asked for, by lens and model.
@@ -365,11 +352,6 @@ class Compatibility:
 
     by_lens: Mapping[str, Mapping[str, Capabilities]]
     left_out: tuple[SkippedTask, ...]
-
-    @property
-    def models(self) -> frozenset[str]:
-        """Models that some lens reads."""
-        return frozenset[str]().union(*self.by_lens.values())
 
 
 def check_compatibility(
@@ -386,35 +368,36 @@ def check_compatibility(
     left_out: list[SkippedTask] = []
     for choice in lenses:
         lens = LENSES.load(choice.source)
-        found = {name: _unsupported_reason(lens, one, specs[name]) for name, one in models.items()}
-        reasons = {name: reason for name, reason in found.items() if reason}
-        able = {name: one for name, one in models.items() if name not in reasons}
+        all_reasons = {
+            name: _unsupported_reason(lens, capabilities, specs[name])
+            for name, capabilities in models.items()
+        }
+        reasons = {name: reason for name, reason in all_reasons.items() if reason}
+        compatible = {name: capabilities for name, capabilities in models.items() if name not in reasons}
         if isinstance(lens, ReadingLens):
-            reasons |= lens.excluded_models(able, dict(choice.options))
-        able = {name: one for name, one in models.items() if name not in reasons}
-        if not able:
+            reasons |= lens.excluded_models(compatible, dict(choice.options))
+        compatible = {name: capabilities for name, capabilities in models.items() if name not in reasons}
+        if not compatible:
             name, reason = next(iter(reasons.items()))
             raise UsageError(f"model {name!r}: {reason}")
-        by_lens[choice.name] = able
+        by_lens[choice.name] = compatible
         left_out += [SkippedTask(choice.name, "", "", reason, model=name) for name, reason in reasons.items()]
     return Compatibility(by_lens, tuple(left_out))
 
 
+_LIMITED_KINDS = {
+    "endpoint": "a server gives words alone, and lens {lens!r} reads states",
+    "vectors": "an encoder gives a vector a text, and lens {lens!r} reads more",
+}
+"""Kinds of models that give less than others, and why a lens that does not name them cannot read them."""
+
+
 def _unsupported_reason(lens: Lens, capabilities: Capabilities, spec: ModelSpec) -> str | None:
-    if capabilities.kind == "endpoint":
-        able = [one.name for one in LENSES.headers() if "endpoint" in one.needs]
-        if lens.name not in able:
-            return (
-                f"a server gives words alone, and lens {lens.name!r} reads states; "
-                f"use the lens {' or '.join(able)}"
-            )
-    if capabilities.kind == "vectors":
-        able = [one.name for one in LENSES.headers() if "vectors" in one.needs]
-        if lens.name not in able:
-            return (
-                f"an encoder gives a vector a text, and lens {lens.name!r} reads more; "
-                f"use the lens {' or '.join(able)}"
-            )
+    if capabilities.kind in _LIMITED_KINDS:
+        lens_names = [header.name for header in LENSES.headers() if capabilities.kind in header.needs]
+        if lens.name not in lens_names:
+            reason = _LIMITED_KINDS[capabilities.kind].format(lens=lens.name)
+            return f"{reason}; use the lens {' or '.join(lens_names)}"
     if isinstance(lens, TrainingLens) and not is_trainable(spec):
         return (
             f"lens {lens.name!r} trains all weights of a model; neither weights of fewer bits nor those "

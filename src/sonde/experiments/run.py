@@ -23,13 +23,17 @@ from sonde.base.progress import NullProgress, Progress
 from sonde.comparison.compare import compare, default_output, load_compared_key, write_comparison
 from sonde.corpora import ItemSet
 from sonde.experiments.catalogue import describe_replication
-from sonde.experiments.cost import AGAIN
-from sonde.experiments.experiment import Execution, Experiment, LensChoice, parse_experiment, to_plain_data
-from sonde.experiments.inputs import next_stage_inputs, plan_stage, resolve_experiment, resolve_inputs
+from sonde.experiments.experiment import Execution, Experiment, parse_experiment, to_plain_data
+from sonde.experiments.inputs import (
+    RunInputs,
+    next_stage_inputs,
+    plan_stage,
+    read_inputs,
+    resolve_experiment,
+)
 from sonde.experiments.observe import observe_jobs
 from sonde.experiments.plan import LensInput, ObserveJob, ResolvedModel, TrainJob
-from sonde.experiments.progress import Outcome, Session, describe_hardware, list_versions
-from sonde.experiments.resolve import Compatibility
+from sonde.experiments.progress import AGAIN, Outcome, Session, describe_hardware, list_versions
 from sonde.experiments.score import score_all, write_scores
 from sonde.experiments.shards import (
     FILE,
@@ -51,17 +55,11 @@ from sonde.store.parts import CACHED_NOTE, PartStore
 from sonde.store.run_folder import RunDirectory, slug
 
 
-def build_run_json(
-    session: Session,
-    sets: Sequence[ItemSet],
-    models: Sequence[ResolvedModel],
-    lenses: Sequence[LensChoice],
-    readings: Sequence[LensInput],
-) -> dict[str, Any]:
-    """The content of ``run.json`` apart from timings."""
+def build_run_json(session: Session, inputs: RunInputs) -> dict[str, Any]:
+    """Build the content of ``run.json`` except timings."""
     experiment, execution, outcome = session.experiment, session.execution, session.outcome
-    coverage, forwards = _sum_notes(models, outcome.jobs, outcome.trainings, session.store)
-    reading = _precision_by_model(models, outcome.jobs, session.store)
+    models, sets = inputs.models, inputs.sets
+    coverage, precision, forwards = _gather_notes(models, outcome, session.store)
     return {
         "name": execution.output.name,
         "fingerprint": fingerprint(experiment),
@@ -75,54 +73,58 @@ def build_run_json(
             "trust_remote_code": execution.trust_remote_code,
         },
         **({"budget": dict(execution.chosen)} if execution.chosen else {}),
-        **({"published": published} if (published := describe_replication(experiment)) else {}),
-        "models": [{**_model_entry(model, sets), "reading": reading[model.name]} for model in models],
-        "lenses": [dataclasses.asdict(lens) for lens in lenses],
+        **({"published": replication} if (replication := describe_replication(experiment)) else {}),
+        "models": [{**_model_entry(model, sets), "reading": precision[model.name]} for model in models],
+        "lenses": [dataclasses.asdict(lens) for lens in session.lenses],
         "corpus": [
-            _corpus_entry(chosen, language, readings)
-            for chosen in sets
+            _corpus_entry(item_set, language, inputs.readings)
+            for item_set in sets
             for language in sorted(
-                {reading.group.language for reading in readings if reading.group.corpus == chosen.corpus}
+                {
+                    reading.group.language
+                    for reading in inputs.readings
+                    if reading.group.corpus == item_set.corpus
+                }
             )
         ],
         "mode": experiment.mode,
-        "quirks": sorted({quirk for lens in lenses for quirk in lens.quirks}),
+        "quirks": sorted({quirk for lens in session.lenses for quirk in lens.quirks}),
         "seed": experiment.seed,
         "versions": list_versions(),
         "hardware": describe_hardware(),
         "alignment": coverage,
         "forwards": forwards,
-        "refused": [dataclasses.asdict(refused) for refused in outcome.refused],
+        "refused": [dataclasses.asdict(skipped_task) for skipped_task in outcome.refused],
         "data_sets": outcome.data_sets,
         "scores_key": outcome.scores_key,
     }
 
 
-def _corpus_entry(chosen: ItemSet, language: str, readings: Sequence[LensInput]) -> dict[str, Any]:
-    items = [item for item in chosen.items if item.language == language]
+def _corpus_entry(item_set: ItemSet, language: str, readings: Sequence[LensInput]) -> dict[str, Any]:
+    items = [item for item in item_set.items if item.language == language]
     # Where all that is shown was derived from files, as prompts are, the clusters are theirs.
     items = items or [
         item
-        for reading in readings
-        if (reading.group.corpus, reading.group.language) == (chosen.corpus, language)
-        for item in reading.inputs
+        for lens_input in readings
+        if (lens_input.group.corpus, lens_input.group.language) == (item_set.corpus, language)
+        for item in lens_input.inputs
     ]
     return {
-        "name": chosen.corpus,
-        "hash": chosen.corpus_hash,
+        "name": item_set.corpus,
+        "hash": item_set.corpus_hash,
         "language": language,
         "items": len(items),
         "files": len({item.path for item in items}),
         "clusters": len({item.cluster for item in items}),
-        "found": chosen.found,
-        "left_out": dict(chosen.left_out),
-        "skipped": {reason: count for reason, count in chosen.intake.counts.most_common() if count},
-        "examples": chosen.intake.examples,
+        "found": item_set.found,
+        "left_out": dict(item_set.left_out),
+        "skipped": {reason: count for reason, count in item_set.intake.counts.most_common() if count},
+        "examples": item_set.intake.examples,
     }
 
 
 def _model_entry(model: ResolvedModel, sets: Sequence[ItemSet]) -> dict[str, Any]:
-    total = sum(len(chosen.items) for chosen in sets)
+    total = sum(len(item_set.items) for item_set in sets)
     return {
         "name": model.name,
         "slug": slug(model.name),
@@ -136,51 +138,46 @@ def _model_entry(model: ResolvedModel, sets: Sequence[ItemSet]) -> dict[str, Any
     }
 
 
-def _sum_notes(
-    models: Sequence[ResolvedModel],
-    jobs: Sequence[ObserveJob],
-    trainings: Sequence[TrainJob],
-    store: PartStore,
-) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Alignment coverage by model and forward passes, added up from the notes of the parts."""
-    coverage = {slug(model.name): Counter[str]() for model in models}
-    names = {model.spec: slug(model.name) for model in models}
+def _gather_notes(
+    models: Sequence[ResolvedModel], outcome: Outcome, store: PartStore
+) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, Any]], dict[str, int]]:
+    """Sum the notes of the parts.
+
+    Returns:
+        Alignment coverage of each model; in which precision each was read, and how near its attention is to
+        eager attention; and forward passes.
+    """
+    coverage = {model.spec: Counter[str]() for model in models}
+    precision = {model.spec: dict[str, Any]() for model in models}
     forwards: Counter[str] = Counter()
-    for job in jobs:
-        notes = store.notes(job.parts[0].relative, job.parts[0].key) or {}
-        # Random-weights controls and later stages read the same inputs again.
-        if job.model in names and not job.parts[0].lens.stage:
-            coverage[names[job.model]].update(notes.get("coverage", {}))
-        read = (
-            {"inputs from the cache": len(job.item_ids)}
-            if notes.get(CACHED_NOTE)
-            else notes.get("forwards", {})
+    for job in outcome.jobs:
+        notes = [store.notes(part.relative, part.key) or {} for part in job.parts]
+        from_cache = notes[0].get(CACHED_NOTE)
+        forwards.update(
+            {"inputs from the cache": len(job.item_ids)} if from_cache else notes[0].get("forwards", {})
         )
-        forwards.update(read)
-    for training in trainings:
-        forwards.update((store.notes(training.part.relative, training.part.key) or {}).get("forwards", {}))
-    return {name: dict(counts) for name, counts in coverage.items()}, dict(forwards)
-
-
-def _precision_by_model(
-    models: Sequence[ResolvedModel], jobs: Sequence[ObserveJob], store: PartStore
-) -> dict[str, dict[str, Any]]:
-    """In which precision each model was read, and how near its attention is to eager attention."""
-    found: dict[str, dict[str, Any]] = {model.name: {} for model in models}
-    names = {model.spec: model.name for model in models}
-    for job in jobs:
-        for part in job.parts if job.model in names else ():
-            notes = store.notes(part.relative, part.key) or {}
-            into, mine = found[names[job.model]], notes.get("reading", {})
+        # Random-weights controls and later stages read the same inputs again.
+        if job.model in coverage and not job.parts[0].lens.stage:
+            coverage[job.model].update(notes[0].get("coverage", {}))
+        for part_precision in (note.get("reading", {}) for note in notes) if job.model in precision else ():
+            model_precision = precision[job.model]
             # Each job loads the model by itself: the largest difference counts.
-            most = max(into.get("difference", 0.0), mine.get("difference", 0.0))
-            into |= mine | ({"difference": most} if "difference" in {**into, **mine} else {})
-    return found
+            maximum = max(model_precision.get("difference", 0.0), part_precision.get("difference", 0.0))
+            model_precision |= part_precision | (
+                {"difference": maximum} if "difference" in {**model_precision, **part_precision} else {}
+            )
+    for training in outcome.trainings:
+        forwards.update((store.notes(training.part.relative, training.part.key) or {}).get("forwards", {}))
+    return (
+        {slug(model.name): dict(coverage[model.spec]) for model in models},
+        {model.name: precision[model.spec] for model in models},
+        dict(forwards),
+    )
 
 
 @safe_path_environment()
 def run(experiment: Experiment, execution: Execution, progress: Progress | None = None) -> Outcome:
-    """Carry an experiment out, or go on where an earlier call stood.
+    """Run an experiment, or resume an earlier call.
 
     Every stage writes atomically under a key of everything that can change it, so that a run killed at any
     moment and started again ends with the scores of an undisturbed one.
@@ -188,43 +185,41 @@ def run(experiment: Experiment, execution: Execution, progress: Progress | None 
     Raises:
         SondeError: One line for a person; whatever was finished is kept.
     """
-    session, lenses, able = resolve_experiment(experiment, execution, progress or NullProgress())
+    session = resolve_experiment(experiment, execution, progress or NullProgress())
     with lock_folder(session.outcome.directory.root):
-        return _run_stages(session, lenses, able)
+        return _run_stages(session)
 
 
-def _run_stages(session: Session, lenses: Sequence[LensChoice], able: Compatibility) -> Outcome:
-    """What `run` does once it is known that it can be done."""
-    experiment, store, outcome = session.experiment, session.store, session.outcome
+def _run_stages(session: Session) -> Outcome:
+    """Run the stages of a checked experiment."""
+    store, outcome = session.store, session.outcome
     directory = outcome.directory
-    before = _read_previous_summary(outcome)
-    if before and before.get("fingerprint") != fingerprint(experiment):
+    previous_summary = _read_previous_summary(outcome)
+    if previous_summary and previous_summary.get("fingerprint") != fingerprint(session.experiment):
         session.progress.note(
             f"{directory.root} holds another experiment: what fits is used again, its scores and page are "
             "replaced"
         )
-    readings, sets, models = resolve_inputs(session, lenses, able)
-    outcome.readings = tuple(readings)
-    for model in models:
+    inputs = read_inputs(session)
+    outcome.readings = inputs.readings
+    for model in inputs.models:
         if model.seen:
             session.progress.note(
                 f"{model.name}: {len(model.seen):,} inputs were in its training data and are left out "
                 "(--include-seen takes them in)"
             )
     if session.execution.shard:
-        observe_shard(session, plan_stage(session, models, readings))
+        observe_shard(session, plan_stage(session, inputs.models, inputs.readings))
         return outcome
-    scores = _observe_and_score(session, models, readings)
-    outcome.scores_key = write_scores(store, scores)
+    outcome.scores_key = write_scores(store, _observe_and_score(session, inputs))
     _drop_stale(store, [*outcome.jobs, *outcome.trainings])
     outcome.damaged += store.damaged
     for relative in outcome.damaged:
         session.progress.note(f"{relative} was damaged and has been computed again")
-    summary = build_run_json(session, sets, models, lenses, readings)
-    directory.write_summary(summary | _build_timing(outcome, before))
-    for choice in lenses:
-        outcome.files += LENSES.load(choice.source).write_files(directory)
-    if len(models) > 1:
+    directory.write_summary(build_run_json(session, inputs) | _build_timing(outcome, previous_summary))
+    for lens in session.lenses:
+        outcome.files += LENSES.load(lens.source).write_files(directory)
+    if len(inputs.models) > 1:
         _compare_models(session)
     return outcome
 
@@ -236,20 +231,19 @@ def _compare_models(session: Session) -> None:
     if load_compared_key(folder) == outcome.scores_key:
         return
     try:
-        found = compare([outcome.directory.root], session.progress)
-        write_comparison(found, folder, scores_key=outcome.scores_key)
+        comparison = compare([outcome.directory.root], session.progress)
+        write_comparison(comparison, folder, scores_key=outcome.scores_key)
     except SondeError as error:
         session.progress.note(f"the models were not compared: {error}")
 
 
-def _observe_and_score(
-    session: Session, models: Sequence[ResolvedModel], readings: Sequence[LensInput]
-) -> dict[str, list[Score]]:
+def _observe_and_score(session: Session, inputs: RunInputs) -> dict[str, list[Score]]:
     """Observe, train and score what is read, and then whatever the lenses want to look at more closely."""
     outcome = session.outcome
     scores: dict[str, list[Score]] = {}
+    readings: Sequence[LensInput] = inputs.readings
     while readings:
-        stage = plan_stage(session, models, readings)
+        stage = plan_stage(session, inputs.models, readings)
         if not scores:
             check_merged_plan(session.execution.merges, stage)
         outcome.jobs += stage.jobs
@@ -257,14 +251,14 @@ def _observe_and_score(
         if stage.trainings:
             train_jobs(session, stage.trainings)
         with outcome.measure_stage("score"), session.progress.stage("scoring", len(stage.answers)) as advance:
-            found = score_all(session.store, stage.answers, session.execution, advance)
-        scores |= found
-        readings = next_stage_inputs(session.store, stage.answers, found)
+            stage_scores = score_all(session.store, stage.answers, session.execution, advance)
+        scores |= stage_scores
+        readings = next_stage_inputs(session.store, stage.answers, stage_scores)
     return scores
 
 
 def _read_previous_summary(outcome: Outcome) -> Mapping[str, Any]:
-    """What an earlier run left in the folder; nothing where there is none, or it is not what was written."""
+    """Read the summary of an earlier run; empty if there is none, or it is damaged."""
     try:
         return outcome.directory.read_summary()
     except StoreError:
@@ -274,20 +268,24 @@ def _read_previous_summary(outcome: Outcome) -> Mapping[str, Any]:
     return {}
 
 
-def _build_timing(outcome: Outcome, before: Mapping[str, Any]) -> dict[str, Any]:
-    """``timing`` of the run that computed; a run that found all there already has its own beside it."""
-    computing = before.get("timing")
-    if outcome.observed or outcome.trained or not isinstance(computing, dict):
+def _build_timing(outcome: Outcome, previous_summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Build ``timing``: that of the run that computed, and beside it that of a rerun."""
+    computing_times = previous_summary.get("timing")
+    if outcome.observed or outcome.trained or not isinstance(computing_times, dict):
         return {"timing": outcome.seconds}
-    scored = {} if before.get("scores_key") == outcome.scores_key else {"score": outcome.seconds["score"]}
-    return {"timing": {**computing, **scored}, "timing_of_rerun": outcome.seconds}
+    scoring_time = (
+        {}
+        if previous_summary.get("scores_key") == outcome.scores_key
+        else {"score": outcome.seconds["score"]}
+    )
+    return {"timing": {**computing_times, **scoring_time}, "timing_of_rerun": outcome.seconds}
 
 
 def _drop_stale(store: PartStore, jobs: Sequence[ObserveJob | TrainJob]) -> None:
     """Remove parts of earlier plans, so that the folder holds what the scores are about and nothing else."""
-    planned = {part.relative for job in jobs for part in job.parts}
-    for folder in {Path(relative).parent.as_posix() for relative in planned}:
-        store.remove_unplanned_parts(folder, planned)
+    current_paths = {part.relative for job in jobs for part in job.parts}
+    for folder in {Path(relative).parent.as_posix() for relative in current_paths}:
+        store.remove_unplanned_parts(folder, current_paths)
 
 
 def merge(
@@ -309,8 +307,8 @@ def merge(
         InputError: A share, or a table of one, is missing, or this machine would do something else.
         SondeError: The run cannot be scored.
     """
-    if twice := next((folder for folder in folders if folders.count(folder) > 1), None):
-        raise UsageError(f"folder {str(twice)!r} is given twice; name each shard once")
+    if duplicate := next((folder for folder in folders if folders.count(folder) > 1), None):
+        raise UsageError(f"folder {str(duplicate)!r} is given twice; name each shard once")
     shares = {folder: read_shard_record(folder) for folder in folders}
     _check_compatible(shares)
     _check_complete(shares)
@@ -343,43 +341,43 @@ def _copy_trained_models(source: Path, target: Path) -> None:
 
 
 def _check_compatible(shares: Mapping[Path, ShardRecord]) -> None:
-    first, one = next(iter(shares.items()))
-    for folder, other in shares.items():
-        for what, mine, theirs in (
-            ("other arguments", one.experiment, other.experiment),
-            ("another number of shards", parse_shard(one.shard).of, parse_shard(other.shard).of),
-            ("other inputs, models or versions", one.plan, other.plan),
+    first, first_record = next(iter(shares.items()))
+    for folder, record in shares.items():
+        for difference, expected_value, actual_value in (
+            ("other arguments", first_record.experiment, record.experiment),
+            ("another number of shards", parse_shard(first_record.shard).of, parse_shard(record.shard).of),
+            ("other inputs, models or versions", first_record.plan, record.plan),
         ):
-            if mine != theirs:
-                raise UsageError(f"{folder} (shard {other.shard}) was run with {what} than {first}")
-    found: dict[str, Path] = {}
-    for folder, other in shares.items():
-        if other.shard in found:
-            raise UsageError(f"shard {other.shard} is given twice: {found[other.shard]} and {folder}")
-        found[other.shard] = folder
-    of = parse_shard(one.shard).of
-    if absent := [name for number in range(1, of + 1) if (name := f"{number}/{of}") not in found]:
-        more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+            if expected_value != actual_value:
+                raise UsageError(f"{folder} (shard {record.shard}) was run with {difference} than {first}")
+    folders: dict[str, Path] = {}
+    for folder, record in shares.items():
+        if record.shard in folders:
+            raise UsageError(f"shard {record.shard} is given twice: {folders[record.shard]} and {folder}")
+        folders[record.shard] = folder
+    total = parse_shard(first_record.shard).of
+    if absent := [name for number in range(1, total + 1) if (name := f"{number}/{total}") not in folders]:
+        remainder = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
         raise InputError(
-            f"shard {', '.join(absent[:3])}{more} is missing; run it, and name its folder as well"
+            f"shard {', '.join(absent[:3])}{remainder} is missing; run it, and name its folder as well"
         )
 
 
 def _check_complete(shares: Mapping[Path, ShardRecord]) -> None:
-    for folder, one in shares.items():
-        if lost := count_missing_tables(folder, one):
+    for folder, record in shares.items():
+        if missing_count := count_missing_tables(folder, record):
             raise InputError(
-                f"{folder}: {lost} of the {len(one.parts)} tables of shard {one.shard} are missing or "
-                "damaged; run it again, it computes nothing else"
+                f"{folder}: {missing_count} of the {len(record.parts)} tables of shard {record.shard} are "
+                "missing or damaged; run it again, it computes nothing else"
             )
-    together = tables_key((relative, key) for one in shares.values() for relative, key in one.parts)
-    if together != next(iter(shares.values())).plan:
+    combined_key = tables_key((relative, key) for record in shares.values() for relative, key in record.parts)
+    if combined_key != next(iter(shares.values())).plan:
         raise InputError("the shards together do not hold what was planned; run each again, then merge")
 
 
-def _read_experiment(written: ShardRecord) -> Experiment:
-    experiment = parse_experiment(written.arguments, FILE)
-    if fingerprint(experiment) != written.experiment:
+def _read_experiment(record: ShardRecord) -> Experiment:
+    experiment = parse_experiment(record.arguments, FILE)
+    if fingerprint(experiment) != record.experiment:
         raise InputError(
             f"{FILE} was written by another version of sonde; merge with the one that ran the shards"
         )

@@ -1,4 +1,4 @@
-"""From observations to ``scores.parquet``: each lens scores each model on each corpus and language."""
+"""Scores of observations, as ``scores.parquet``: each lens scores each model, corpus and language."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sonde.store.run_folder import RunDirectory, slug
 _NAME = "scores.parquet"
 
 
-_ANSWERED, _HANDED = "answers", "handed"
+_ANSWERS_FOLDER, _STAGE_RESULT_FOLDER = "answers", "handed"
 
 
 _PARTS_A_BATCH = 32
@@ -62,28 +62,28 @@ def score_all(
     Returns:
         The scores of each answer, by its key.
     """
-    found: dict[str, list[Score]] = {}
-    kept: set[str] = set()
+    scores_by_key: dict[str, list[Score]] = {}
+    current_paths: set[str] = set()
     for answer in jobs:
-        relative, beside = _scores_path(answer), _find_peers(answer, jobs)
+        relative, peers = _scores_path(answer), _find_peers(answer, jobs)
         # Models are compared on what all of them could read, so each answer depends on the others.
-        others = sorted(other.key for other in beside)
-        key = fingerprint("beside", answer.key, others, ESTIMATE_VERSION, SCHEMA_VERSION)
+        peer_keys = sorted(peer.key for peer in peers)
+        key = fingerprint("beside", answer.key, peer_keys, ESTIMATE_VERSION, SCHEMA_VERSION)
         if not _has_scores(store, relative, key):
-            scores, beside_them = _score_job(store, answer, beside, key, execution)
+            scores, beside_them = _score_job(store, answer, peers, key, execution)
             for name, tables in beside_them.items():
                 store.put(_extra_path(name, relative), key, pl.concat(tables), {})
             store.put(relative, key, scores_to_frame(scores), dict.fromkeys(beside_them, True))
-        kept.add(_extra_path(_ANSWERED, relative))
-        found[answer.key] = frame_to_scores(scan_files(store.path(relative)).collect())
+        current_paths.add(_extra_path(_ANSWERS_FOLDER, relative))
+        scores_by_key[answer.key] = frame_to_scores(scan_files(store.path(relative)).collect())
         advance()
-    for folder in {Path(relative).parent.as_posix() for relative in kept}:
-        store.remove_unplanned_parts(folder, kept)
-    return found
+    for folder in {Path(relative).parent.as_posix() for relative in current_paths}:
+        store.remove_unplanned_parts(folder, current_paths)
+    return scores_by_key
 
 
 def _has_scores(store: PartStore, relative: str, key: str) -> bool:
-    """Whether an answer is scored, and what it kept beside its scores is there as well."""
+    """Return whether a job is scored and its extra tables exist."""
     notes = store.notes(relative, key)
     if notes is None:
         return False
@@ -91,8 +91,8 @@ def _has_scores(store: PartStore, relative: str, key: str) -> bool:
 
 
 def stage_output(store: PartStore, answer: ScoringJob) -> dict[str, str]:
-    """Where a scored stage left what the next one is to have, and its fingerprint; empty for nothing."""
-    relative = _extra_path(_HANDED, _scores_path(answer))
+    """Return the path and key of the previous stage's result; empty without one."""
+    relative = _extra_path(_STAGE_RESULT_FOLDER, _scores_path(answer))
     receipt = read_receipt(store.root, relative)
     return {} if receipt is None else {STAGE_RESULT: relative, STAGE_RESULT_KEY: receipt.content}
 
@@ -105,7 +105,9 @@ def write_scores(store: PartStore, scores: Mapping[str, Sequence[Score]]) -> str
     """
     key = fingerprint("scores", list(scores), ESTIMATE_VERSION, SCHEMA_VERSION)
     if store.notes(_NAME, key) is None:
-        store.put(_NAME, key, scores_to_frame(score for some in scores.values() for score in some), {})
+        store.put(
+            _NAME, key, scores_to_frame(score for job_scores in scores.values() for score in job_scores), {}
+        )
     return key
 
 
@@ -115,35 +117,35 @@ def _scores_path(answer: ScoringJob) -> str:
 
 
 def _extra_path(name: str, relative: str) -> str:
-    """Where answers to single examples, or what is handed on, lie, given where their scores do."""
+    """Return the path of an extra table, given the path of its scores."""
     return f"{name}{relative.removeprefix('scores')}"
 
 
 def _find_peers(answer: ScoringJob, answers: Sequence[ScoringJob]) -> list[ScoringJob]:
-    """What the other models answer to the same lens, at the same stage, over the same group."""
+    """Return the jobs of other models for the same lens, stage and group."""
     lens, group = answer.reading.lens.folder, answer.reading.group.prefix
     return [
-        other
-        for other in answers
-        if other.model != answer.model
-        and (other.reading.lens.folder, other.reading.group.prefix) == (lens, group)
+        peer
+        for peer in answers
+        if peer.model != answer.model
+        and (peer.reading.lens.folder, peer.reading.group.prefix) == (lens, group)
     ]
 
 
 def _score_job(
-    store: PartStore, answer: ScoringJob, beside: Sequence[ScoringJob], key: str, execution: Execution
+    store: PartStore, answer: ScoringJob, peers: Sequence[ScoringJob], key: str, execution: Execution
 ) -> tuple[list[Score], dict[str, list[pl.DataFrame]]]:
-    """The scores of an answer, and the tables that the lens keeps beside them, by what they are."""
-    model, reading = answer.model, answer.reading
-    lens, group = reading.lens, reading.group
-    shown = [item.item_id for item in reading.inputs if item.item_id not in model.seen]
+    """Score a job; return its scores and its extra tables by folder."""
+    model, lens_input = answer.model, answer.reading
+    lens, group = lens_input.lens, lens_input.group
+    unseen_ids = [item.item_id for item in lens_input.inputs if item.item_id not in model.seen]
     template = Score(
         model=model.name,
         revision=model.revision,
         lens=lens.name,
         language=group.language,
         corpus_hash=group.corpus_hash,
-        item_set=fingerprint("item set", sorted(shown)),
+        item_set=fingerprint("item set", sorted(unseen_ids)),
         metric="",
         value=float("nan"),
         n=0,
@@ -153,22 +155,22 @@ def _score_job(
         fingerprint=key,
     )
     inputs = scan_inputs(RunDirectory(store.root.absolute()), group.corpus, group.language)
-    held = inputs.filter(_filter_ids([item.item_id for item in reading.inputs]))
-    seen = _filter_ids(sorted(model.seen)).alias("seen")
+    items = inputs.filter(_filter_ids([item.item_id for item in lens_input.inputs]))
+    is_seen = _filter_ids(sorted(model.seen)).alias("seen")
     scoring = ScoringContext(
         observations=_scan_parts(store, answer.parts),
-        items=held.drop(_LEFT_OUT).with_columns(seen).collect(),
+        items=items.drop(_LEFT_OUT).with_columns(is_seen).collect(),
         template=template,
         settings=get_lens_settings(lens, str(store.root.absolute())),
         labels=LabelTables(store, lens.tasks, group, lens.labels),
-        texts=held.select("item_id", "text"),
+        texts=items.select("item_id", "text"),
         frequencies=read_frequencies(model.spec.name),
         controls=tuple(
             ControlObservations(control, _scan_parts(store, parts))
             for control, parts in answer.controls
             if parts
         ),
-        beside=tuple(_scan_parts(store, other.parts) for other in beside),
+        beside=tuple(_scan_parts(store, peer.parts) for peer in peers),
         tables=tuple(
             _scan_parts(store, answer.parts[begin : begin + _PARTS_A_BATCH])
             for begin in range(0, len(answer.parts), _PARTS_A_BATCH)
@@ -180,8 +182,8 @@ def _score_job(
         model=model.spec,
     )
     scores = LENSES.load(lens.source).score(scoring)
-    tables = {_ANSWERED: scoring.answers, _HANDED: scoring.stage_result}
-    return scores, {name: held for name, held in tables.items() if held}
+    tables = {_ANSWERS_FOLDER: scoring.answers, _STAGE_RESULT_FOLDER: scoring.stage_result}
+    return scores, {name: rows for name, rows in tables.items() if rows}
 
 
 def _filter_ids(ids: Sequence[str]) -> pl.Expr:

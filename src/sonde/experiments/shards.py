@@ -28,7 +28,7 @@ Job = TypeVar("Job")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Which share: ``3/16`` is the third of sixteen.
+    """A share of a run: ``3/16`` is the third of sixteen.
 
     Attributes:
         number: Counted from one.
@@ -42,7 +42,7 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def share(self, jobs: Sequence[Job]) -> Sequence[Job]:
-        """The jobs of this share; neighbours, which are alike, go to different ones."""
+        """Select the jobs of this share; neighbours, which are alike, go to different ones."""
         return jobs[self.number - 1 :: self.of]
 
 
@@ -52,15 +52,15 @@ def parse_shard(text: str) -> Shard:
     Raises:
         UsageError: It is something else, or there is no such share.
     """
-    found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise UsageError(f"--shard {text!r} is not I/N with I from 1 to N, such as 1/16 to 16/16")
-    return Shard(int(found[1]), int(found[2]))
+    return Shard(int(match[1]), int(match[2]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardRecord:
-    """What the folder of a share says of itself (``shard.json``).
+    """Record of a share in its folder (``shard.json``).
 
     Attributes:
         shard: Which share.
@@ -80,7 +80,7 @@ class ShardRecord:
 
 
 def read_shard_record(folder: Path) -> ShardRecord:
-    """What the folder of a share says of itself.
+    """Read the record of a share.
 
     Raises:
         InputError: It holds none, or one of another version of sonde.
@@ -107,39 +107,39 @@ def observe_shard(session: Session, stage: Plan) -> None:
         SondeError: A job failed; what was finished is kept.
     """
     shard = parse_shard(session.execution.shard)
-    mine: list[ObserveJob | TrainJob] = [*shard.share(stage.jobs), *shard.share(stage.trainings)]
+    shard_jobs: list[ObserveJob | TrainJob] = [*shard.share(stage.jobs), *shard.share(stage.trainings)]
     session.outcome.jobs = tuple(shard.share(stage.jobs))
     observe_jobs(session, session.outcome.jobs)
     if trainings := shard.share(stage.trainings):
         train_jobs(session, trainings)
     experiment, execution = session.experiment, session.execution
-    kept = {
+    settings = {
         name: getattr(execution, name)
         for name in ("device", "device_map", "dtype", "batch_tokens", "trust_remote_code")
     }
-    written = ShardRecord(
+    record = ShardRecord(
         shard=str(shard),
         experiment=fingerprint(experiment),
         arguments=to_plain_data(experiment),
-        execution=kept | {"lock": None if execution.lock is None else str(execution.lock)},
+        execution=settings | {"lock": None if execution.lock is None else str(execution.lock)},
         plan=plan_key(stage),
-        parts=[[part.relative, part.key] for job in mine for part in job.parts],
+        parts=[[part.relative, part.key] for job in shard_jobs for part in job.parts],
     )
-    text = json.dumps(dataclasses.asdict(written), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(dataclasses.asdict(record), indent=1, ensure_ascii=False) + "\n"
     write_with_receipt(session.store.root, FILE, text)
 
 
-def check_merged_plan(expected: str, stage: Plan) -> None:
+def check_merged_plan(expected_key: str, stage: Plan) -> None:
     """Refuse to score shards as something else than what they are shares of.
 
     Args:
-        expected: Fingerprint of what they hold together; empty where nothing is merged.
+        expected_key: Fingerprint of what they hold together; empty where nothing is merged.
         stage: What would be observed here.
 
     Raises:
         InputError: That is something else: it would all be observed again.
     """
-    if expected and plan_key(stage) != expected:
+    if expected_key and plan_key(stage) != expected_key:
         raise InputError(
             "this machine would not observe what the shards did: a model or corpus has changed, or versions, "
             "device or type of the numbers differ; merge where a shard was run, in the same folder"
@@ -147,18 +147,18 @@ def check_merged_plan(expected: str, stage: Plan) -> None:
 
 
 def plan_key(stage: Plan) -> str:
-    """Fingerprint of what all jobs of a plan write."""
+    """Return the fingerprint of all tables of a plan."""
     return tables_key(
         (part.relative, part.key) for job in (*stage.jobs, *stage.trainings) for part in job.parts
     )
 
 
 def tables_key(parts: Iterable[tuple[str, str]]) -> str:
-    """Fingerprint of tables by path and key, in whatever order."""
+    """Return the fingerprint of tables by path and key, in any order."""
     return fingerprint("plan", sorted(set(parts)))
 
 
-def count_missing_tables(folder: Path, written: ShardRecord) -> int:
-    """How many tables of a share are not in its folder as they were written."""
+def count_missing_tables(folder: Path, record: ShardRecord) -> int:
+    """Count the tables of a share that are missing or damaged."""
     store = PartStore(folder)
-    return sum(store.notes(relative, key) is None for relative, key in written.parts)
+    return sum(store.notes(relative, key) is None for relative, key in record.parts)

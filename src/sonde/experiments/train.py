@@ -25,7 +25,7 @@ from sonde.store.run_folder import RunDirectory, group_prefix, label_path
 
 
 def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
-    """Carry all trainings out, and say how long they will take as soon as the first of a kind is done."""
+    """Run all trainings, and estimate their time once the first of a kind is done."""
     execution, progress, outcome = session.execution, session.progress, session.outcome
     outcome.trainings += tuple(jobs)
     jobs = put_trials_first(jobs, training_work)
@@ -43,18 +43,20 @@ def train_jobs(session: Session, jobs: Sequence[TrainJob]) -> None:
 
 
 def _run_trainings(session: Session, jobs: Sequence[TrainJob]) -> Iterator[tuple[TrainJob, float | None]]:
-    """Each training with its seconds; one that needs a corpus or a key of this machine's is done here."""
+    """Yield each training with its seconds; what needs a corpus or key of this machine runs here."""
     workers = session.execution.workers
-    here = (
+    local_jobs = (
         [job for job in jobs if _needs_this_machine(job)] if is_on_cluster(session.execution.executor) else []
     )
-    yield from run_jobs(session, train_job, [job for job in jobs if job not in here])
-    yield from LocalExecutor().map(train_job, here, workers=workers)
+    yield from run_jobs(session, train_job, [job for job in jobs if job not in local_jobs])
+    yield from LocalExecutor().map(train_job, local_jobs, workers=workers)
 
 
 def _needs_this_machine(job: TrainJob) -> bool:
-    naming = load_training_lens(job.part.lens.source).corpus_options
-    return uses_server(job.model) or any(value for option, value in job.method.options if option in naming)
+    corpus_options = load_training_lens(job.part.lens.source).corpus_options
+    return uses_server(job.model) or any(
+        value for option, value in job.method.options if option in corpus_options
+    )
 
 
 def train_job(job: TrainJob) -> float | None:
@@ -77,7 +79,7 @@ def train_job(job: TrainJob) -> float | None:
     path = run.root / label_path(job.method.task, prefix, lens.labels)
     examples = scan_files([path]).join(texts, on="item_id")
     settings = get_lens_settings(lens.observation_lens)
-    given = Training(
+    training = Training(
         examples=examples.sort("example_id").collect(),
         model=job.model,
         language=job.language,
@@ -85,9 +87,14 @@ def train_job(job: TrainJob) -> float | None:
         settings=dataclasses.replace(settings, options={**settings.options, **dict(job.method.options)}),
         unkeyed={name: value for name, value in lens.options if name in lens.scoring},
     )
-    table = load_training_lens(job.part.lens.source).train(job.method, given)
+    table = load_training_lens(job.part.lens.source).train(job.method, training)
     method = job.method
     columns = {"method": method.name, "task": method.task, "seed": method.seed, "variant": method.variant}
-    named = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
-    store.put(job.part.relative, job.part.key, named, {"forwards": given.counts} if given.counts else {})
+    labelled_table = table.with_columns(**{name: pl.lit(value) for name, value in columns.items()})
+    store.put(
+        job.part.relative,
+        job.part.key,
+        labelled_table,
+        {"forwards": training.counts} if training.counts else {},
+    )
     return time.monotonic() - begin

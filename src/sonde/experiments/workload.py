@@ -19,11 +19,10 @@ from typing import Any
 
 from sonde.base.progress import Progress
 from sonde.corpora import Item
-from sonde.experiments.cost import InputAmount, observation_work
 from sonde.experiments.datasets import DEFAULT_SIZE, read_labels
 from sonde.experiments.experiment import Execution, Experiment, get_lens_settings
-from sonde.experiments.inputs import plan_stage, resolve_experiment, resolve_inputs
-from sonde.experiments.plan import LensInput, ObserveJob, Plan, ResolvedModel
+from sonde.experiments.inputs import RunInputs, plan_stage, read_inputs, resolve_experiment
+from sonde.experiments.plan import LensInput, Plan
 from sonde.experiments.progress import Session
 from sonde.experiments.resolve import uses_datasets
 from sonde.lenses import LENSES, load_reading_lens
@@ -33,12 +32,8 @@ from sonde.stats.estimate import MIN_ICC
 from sonde.stats.power import ClusterDesign, standard_error
 from sonde.store.parts import PartStore
 
-_COUNTED = 2_000
+_SAMPLE_TEXTS = 2_000
 """Texts of a model whose subwords are counted; of more, so many, evenly over their order, stand for all."""
-
-
-_LONGEST = 4
-"""Of each kind of job so many of its longest inputs show what memory they need."""
 
 
 _NAMES = "names_asked_about"
@@ -49,20 +44,40 @@ Question = tuple[str, str, str, str]
 """Lens, task (empty where the lens reads items), language and corpus hash."""
 
 
+@dataclass(frozen=True, slots=True)
+class InputAmount:
+    """Amount of input of a run.
+
+    Attributes:
+        limit: At most this many items a task and language, as ``--limit`` says it.
+        inputs: Distinct texts that are read.
+        characters: Their characters.
+        again: Inputs that later stages read, as far as the lenses say beforehand.
+    """
+
+    limit: int
+    inputs: int
+    characters: int
+    again: int = 0
+
+    @property
+    def reads(self) -> int:
+        """Return the number of inputs of all stages."""
+        return self.inputs + self.again
+
+
 @dataclass(frozen=True)
 class Workload:
     """A run as far as it can be known without its models.
 
     Attributes:
         session: The run, in a folder that may be thrown away.
-        readings: What the lenses are shown.
-        models: What reads it.
+        inputs: What it reads.
         plan: The jobs of the first stage.
     """
 
     session: Session
-    readings: Sequence[LensInput]
-    models: Sequence[ResolvedModel]
+    inputs: RunInputs
     plan: Plan
 
     @classmethod
@@ -72,111 +87,100 @@ class Workload:
         Raises:
             SondeError: As for a run; what cannot be run cannot be planned.
         """
-        session, lenses, able = resolve_experiment(experiment, execution, progress)
-        readings, _, models = resolve_inputs(session, lenses, able)
-        return cls(session, readings, models, plan_stage(session, models, readings))
+        session = resolve_experiment(experiment, execution, progress)
+        inputs = read_inputs(session)
+        return cls(session, inputs, plan_stage(session, inputs.models, inputs.readings))
+
+    @property
+    def readings(self) -> Sequence[LensInput]:
+        """Return the inputs of the lenses."""
+        return self.inputs.readings
 
     @cached_property
     def effective_limit(self) -> int:
-        """Items a task and language that the run takes: the limit, or what there is where that is less."""
+        """Return the items per task and language that the run takes: the limit, or all if fewer."""
         limit = self.session.experiment.selection.limit
-        there = max(self._size(reading) for reading in self.readings)
-        return there if limit is None else min(limit, there)
+        available = max(self._size(lens_input) for lens_input in self.readings)
+        return available if limit is None else min(limit, available)
 
     @property
     def unit(self) -> str:
-        """What the limit counts, in the plural."""
-        if any(_NAMES in report for reading in self.readings for report in self._reports(reading)):
+        """Return what the limit counts, in the plural."""
+        if any(_NAMES in report for lens_input in self.readings for report in self._reports(lens_input)):
             return "names"
-        drawn = {uses_datasets(reading.lens) for reading in self.readings}
-        if len(drawn) > 1:
+        from_datasets = {uses_datasets(lens_input.lens) for lens_input in self.readings}
+        if len(from_datasets) > 1:
             return "items"
-        return "examples a task" if drawn.pop() else f"{self.session.experiment.selection.unit}s"
+        return "examples a task" if from_datasets.pop() else f"{self.session.experiment.selection.unit}s"
 
     def amount(self, limit: int) -> InputAmount:
-        """What the run reads with a limit: the same items come first, whatever the limit is."""
-        return _sum_amount(limit, [(reading, self._first(reading, limit)) for reading in self.readings])
+        """Return the amount of input with a limit; the same items come first for any limit."""
+        limited_inputs = [
+            dataclasses.replace(lens_input, inputs=tuple(self._first(lens_input, limit)))
+            for lens_input in self.readings
+        ]
+        return measure_amount(limit, limited_inputs)
 
-    def _first(self, reading: LensInput, limit: int) -> Sequence[Item]:
-        """What a lens is shown with a limit, of what it is shown with that of the run."""
-        if uses_datasets(reading.lens):
-            share = min(1.0, limit / max(1, self._size(reading)))
-            return reading.inputs[: round(share * len(reading.inputs))]
+    def _first(self, lens_input: LensInput, limit: int) -> Sequence[Item]:
+        """Return the inputs of a lens with a smaller limit."""
+        if uses_datasets(lens_input.lens):
+            share = min(1.0, limit / max(1, self._size(lens_input)))
+            return lens_input.inputs[: round(share * len(lens_input.inputs))]
         # A lens may read some items alone, as masked models do; what it adds to them, it always adds.
-        beyond = {item.item_id for item in reading.group.items[limit:]}
-        return [item for item in reading.inputs if item.item_id not in beyond]
+        excluded_ids = {item.item_id for item in lens_input.group.items[limit:]}
+        return [item for item in lens_input.inputs if item.item_id not in excluded_ids]
 
-    def _size(self, reading: LensInput) -> int:
-        """Which limit gives all that a lens is shown."""
-        if not uses_datasets(reading.lens):
-            return len(reading.group.items)
-        asked = self.session.experiment.selection.limit or DEFAULT_SIZE
-        sizes = [int(report.get(_NAMES, report.get("size", asked))) for report in self._reports(reading)]
-        return min(max(sizes, default=asked), asked)
+    def _size(self, lens_input: LensInput) -> int:
+        """Return the limit that gives all inputs of a lens."""
+        if not uses_datasets(lens_input.lens):
+            return len(lens_input.group.items)
+        maximum = self.session.experiment.selection.limit or DEFAULT_SIZE
+        sizes = [int(report.get(_NAMES, report.get("size", maximum))) for report in self._reports(lens_input)]
+        return min(max(sizes, default=maximum), maximum)
 
-    def _reports(self, reading: LensInput) -> list[Mapping[str, Any]]:
-        """What the data sets of a lens say of themselves."""
-        held = self.session.outcome.data_sets.get(f"{reading.lens.name}/{reading.group.prefix}", {})
-        return list(held.values())
+    def _reports(self, lens_input: LensInput) -> list[Mapping[str, Any]]:
+        """Return the reports of the data sets of a lens."""
+        reports = self.session.outcome.data_sets.get(f"{lens_input.lens.name}/{lens_input.group.prefix}", {})
+        return list(reports.values())
 
     @property
     def servers(self) -> list[str]:
-        """Models that a server runs, by name."""
-        return [model.name for model in self.models if uses_server(model.spec)]
+        """Return the names of the models that a server runs."""
+        return [model.name for model in self.inputs.models if uses_server(model.spec)]
 
     def finished_jobs(self, folder: Path) -> int:
-        """How many jobs a folder holds the tables of already."""
+        """Count the jobs whose tables a folder holds."""
         jobs = (*self.plan.jobs, *self.plan.trainings)
         return sum(all((folder / part.relative).exists() for part in job.parts) for job in jobs)
 
     def subwords(self) -> int | None:
-        """Subwords of the texts that jobs read, each as often as it is; None where a server cuts them."""
-        if any(takes_texts(model.spec) for model in self.models):
+        """Count the subwords of the texts that jobs read, each as often as it is; None behind a server."""
+        if any(takes_texts(model.spec) for model in self.inputs.models):
             return None
-        texts = self._texts()
-        counted: dict[ModelSpec, float] = {}
+        texts = {item.item_id: item.text for lens_input in self.readings for item in lens_input.inputs}
+        characters: Counter[ModelSpec] = Counter()
         for job in self.plan.jobs:
             spec = dataclasses.replace(job.model, reinitialise=None)
-            if spec not in counted:
-                counted[spec] = _subwords_per_character(spec, list(texts.values()))
-        return round(
-            sum(
-                counted[dataclasses.replace(job.model, reinitialise=None)]
-                * sum(len(texts[name]) for name in job.item_ids)
-                for job in self.plan.jobs
-            )
-        )
-
-    def _texts(self) -> dict[str, str]:
-        return {item.item_id: item.text for reading in self.readings for item in reading.inputs}
-
-    def longest_jobs(self) -> list[ObserveJob]:
-        """For each kind of job one with its longest inputs, which need the most memory."""
-        texts, kinds = self._texts(), dict[tuple[Any, ...], list[ObserveJob]]()
-        for job in self.plan.jobs:
-            if job.model.reinitialise is None and not takes_texts(job.model):
-                work = observation_work(job)
-                kinds.setdefault((work.subject, work.does, work.where), []).append(job)
-        return [dataclasses.replace(jobs[0], item_ids=_longest_items(jobs, texts)) for jobs in kinds.values()]
-
-    def clusterings(self) -> dict[Question, ClusterDesign]:
-        """How what is scored falls into clusters, for each question that a lens asks."""
-        return find_cluster_designs(self.readings, self.session.store)
+            characters[spec] += sum(len(texts[name]) for name in job.item_ids)
+        sample = list(texts.values())[:: max(1, len(texts) // _SAMPLE_TEXTS)]
+        return round(sum(_subwords_per_character(spec, sample) * count for spec, count in characters.items()))
 
 
 def find_cluster_designs(readings: Sequence[LensInput], store: PartStore) -> dict[Question, ClusterDesign]:
-    """How what is scored falls into clusters, by lens, task, language and corpus hash."""
-    found: dict[Question, ClusterDesign] = {}
-    for reading in readings:
-        lens, group = LENSES.load(reading.lens.source), reading.group
-        place = group.language, group.corpus_hash
-        found[reading.lens.name, "", *place] = _build_design([item.cluster for item in reading.inputs])
-        for task in reading.lens.tasks if uses_datasets(reading.lens) else ():
-            examples = read_labels(store, task, group, reading.lens.labels)
-            tested = lens.select_test_rows(examples, get_lens_settings(reading.lens))
-            if not tested.is_empty():
-                found[reading.lens.name, task, *place] = _build_design(tested["cluster"].to_list())
-    return found
+    """Return the cluster design of each question of the lenses."""
+    designs: dict[Question, ClusterDesign] = {}
+    for lens_input in readings:
+        lens, group = LENSES.load(lens_input.lens.source), lens_input.group
+        scope = group.language, group.corpus_hash
+        designs[lens_input.lens.name, "", *scope] = _build_design(
+            [item.cluster for item in lens_input.inputs]
+        )
+        for task in lens_input.lens.tasks if uses_datasets(lens_input.lens) else ():
+            examples = read_labels(store, task, group, lens_input.lens.labels)
+            test_rows = lens.select_test_rows(examples, get_lens_settings(lens_input.lens))
+            if not test_rows.is_empty():
+                designs[lens_input.lens.name, task, *scope] = _build_design(test_rows["cluster"].to_list())
+    return designs
 
 
 def _build_design(clusters: Sequence[str]) -> ClusterDesign:
@@ -184,32 +188,24 @@ def _build_design(clusters: Sequence[str]) -> ClusterDesign:
 
 
 def measure_amount(limit: int, readings: Sequence[LensInput]) -> InputAmount:
-    """What a finished run has read, by what its lenses were shown."""
-    return _sum_amount(limit, [(reading, reading.inputs) for reading in readings])
-
-
-def _sum_amount(limit: int, shown: Sequence[tuple[LensInput, Sequence[Item]]]) -> InputAmount:
+    """Return the amount of input of some lens inputs."""
     lengths = {
-        (reading.group.corpus, item.item_id): len(item.text) for reading, inputs in shown for item in inputs
+        (lens_input.group.corpus, item.item_id): len(item.text)
+        for lens_input in readings
+        for item in lens_input.inputs
     }
-    again = sum(
-        min(load_reading_lens(reading.lens.source).max_later_inputs, len(inputs))
-        for reading, inputs in shown
-        if not reading.methods
+    later_inputs = sum(
+        min(load_reading_lens(lens_input.lens.source).max_later_inputs, len(lens_input.inputs))
+        for lens_input in readings
+        if not lens_input.methods
     )
-    return InputAmount(limit, len(lengths), sum(lengths.values()), again)
-
-
-def _longest_items(jobs: Sequence[ObserveJob], texts: Mapping[str, str]) -> tuple[str, ...]:
-    names = {name for job in jobs for name in job.item_ids}
-    return tuple(sorted(names, key=lambda name: (-len(texts[name]), name))[:_LONGEST])
+    return InputAmount(limit, len(lengths), sum(lengths.values()), later_inputs)
 
 
 def _subwords_per_character(spec: ModelSpec, texts: Sequence[str]) -> float:
-    """Subwords of a model for each character of some texts."""
-    some = texts[:: max(1, len(texts) // _COUNTED)]
-    ids = load_tokenizer(spec)(list(some), add_special_tokens=False)["input_ids"]
-    return sum(map(len, ids)) / max(1, sum(map(len, some)))
+    """Return the subwords of a model per character of some texts."""
+    ids = load_tokenizer(spec)(list(texts), add_special_tokens=False)["input_ids"]
+    return sum(map(len, ids)) / max(1, sum(map(len, texts)))
 
 
 FACTORS = (0.5, 1.0, 2.0)
@@ -220,7 +216,7 @@ CORRELATION = 0.5
 """Of two models' answers to one item, as far as it is not known; most are more alike, which shows more."""
 
 
-ASSUMED = (
+ASSUMPTIONS = (
     f"80 % power at p < 0.05 of one number alone, two-sided (a comparison of several tests each at a lower "
     f"level, at worst 0.05 over their number, and shows less); intraclass correlation {MIN_ICC:g}; two "
     f"models on the same items, whose answers correlate by {CORRELATION:g} (by 0 it is {math.sqrt(2):.1f} "
@@ -229,7 +225,7 @@ ASSUMED = (
 """What figures between two models rest on, in words."""
 
 
-_BETWEEN = math.sqrt(2 * (1 - CORRELATION))
+_PAIRED_FACTOR = math.sqrt(2 * (1 - CORRELATION))
 
 
 Row = Mapping[str, Any]
@@ -252,7 +248,7 @@ class RequiredSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetectableEffect:
-    """What a sample can show of one number.
+    """Smallest effect of one metric that a sample can detect.
 
     Attributes:
         lens: The lens.
@@ -290,93 +286,111 @@ class DetectableEffect:
 
 def compute_detectable_effects(
     answers: Sequence[tuple[Row, Row | None]],
-    tried: Mapping[Question, ClusterDesign],
-    planned: Mapping[Question, ClusterDesign],
+    trial_designs: Mapping[Question, ClusterDesign],
+    designs: Mapping[Question, ClusterDesign],
 ) -> list[DetectableEffect]:
-    """What a sample can show of each number that speaks for a lens.
+    """Compute the smallest effect that a sample can detect for each headline metric.
 
     Args:
         answers: Of a warm-up, the scores that speak, and the paired difference to the best control of each.
-        tried: How the items of the warm-up fell into clusters.
-        planned: How those of the sample do.
+        trial_designs: How the items of the warm-up fell into clusters.
+        designs: How those of the sample do.
     """
-    found: list[DetectableEffect] = []
-    known: set[Question] = set()
+    effects: list[DetectableEffect] = []
+    answered: set[Question] = set()
     for row, gain in answers:
-        question = _find_question(row, planned)
-        if question in tried and question in planned:
-            known.add(question)
-            found.append(_effect_for_number(row, gain, question, tried[question], planned[question]))
+        question = _find_question(row, designs)
+        if question in trial_designs and question in designs:
+            answered.add(question)
+            effects.append(
+                _effect_for_number(row, gain, question, trial_designs[question], designs[question])
+            )
     # A few items leave some numbers without an interval: what others show of the same lens is enough.
-    spoken = {(one.lens, one.model) for one in found if one.deviation is not None}
-    found = [one for one in found if one.deviation is not None or (one.lens, one.model) not in spoken]
+    measured_models = {(effect.lens, effect.model) for effect in effects if effect.deviation is not None}
+    effects = [
+        effect
+        for effect in effects
+        if effect.deviation is not None or (effect.lens, effect.model) not in measured_models
+    ]
     # A lens of many tasks has no number over all of them.
-    by_task = {question[0] for question in planned if question[1]}
-    bare = [one for one in planned if one not in known and (one[1] or one[0] not in by_task)]
-    lenses = {question[0] for question in known}
-    return found + [
-        _effect_from_clusters(one, planned[one]) for one in bare if one[0] not in lenses or one[1]
+    by_task = {question[0] for question in designs if question[1]}
+    remaining = [
+        question
+        for question in designs
+        if question not in answered and (question[1] or question[0] not in by_task)
+    ]
+    lenses = {question[0] for question in answered}
+    return effects + [
+        _effect_from_clusters(question, designs[question])
+        for question in remaining
+        if question[0] not in lenses or question[1]
     ]
 
 
-def _find_question(row: Row, planned: Mapping[Question, ClusterDesign]) -> Question:
-    place = row["language"], row["corpus_hash"]
-    own = row["lens"], row["task"] or "", *place
-    return own if own in planned else (row["lens"], "", *place)
+def _find_question(row: Row, designs: Mapping[Question, ClusterDesign]) -> Question:
+    scope = row["language"], row["corpus_hash"]
+    question = row["lens"], row["task"] or "", *scope
+    return question if question in designs else (row["lens"], "", *scope)
 
 
 def _effect_for_number(
-    row: Row, gain: Row | None, question: Question, tried: ClusterDesign, planned: ClusterDesign
+    row: Row, gain: Row | None, question: Question, trial_design: ClusterDesign, design: ClusterDesign
 ) -> DetectableEffect:
-    here, there = _weight_design(row, tried, tried), _weight_design(row, tried, planned)
-    deviation = here.deviation(standard_error(row))
-    known = math.isfinite(deviation)
+    weighted_trial, weighted_design = (
+        _weight_design(row, trial_design, trial_design),
+        _weight_design(row, trial_design, design),
+    )
+    deviation = weighted_trial.deviation(standard_error(row))
+    is_known = math.isfinite(deviation)
     from_control = None
     if gain is not None:
-        of_gain, later = _weight_design(gain, tried, tried), _weight_design(gain, tried, planned)
-        from_control = _finite(later.detectable(of_gain.deviation(standard_error(gain))))
-    shown = _effect_from_clusters(question, there, deviation * _BETWEEN if known else 1.0)
+        of_gain, gain_design = (
+            _weight_design(gain, trial_design, trial_design),
+            _weight_design(gain, trial_design, design),
+        )
+        from_control = _finite(gain_design.detectable(of_gain.deviation(standard_error(gain))))
+    effect = _effect_from_clusters(question, weighted_design, deviation * _PAIRED_FACTOR if is_known else 1.0)
     return dataclasses.replace(
-        shown,
+        effect,
         task=row["task"] or "",
         model=row["model"],
         metric=row["metric"],
         value=_finite(row["value"]),
         share=row["n_eff"] is not None,
-        deviation=deviation if known else None,
+        deviation=deviation if is_known else None,
         from_control=from_control,
     )
 
 
-def _weight_design(row: Row, tried: ClusterDesign, clustering: ClusterDesign) -> ClusterDesign:
-    """A clustering as a number counts it: what is weighed by subwords has fewer effective clusters."""
-    counted = row["effective_clusters"] or tried.effective
-    return dataclasses.replace(clustering, effective=clustering.effective * counted / tried.effective)
+def _weight_design(row: Row, trial_design: ClusterDesign, design: ClusterDesign) -> ClusterDesign:
+    """Scale a cluster design to the weights of a metric: weighting by subwords has fewer clusters."""
+    clusters = row["effective_clusters"] or trial_design.effective
+    return dataclasses.replace(design, effective=design.effective * clusters / trial_design.effective)
 
 
 def _effect_from_clusters(
-    question: Question, clustering: ClusterDesign, deviation: float = 1.0
+    question: Question, design: ClusterDesign, deviation: float = 1.0
 ) -> DetectableEffect:
-    """What clusters alone tell, for items of a spread."""
+    """Compute the detectable effect from clusters only, for a deviation of single items."""
     lens, task, language, _ = question
-    difference = _finite(clustering.detectable(deviation))
+    difference = _finite(design.detectable(deviation))
     multiples = [] if difference is None else [difference * factor for factor in FACTORS]
     return DetectableEffect(
         lens=lens,
         task=task,
         language=language,
-        items=round(clustering.items),
-        effective_clusters=clustering.effective,
-        design_effect=clustering.design_effect(),
+        items=round(design.items),
+        effective_clusters=design.effective,
+        design_effect=design.design_effect(),
         detectable=difference,
-        needed=tuple(_required_sample(clustering, one, deviation) for one in multiples),
+        needed=tuple(_required_sample(design, multiple, deviation) for multiple in multiples),
     )
 
 
-def _required_sample(clustering: ClusterDesign, difference: float, deviation: float) -> RequiredSample:
-    items = clustering.required_items(difference, deviation)
-    more = clustering.required_clusters(difference, deviation) if items is None else None
-    return RequiredSample(difference=difference, items=items, clusters=more)
+def _required_sample(design: ClusterDesign, difference: float, deviation: float) -> RequiredSample:
+    items = design.required_items(difference, deviation)
+    clusters = design.required_clusters(difference, deviation) if items is None else None
+    return RequiredSample(difference=difference, items=items, clusters=clusters)
 
 
 def _finite(value: float) -> float | None:

@@ -29,9 +29,6 @@ _LONGEST = 4
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 
 
-_PLAIN_STRING = re.compile(r"""(["'])(?:(?!\1)[^\\]|\\[btnfru"'\\])*\1""")
-
-
 _TEXT_BLOCK = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""', re.DOTALL)
 
 
@@ -41,10 +38,27 @@ _START = frozenset(("Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Pc", "Sc"))
 _PART = _START | {"Mc", "Mn", "Nd"}
 
 
-_DECIMAL, _HEXADECIMAL, _BINARY, _OCTAL = "0123456789", "0123456789abcdefABCDEF", "01", "01234567"
+def _compile_string(escapes: str) -> re.Pattern[str]:
+    """Match a string up to its closing quote, or up to an escape that is none."""
+    return re.compile(rf"""(["'])(?:(?!\1)[^\\]|\\{escapes})*""")
 
 
-_EASY_ESCAPES = "btnfru\"'\\"
+_STRING, _MODERN_STRING = _compile_string(r"""[btnfru"'\\0-7]"""), _compile_string("(?s:.)")
+
+
+def _match_digits(digits: str) -> str:
+    """Match digits with underscores between them, plus one character if an ``L`` follows, as in javalang."""
+    return f"(?:_*[{digits}])*(?:(?=_*[lL]).)?"
+
+
+_DECIMAL, _HEXADECIMAL = _match_digits("0-9"), _match_digits("0-9a-fA-F")
+
+
+_NUMBER = re.compile(
+    rf"0[xX]{_HEXADECIMAL}(?P<point>\.{_HEXADECIMAL})?(?P<power>[pP][-+]?{_DECIMAL}[fFdD]?)?"
+    rf"|0[bB]{_match_digits('01')}|0(?=[0-7]){_match_digits('0-7')}"
+    rf"|{_DECIMAL}(?:\.{_DECIMAL})?(?:[eE][-+]?{_DECIMAL})?[fFdD]?"
+)
 
 
 class LexerError(ValueError):
@@ -61,7 +75,7 @@ class Word:
 
 
 def lex(text: str, *, text_blocks: bool = False) -> list[Word]:
-    """The words of a text.
+    """Split a text into Java's words.
 
     Args:
         text: Any text.
@@ -90,7 +104,7 @@ def lex(text: str, *, text_blocks: bool = False) -> list[Word]:
 
 
 def begins_name(character: str) -> bool:
-    """Whether a word that begins so is a name or a keyword."""
+    """Return whether a word that begins so is a name or a keyword."""
     return unicodedata.category(character) in _START
 
 
@@ -109,14 +123,12 @@ def _word_end(text: str, at: int, character: str, pair: str, text_blocks: bool) 
         return at + 3
     if character == "@":
         return at + 1
-    if character == "." and pair[1:].isdigit():
-        return _decimal_end(text, at)
+    if character in "0123456789" or (character == "." and pair[1:].isdigit()):
+        return _number_end(text, at)
     if character in _SEPARATORS:
         return at + 1
     if character in "\"'":
         return _string_end(text, at, character, text_blocks)
-    if character in _DECIMAL:
-        return _number_end(text, at, pair)
     if begins_name(character):
         return _identifier_end(text, at)
     for length in range(min(len(text) - at, _LONGEST), 0, -1):
@@ -135,83 +147,25 @@ def _identifier_end(text: str, at: int) -> int:
 
 def _string_end(text: str, at: int, delimiter: str, text_blocks: bool) -> int:
     block = _TEXT_BLOCK.match(text, at) if text_blocks else None
-    found = block or _PLAIN_STRING.match(text, at)
-    if found:
-        return found.end()
-    # Octal escapes: javalang's own states, which are not quite Java's.
-    state, end = 0, at + 1
-    while end < len(text):
-        character = text[end]
-        if state == 1:
-            if character in _EASY_ESCAPES or (text_blocks and character not in _OCTAL):
-                state = 0
-            elif character in _OCTAL:
-                state = 2 if character in "0123" else 3
-            else:
-                raise LexerError("an escape is none")
-        elif character == "\\":
-            state = 1
-        elif character == delimiter:
-            return end + 1
-        elif state == 2 and character in _OCTAL:
-            state = 3
-        elif state == 3:
-            state = 0
-        end += 1
-    raise LexerError("a string is not closed")
+    if block:
+        return block.end()
+    found = (_MODERN_STRING if text_blocks else _STRING).match(text, at)
+    end = found.end() if found else at
+    if text.startswith(delimiter, end):
+        return end + 1
+    raise LexerError("an escape is none" if end + 1 < len(text) else "a string is not closed")
 
 
-def _digits_end(text: str, at: int, digits: str) -> int:
-    skipped, character = 0, ""
-    while at + skipped < len(text):
-        character = text[at + skipped]
-        if character in digits:
-            at += 1 + skipped
-            skipped = 0
-        elif character == "_":
-            skipped += 1
-        else:
-            break
-    return at + 1 if character and character in "lL" else at
-
-
-def _number_end(text: str, at: int, pair: str) -> int:
-    if pair in ("0x", "0X"):
-        return _hexadecimal_end(text, at)
-    if pair in ("0b", "0B"):
-        return _digits_end(text, at + 2, _BINARY)
-    if pair[0] == "0" and pair[1:] and pair[1:] in _OCTAL:
-        return _digits_end(text, at + 1, _OCTAL)
-    return _decimal_end(text, at)
-
-
-def _decimal_end(text: str, at: int) -> int:
-    end = _digits_end(text, at, _DECIMAL)
-    if text[end : end + 1] == ".":
-        end = _digits_end(text, end + 1, _DECIMAL)
-    if text[end : end + 1] in ("e", "E"):
-        end = _digits_end(text, _past_sign(text, end + 1), _DECIMAL)
-    return end + 1 if text[end : end + 1] in tuple("fFdD") else end
-
-
-def _hexadecimal_end(text: str, at: int) -> int:
-    end = _digits_end(text, at + 2, _HEXADECIMAL)
-    if text[end : end + 1] not in tuple(".pP"):
-        return end
-    if text[end] == ".":
-        end = _digits_end(text, end + 1, _HEXADECIMAL)
-    if text[end : end + 1] not in ("p", "P"):
+def _number_end(text: str, at: int) -> int:
+    found = _NUMBER.match(text, at)
+    assert found is not None
+    if found["point"] and not found["power"]:
         raise LexerError("a hexadecimal number with a point has no exponent")
-    end = _digits_end(text, _past_sign(text, end + 1), _DECIMAL)
-    return end + 1 if text[end : end + 1] in tuple("fFdD") else end
-
-
-def _past_sign(text: str, at: int) -> int:
-    return at + 1 if text[at : at + 1] in ("-", "+") else at
+    return found.end()
 
 
 def _unescape(text: str) -> tuple[str, list[int] | None]:
-    r"""The text without its ``\uXXXX``, and for each of its characters (and its end) the one in the text."""
+    r"""Replace ``\uXXXX``, and return for each character (and the end) its position in the text."""
     if "\\u" not in text:
         return text, None
     pieces: list[str] = []

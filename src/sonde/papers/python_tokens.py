@@ -101,7 +101,7 @@ class ScannedWords:
 
 
 def measure_indent(margin: str) -> int:
-    """The column that a line begins in: tabs go to the next multiple of eight, form feeds back to zero."""
+    """Return the column at which a line begins: tabs go to the next multiple of eight, form feeds to zero."""
     column = 0
     for character in margin:
         column = {" ": column + 1, "\t": (column // 8 + 1) * 8}.get(character, 0)
@@ -109,7 +109,7 @@ def measure_indent(margin: str) -> int:
 
 
 def scan_words(text: str, *, depth: int = 0, fresh: bool = True, most: int = sys.maxsize) -> ScannedWords:
-    r"""The words of a text; what cannot be read further ends the list, and ``whole`` is false.
+    r"""Split a text into words; text that cannot be read ends the list, and ``whole`` is false.
 
     Args:
         text: The text.
@@ -188,7 +188,7 @@ def _token_kind(group: str, initial: str, depth: int) -> str:
 
 
 def _find_string_end(text: str, begin: int, position: int) -> tuple[int, bool]:
-    """The end of a string whose first line a backslash continues, and whether its quote is closed there.
+    """Return the end of a string that a backslash continues, and whether its quote is closed there.
 
     A line that neither closes it nor is continued ends it as an error; 0 where the text ends first.
     """
@@ -206,7 +206,7 @@ def _find_string_end(text: str, begin: int, position: int) -> tuple[int, bool]:
 
 
 def _add_blank_line(words: ScannedWords, text: str, begin: int) -> int:
-    """A line without code: its comment and its newline, which is empty where the text ends; the next line."""
+    """Add a line without code: its comment and its newline; return the start of the next line."""
     beyond = text.find("\n", begin) + 1 or len(text)
     if text[begin] == "#":
         comment = text[begin:beyond].rstrip("\r\n")
@@ -231,7 +231,7 @@ def _update_indents(words: ScannedWords, indents: list[int], margin: str, begin:
 
 
 def _add_final_words(words: ScannedWords, indents: list[int], text: str) -> None:
-    """The empty words at the end of a text."""
+    """Add the empty words at the end of a text."""
     line = text[text.rfind("\n") + 1 :]
     # `tokenize` leaves the newline out where the last line looks like a comment, or is blank.
     if line.strip(" \f\t") and line[-1] != "\r" and not line.strip().startswith("#"):
@@ -242,7 +242,7 @@ def _add_final_words(words: ScannedWords, indents: list[int], text: str) -> None
 
 
 def count_matches(words: Sequence[str], other: Sequence[str], begin: int = 0) -> int:
-    """How many words two lists have in common, the first from one of its words on.
+    """Count the leading words that two lists share, the first from one of its words on.
 
     >>> count_matches(["f", "(", "x"], ["f", "(", "y"])
     2

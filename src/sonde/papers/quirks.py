@@ -18,7 +18,7 @@ from sonde.lenses.engine.lens import PaperPreset, PublishedRule, Quirk
 
 
 def iterate_declarations() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Paper and section, in the order of the page."""
+    """Yield paper and section, in the order of the page."""
     found: list[tuple[int, str, Mapping[str, Any]]] = []
     for path in sorted(Path(__file__).parent.glob("*/modes.toml")):
         sections = tomllib.loads(path.read_text(encoding="utf-8"))["sections"]
@@ -29,7 +29,7 @@ def iterate_declarations() -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 @functools.cache
 def list_quirks() -> tuple[Mapping[str, Any], ...]:
-    """Every quirk that a paper declares, in the order of the page; ``lens`` where a lens has it."""
+    """List every quirk that a paper declares, in the order of the page, with ``lens`` if a lens has it."""
     return tuple(
         {**({"lens": part["lens"]} if "lens" in part else {}), **quirk, "paper": paper}
         for paper, section in iterate_declarations()
@@ -39,7 +39,7 @@ def list_quirks() -> tuple[Mapping[str, Any], ...]:
 
 
 def describe_quirks(module: str, *names: str) -> Mapping[str, str]:
-    """What the published code does, for the quirks that a module has, or some of them, by name."""
+    """Describe the published code, for the quirks that a module has or some of them, by name."""
     file = module.replace(".", "/")
     places = (f"src/{file}.py", f"src/{file}/__init__.py")
     found = {quirk["name"]: quirk["published"] for quirk in list_quirks() if quirk["where"] in places}
@@ -49,7 +49,7 @@ def describe_quirks(module: str, *names: str) -> Mapping[str, str]:
 def build_paper_preset(
     paper: str, lens: str, rules: Mapping[str, PublishedRule], options: Mapping[str, Option] | None = None
 ) -> PaperPreset:
-    """What a paper hands over of a lens: all that it declares of it, with the rules that stand at its seams.
+    """Build the preset of a paper for a lens: its quirks with the rules at their hooks.
 
     Args:
         paper: The paper's folder.

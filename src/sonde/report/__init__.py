@@ -9,7 +9,7 @@ from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task, d
 from sonde.report.page import build_section, save_figures, write_report
 from sonde.report.requirements import to_junit_xml, write_card
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import PLOTS, Chart, EmbeddedView, Figure, Plot, Section, SvgImage
+from sonde.report.section import PLOTS, Chart, EmbeddedView, Figure, Plot, Section, SectionPlot, SvgImage
 from sonde.results.tables import Column, Table
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Plot",
     "RunData",
     "Section",
+    "SectionPlot",
     "SvgImage",
     "Table",
     "answer_by_lens",

@@ -24,7 +24,7 @@ from sonde.base.formatting import format_name, number
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart
 from sonde.report.text import collapse_blanks, lacks_verdict
-from sonde.report.theme import KIND_RANGE, MEANING_RANGE, MEANINGS, MONO, heat_colours, model_colours
+from sonde.report.theme import HEAT_COLOURS, KIND_RANGE, MEANING_RANGE, MEANINGS, MODEL_COLOURS, MONO
 from sonde.results.text_format import with_interval
 
 
@@ -72,6 +72,93 @@ def dash_by_field(field: str, **look: Any) -> alt.StrokeDash:
     return alt.StrokeDash(f"{field}:N", title=None, sort=None, legend=legend, **look)
 
 
+def mark_estimates(
+    base: alt.Chart,
+    unit: str,
+    *,
+    channel: str = "x",
+    scale: Any = None,
+    axis: Any = None,
+    style: str = "interval",
+) -> list[alt.Chart]:
+    """Draw intervals, and dots that are hollow where too little data allows no verdict.
+
+    Args:
+        base: A chart whose rows have ``value``, ``low``, ``high`` and ``few``.
+        unit: Title of the axis.
+        channel: The axis of the values: ``"x"`` or ``"y"``.
+        scale: Its scale, where it is not left to Vega-Lite.
+        axis: Its axis, likewise.
+        style: Of the intervals: ``"interval"`` in the colour of the model, ``"spread"`` in that of the dot.
+    """
+    kind = alt.X if channel == "x" else alt.Y
+    look: dict[str, Any] = {"title": unit, "scale": alt.Undefined if scale is None else scale}
+    shown = alt.Undefined if axis is None else axis
+    value: dict[str, Any] = {channel: kind("value:Q", axis=shown, **look)}
+    interval: dict[str, Any] = {channel: kind("low:Q", **look), f"{channel}2": "high:Q"}
+    return [
+        base.mark_rule(style=style, clip=True).encode(**interval),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(**value),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(**value),
+    ]
+
+
+def plot_estimates(
+    records: Sequence[Mapping[str, Any]],
+    name: str,
+    unit: str,
+    tooltip: Sequence[alt.Tooltip],
+    *,
+    by: str,
+    order: Sequence[str] | None = None,
+    colour: alt.Color | None = None,
+    by_order: Sequence[str] | None = None,
+    share: bool = True,
+    style: str = "interval",
+    joint: str = "",
+    marks: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Dots with intervals, one line a name; what stands beside each number is a tick or another mark.
+
+    Args:
+        records: Rows with ``value``, ``low``, ``high``, ``few`` and the other columns.
+        name: Column of the lines.
+        unit: Title of the axis.
+        tooltip: What is told of a dot.
+        by: Column of what is side by side within a line, such as models.
+        order: Names from top to bottom; by default as the records have them.
+        colour: What the colour stands for; by default several values of `by`.
+        by_order: The order within a line.
+        share: Whether the values are shares, from 0 to 1.
+        style: Of the intervals, see `mark_estimates`.
+        joint: Column of what a line leads to from the number.
+        marks: Columns of what stands beside the number, with the style of their marks: ``"random"`` is a
+            diamond, any other a tick.
+    """
+    y = alt.Y(f"{name}:N", sort=order, title=None)
+    plain = base = alt.Chart(alt.Data(values=list(records))).encode(y=y, tooltip=list(tooltip))
+    lines = len({record[by] for record in records})
+    if lines > 1:
+        plain = base.encode(yOffset=alt.YOffset(f"{by}:N", sort=by_order))
+        base = plain.encode(color=colour or alt.Color(f"{by}:N", title=None, sort=None))
+    elif colour is not None:
+        base = base.encode(color=colour)
+    scale = alt.Scale(domain=[0, 1], nice=False) if share else alt.Scale(zero=False, nice=True)
+    axis = alt.Axis(format="%") if share else None
+    layers = mark_estimates(base, unit, scale=scale, axis=axis, style=style)
+    for column, mark in (marks or {}).items():
+        x = alt.X(f"{column}:Q", title=unit, scale=scale)
+        held = plain.transform_filter(f"isValid(datum.{column})")
+        shape = (
+            held.mark_point(style=mark, shape="diamond") if mark == "random" else held.mark_tick(style=mark)
+        )
+        layers.insert(1, shape.encode(x=x))
+    if joint:
+        line = plain.mark_rule(style="joint")
+        layers.insert(0, line.encode(x=alt.X("value:Q", title=unit, scale=scale), x2=f"{joint}:Q"))
+    return to_vega_lite(alt.layer(*layers).properties(height=row_height(lines)))
+
+
 def plot_dots(
     rows: pl.DataFrame,
     order: list[str],
@@ -110,34 +197,27 @@ def plot_dots(
         }
         for row in rows.iter_rows(named=True)
     ]
-    several = rows["shown"].n_unique() > 1
-    y = alt.Y("name:N", sort=order, title=None)
-    y = y.axis(labelLimit=names) if names else y
+    lines = rows["shown"].n_unique()
     base = alt.Chart(alt.Data(values=records)).encode(
-        y=y,
+        y=alt.Y(
+            "name:N", sort=order, title=None, axis=alt.Axis(labelLimit=names) if names else alt.Undefined
+        ),
         tooltip=[
             alt.Tooltip("name:N", title=" "),
-            *([alt.Tooltip("model:N", title="model")] if several else []),
+            *([alt.Tooltip("model:N", title="model")] if lines > 1 else []),
             alt.Tooltip("reading:N", title=unit),
             alt.Tooltip("count:N", title="n"),
             alt.Tooltip("clusters:Q", title="clusters"),
         ],
     )
-    if several:
+    if lines > 1:
         base = base.encode(
             color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
         )
-    room = 1.0 if several else 1.22
+    room = 1.0 if lines > 1 else 1.22
     axis = alt.Scale(zero=True, nice=False, domain=[0, reach * room]) if reach else alt.Scale(zero=True)
-    x = alt.X("value:Q", title=unit, scale=axis)
-    layers: list[alt.Chart] = [
-        base.mark_rule(style="interval", clip=True).encode(
-            x=alt.X("low:Q", title=unit, scale=axis), x2="high:Q"
-        ),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
-    ]
-    if reach and not several:
+    layers = mark_estimates(base, unit, scale=axis)
+    if reach and lines == 1:
         label = base.mark_text(style="note", align="left", dx=8)
         layers.append(label.encode(x=alt.value("width"), text="number:N"))
     if reference is not None:
@@ -145,7 +225,6 @@ def plot_dots(
         layers.insert(0, line.mark_rule(style="reference").encode(x="mean:Q"))
         text = line.mark_text(style="note", align="left", dx=4, baseline="bottom", dy=-3)
         layers.append(text.encode(x="mean:Q", y=alt.value(0), text="text:N"))
-    lines = rows["shown"].n_unique()
     return to_vega_lite(alt.layer(*layers).properties(height=row_height(lines)))
 
 
@@ -169,18 +248,76 @@ def plot_confusions(rows: pl.DataFrame, order: list[str], angle: int = 0) -> dic
         angle: Of the columns' names, in degrees.
     """
     scale = alt.Scale(domain=order)
-    base = alt.Chart(alt.Data(values=rows.select("gold", "said", "value", "n").to_dicts())).encode(
-        x=alt.X("said:N", scale=scale, title="predicted", axis=alt.Axis(labelAngle=angle)),
-        y=alt.Y("gold:N", scale=scale, title="class"),
-        color=alt.Color("value:Q", title="share", scale=alt.Scale(domain=[0, 1]), legend=None),
-        tooltip=[
+    return plot_heat_map(
+        rows.select("gold", "said", "value", "n").to_dicts(),
+        alt.X("said:N", scale=scale, title="predicted", axis=alt.Axis(labelAngle=angle)),
+        alt.Y("gold:N", scale=scale, title="class"),
+        [
             alt.Tooltip("gold:N", title="class"),
             alt.Tooltip("said:N", title="predicted"),
             alt.Tooltip("value:Q", format=".1%", title="share"),
             alt.Tooltip("n:Q", format=",", title="examples of the class"),
         ],
     )
-    return to_vega_lite(base.mark_rect().properties(height=alt.Step(20)))
+
+
+def plot_heat_map(
+    records: Sequence[Mapping[str, Any]],
+    x: alt.X,
+    y: alt.Y,
+    tooltip: Sequence[alt.Tooltip],
+    *,
+    legend: str = "",
+    text: str = "",
+    columns: int = 1,
+    size: int = 11,
+    step: int = 20,
+) -> dict[str, Any]:
+    """Cells that are coloured by a share, ``value``.
+
+    Args:
+        records: A row a cell.
+        x: Columns.
+        y: Rows.
+        tooltip: What is told of a cell.
+        legend: Title of the legend; none by default.
+        text: Column of a text in each cell.
+        columns: Cells between which the width is shared, for the room of the text.
+        size: Of the text.
+        step: Height of a row.
+    """
+    base = alt.Chart(alt.Data(values=list(records))).encode(x=x, y=y, tooltip=list(tooltip))
+    shown = alt.Legend(format="%") if legend else None
+    colour = alt.Color("value:Q", title=legend or None, scale=alt.Scale(domain=[0, 1]), legend=shown)
+    texts = label_cells(base, f"{text}:N", columns, size) if text else []
+    return to_vega_lite(
+        alt.layer(base.mark_rect().encode(color=colour), *texts).properties(height=alt.Step(step))
+    )
+
+
+def plot_lines(
+    base: alt.Chart,
+    y: alt.Y,
+    *,
+    band: alt.Y | None = None,
+    points: bool = True,
+    height: int = 240,
+    more: Sequence[alt.Chart] = (),
+) -> dict[str, Any]:
+    """Lines with a dot at each value.
+
+    Args:
+        base: A chart with its x axis, colour and tooltip.
+        y: Axis of the values.
+        band: Axis of the lower ends of the intervals, ``low``, whose upper ends are ``high``.
+        points: Whether the values have dots.
+        height: Of the chart, in pixels.
+        more: Further layers, above the lines.
+    """
+    layers = [] if band is None else [base.mark_area(style="band", clip=True).encode(y=band, y2="high:Q")]
+    layers.append(base.mark_line(style="trend", clip=True).encode(y=y))
+    layers += [base.mark_point(style="dot", filled=True).encode(y=y)] if points else []
+    return to_vega_lite(alt.layer(*layers, *more).properties(height=height))
 
 
 def label_cells(cells: alt.Chart, text: str, columns: int, size: int = 11) -> list[alt.Chart]:
@@ -192,6 +329,13 @@ def label_cells(cells: alt.Chart, text: str, columns: int, size: int = 11) -> li
         .encode(text=text)
         for side, style in (("<=", "name"), (">", "reversed"))
     ]
+
+
+def split_by_subject(rows: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """Yield each subject, what ends the names of its charts (empty for a single one), and its rows."""
+    parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
+    for place, ((subject,), part) in enumerate(parts.items()):
+        yield str(subject), f"-{place}" if len(parts) > 1 else "", part
 
 
 def row_height(lines: int) -> alt.Step:
@@ -302,14 +446,30 @@ TEMPLATES: Mapping[str, str] = {
 }
 
 
+def model_order(run: RunData) -> pl.Expr:
+    """The place of a row's model in the run."""
+    places = {model.name: place for place, model in enumerate(run.models)}
+    return pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64)
+
+
 def sort_by_k(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows with ``subject`` and ``place`` of the model in the run, in the order of place and k."""
-    places = {model.name: place for place, model in enumerate(run.models)}
-    named = rows.with_columns(
-        subject=run.subject,
-        place=pl.col("model").replace_strict(places, default=len(places), return_dtype=pl.Int64),
-    )
+    named = rows.with_columns(subject=run.subject, place=model_order(run))
     return named.sort("place", "k", maintain_order=True)
+
+
+def group_by_k(rows: pl.DataFrame, keys: Sequence[str]) -> list[dict[str, Any]]:
+    """Records with their rows ``by_k``, each in the columns of the row with the smallest k.
+
+    Args:
+        rows: Scores with ``k``.
+        keys: Columns whose values make a record.
+    """
+    parts = (
+        {row["k"]: row for row in part.iter_rows(named=True)}
+        for part in rows.partition_by(keys, maintain_order=True)
+    )
+    return [{**by_k[min(by_k)], "by_k": by_k} for by_k in parts]
 
 
 def plot_curves(
@@ -390,10 +550,10 @@ _LABEL = 120
 _LONGEST = 16
 
 
-_FOUND = f"var(--model-0, {model_colours('light')[0]})"
+_FOUND = f"var(--model-0, {MODEL_COLOURS['light'][0]})"
 
 
-_OTHER = f"var(--model-1, {model_colours('light')[1]})"
+_OTHER = f"var(--model-1, {MODEL_COLOURS['light'][1]})"
 
 
 _MISSED = "var(--muted, #65625b)"
@@ -446,7 +606,7 @@ def render_heat_map(
     """
     size = _LABEL + _CELL * len(shown) + 4
     root = _create_svg(size, size)
-    colours = [background for background, _ in heat_colours("light")]
+    colours = [background for background, _ in HEAT_COLOURS["light"]]
     for row, at in enumerate(shown):
         middle = _LABEL + _CELL * row + _CELL / 2
         _add_text(root, words[at], _LABEL - 4, middle + 3, "end", 9)

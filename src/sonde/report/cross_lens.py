@@ -26,7 +26,7 @@ from sonde.report.section import (
     Chart,
     CrossLensNumber,
     Figure,
-    PlainTitle,
+    LensTitle,
 )
 from sonde.report.text import task_label
 from sonde.results.headlines import (
@@ -60,7 +60,7 @@ CROSS_LENS = "joined"
 """Public name of the section, and of its group on the page."""
 
 
-constructs_title = PlainTitle(name="Constructs over lenses")
+constructs_title = LensTitle(name="Constructs over lenses")
 
 
 _MIN_CONSTRUCTS = 3
@@ -496,7 +496,7 @@ OVER_MODELS = "over_models"
 """Public name of the section, and of its group on the page."""
 
 
-models_title = PlainTitle(name="Models over lenses")
+models_title = LensTitle(name="Models over lenses")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from sonde.languages.engine.text import count_line_breaks
 from sonde.report.charts import ArcEnds, render_arcs
 from sonde.report.headlines import load_titles
 from sonde.report.run_tables import RunData
-from sonde.report.section import WAYS, EmbeddedView, Figure, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import WAYS, EmbeddedView, Figure, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.report.theme import (
     HEAT_STEPS,
     MODES,
@@ -209,7 +209,7 @@ SCRIPTS = tuple(
 """What makes the explorer move, in the order in which it is read."""
 
 
-title = PlainTitle(name="Token explorer")
+title = LensTitle(name="Token explorer")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,19 @@ from __future__ import annotations
 import dataclasses
 import re
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from sonde.base.formatting import DASH, count, format_name, legible, number
+from sonde.base.formatting import DASH, count, format_name, legible, number, plural
 from sonde.languages import format_language
-from sonde.report.charts import row_height, to_vega_lite
+from sonde.report.charts import mark_estimates, plot_estimates, to_vega_lite
 from sonde.report.headlines import describe_headline
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, PageHeader, StatTile
+from sonde.report.section import Chart, Figure, PageHeader, Plot, SectionPlot, StatTile
 from sonde.report.text import lacks_verdict
 from sonde.results.headlines import (
     POSITION_COLUMNS,
@@ -60,34 +60,32 @@ def build_charts(
     """
     if not found:
         return [], []
+    headline = found[0].row
+    same = [*(name for name in QUALIFIER_COLUMNS if name != "chosen"), "side"]
     listed = rows.to_dicts()
-    asked = _question_key(found[0].row)
-    own = [row for row in listed if row["control"] is None and _question_key(row) == asked]
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in own:
-        groups.setdefault(dimension_names(row), []).append(row)
+    groups: defaultdict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in listed:
+        if row["control"] is None and all(row[name] == headline[name] for name in same):
+            groups[dimension_names(row)].append(row)
     names = max(groups, key=lambda one: (_measure_variation(groups[one]), -len(one)))
     chosen, beside = groups[names], group_controls(listed)
-    metric = format_metric(found[0].row)
+    metric = format_metric(headline)
+    # Vega compiles titles of axes: letters, figures and blanks alone.
+    unit = re.sub(r"[^\w ]+", " ", metric).strip() or "value"
     by = f" by {' and '.join(format_name(name) for name in names)}" if names else ""
-    title = f"{metric[:1].upper()}{metric[1:]}{by}"
-    name = f"{slug(lens)}-numbers"
+    notes: list[str] = []
     if names == ("layer",):
-        spec = _plot_layers(chosen, beside, _axis(metric))
-        return [Chart(name=name, title=title, spec=spec, wide=True)], []
-    shown, notes = _limit_values(run, chosen, names)
-    spec = _plot_dots(run, shown, names, beside, _axis(metric))
-    return [Chart(name=name, title=title, spec=spec, wide=True)], notes
-
-
-def _question_key(row: Row) -> tuple[Any, ...]:
-    return (*(row[name] for name in QUALIFIER_COLUMNS if name != "chosen"), row["side"])
+        spec = _plot_layers(chosen, beside, unit)
+    else:
+        chosen, notes = _limit_values(run, chosen, names)
+        spec = _plot_values(run, chosen, names, beside, unit)
+    title = f"{metric[:1].upper()}{metric[1:]}{by}"
+    return [Chart(name=f"{slug(lens)}-numbers", title=title, spec=spec, wide=True)], notes
 
 
 def _measure_variation(rows: Sequence[Row]) -> float:
     """How far the values of a dimension lie apart, in widths of their intervals; -1 for one value."""
-    apart = {(describe_dimensions(row)) for row in rows}
-    if len(apart) < 2:
+    if len({describe_dimensions(row) for row in rows}) < 2:
         return -1.0
     widths = [row["ci_high"] - row["ci_low"] for row in rows if None not in (row["ci_low"], row["ci_high"])]
     width = statistics.fmean(widths) if widths else 0.0
@@ -105,20 +103,14 @@ def _label(run: RunData, row: Row, names: Sequence[str]) -> str:
 
 def _limit_values(run: RunData, rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Row], list[str]]:
     """The rows of the values with most observations, and what to say of the others."""
-    observations: dict[str, int] = {}
+    observations: Counter[str] = Counter()
     for row in rows:
-        label = _label(run, row, names)
-        observations[label] = observations.get(label, 0) + (row["n"] or 0)
+        observations[_label(run, row, names)] += row["n"] or 0
     if len(observations) <= SHOWN:
         return list(rows), []
-    kept = set(sorted(observations, key=lambda one: -observations[one])[:SHOWN])
+    kept = dict(observations.most_common(SHOWN))
     note = f"The chart shows the {SHOWN} values with the most observations, of {len(observations):,}."
     return [row for row in rows if _label(run, row, names) in kept], [note]
-
-
-def _axis(metric: str) -> str:
-    """A metric as the title of an axis, which Vega compiles: letters, figures and blanks alone."""
-    return re.sub(r"[^\w ]+", " ", metric).strip() or "value"
 
 
 def _to_chart_record(row: Row, name: object, beside: Controls) -> dict[str, Any]:
@@ -138,18 +130,7 @@ def _to_chart_record(row: Row, name: object, beside: Controls) -> dict[str, Any]
     }
 
 
-def _tooltip(unit: str, kind: str) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip(f"name:{kind}", title=" "),
-        alt.Tooltip("model:N"),
-        alt.Tooltip("reading:N", title=unit),
-        alt.Tooltip("beside:N", title="control"),
-        alt.Tooltip("count:N", title="n"),
-        alt.Tooltip("clusters:Q"),
-    ]
-
-
-def _plot_dots(
+def _plot_values(
     run: RunData,
     rows: Sequence[Row],
     names: Sequence[str],
@@ -161,27 +142,26 @@ def _plot_dots(
     numeric = all(re.fullmatch(r"-?\d{1,9}", str(one["name"])) for one in records)
     # By number where the values are numbers, else from high to low.
     ranked = sorted(records, key=lambda one: int(one["name"]) if numeric else -one["value"])
-    order = list(dict.fromkeys(one["name"] for one in ranked))
-    base = alt.Chart(alt.Data(values=records)).encode(
-        y=alt.Y("name:N", sort=order, title=None), tooltip=_tooltip(unit, "N")
+    return plot_estimates(
+        records,
+        "name",
+        unit,
+        [alt.Tooltip("name:N", title=" "), *_list_facts(unit)],
+        by="model",
+        order=list(dict.fromkeys(one["name"] for one in ranked)),
+        share=False,
+        marks={"control": "surface"},
     )
-    models = {one["model"] for one in records}
-    controls = base
-    if len(models) > 1:
-        controls = base.encode(yOffset=alt.YOffset("model:N", sort=None))
-        base = controls.encode(color=alt.Color("model:N", title=None, sort=None))
-    x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=False, nice=True))
-    layers = [
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(style="interval")
-        .encode(x=alt.X("low:Q", title=unit), x2="high:Q"),
-        controls.transform_filter("isValid(datum.control)")
-        .mark_tick(style="surface")
-        .encode(x=alt.X("control:Q", title=unit)),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
+
+
+def _list_facts(unit: str) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("reading:N", title=unit),
+        alt.Tooltip("beside:N", title="control"),
+        alt.Tooltip("count:N", title="n"),
+        alt.Tooltip("clusters:Q"),
     ]
-    return to_vega_lite(alt.layer(*layers).properties(height=row_height(len(models))))
 
 
 def _plot_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str, Any]:
@@ -194,24 +174,22 @@ def _plot_layers(rows: Sequence[Row], beside: Controls, unit: str) -> dict[str, 
     ]
     base = alt.Chart(alt.Data(values=records)).encode(
         x=alt.X("name:Q", title="layer", axis=alt.Axis(format="d", tickMinStep=1)),
-        tooltip=_tooltip(unit, "Q"),
+        tooltip=[alt.Tooltip("name:Q", title=" "), *_list_facts(unit)],
     )
-    controls = base.encode(detail="model:N")
+    controls = base.transform_filter("isValid(datum.control)").mark_line(style="surface", strokeDash=[4, 3])
     if len({one["model"] for one in records}) > 1:
         base = base.encode(color=alt.Color("model:N", title=None, sort=None))
-    y = alt.Y("value:Q", title=unit, scale=alt.Scale(zero=False))
-    layers = [
-        base.transform_filter("isValid(datum.low)")
-        .mark_area(style="band")
-        .encode(y=alt.Y("low:Q", title=unit), y2="high:Q"),
-        base.mark_line(style="trend").encode(y=y),
-        controls.transform_filter("isValid(datum.control)")
-        .mark_line(style="surface", strokeDash=[4, 3])
-        .encode(y=alt.Y("control:Q", title=unit)),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
-    ]
-    return to_vega_lite(alt.layer(*layers).properties(height=240))
+    known = base.transform_filter("isValid(datum.low)").mark_area(style="band")
+    scale = alt.Scale(zero=False)
+    _, *dots = mark_estimates(base, unit, channel="y", scale=scale)
+    return to_vega_lite(
+        alt.layer(
+            known.encode(y=alt.Y("low:Q", title=unit), y2="high:Q"),
+            base.mark_line(style="trend").encode(y=alt.Y("value:Q", title=unit, scale=scale)),
+            controls.encode(detail="model:N", y=alt.Y("control:Q", title=unit)),
+            *dots,
+        ).properties(height=240)
+    )
 
 
 TABLE_ROWS = 2000
@@ -242,118 +220,84 @@ def build_table(run: RunData, rows: pl.DataFrame) -> Table:
     beside = group_controls(listed)
     places = {control_key(row) for row in listed if row["control"] is None}
     kept = [row for row in listed if row["control"] is None or control_key(row) not in places]
-    control = dataclasses.replace(CONTROL, value=_control_formatter(beside), format=_TEXT)
+
+    def controls(row: Row) -> str:
+        """What the controls of a number give, or of a control's own row which one it is."""
+        if row["control"] is not None:
+            return f"of {format_name(row['control'])}"
+        return "; ".join(format_control(one) for one in find_controls(beside, row))
+
     return Table(
-        summary=_summary(kept),
+        summary=(
+            f"Every number: {plural(len(kept), 'row')}"
+            if len(kept) <= TABLE_ROWS
+            else f"The first {TABLE_ROWS:,} of {len(kept):,} numbers; scores.parquet has all of them"
+        ),
         columns=[
             *_qualifier_columns(run, kept),
             *_dimension_columns(kept),
             *score_columns("Value", digits=auto_digits),
-            *([control] if beside else []),
+            *([dataclasses.replace(CONTROL, value=controls, format=_TEXT)] if beside else []),
         ],
         rows=kept[:TABLE_ROWS],
     )
 
 
-def _summary(rows: Sequence[Row]) -> str:
-    if len(rows) <= TABLE_ROWS:
-        return f"Every number: {len(rows):,} row{'s' * (len(rows) != 1)}"
-    return f"The first {TABLE_ROWS:,} of {len(rows):,} numbers; scores.parquet has all of them"
-
-
-def _control_formatter(beside: Controls) -> Callable[[Row], str]:
-    """What the controls of a number give, or of a control's own row which one it is."""
-
-    def controls(row: Row) -> str:
-        if row["control"] is not None:
-            return f"of {format_name(row['control'])}"
-        return "; ".join(format_control(one) for one in find_controls(beside, row))
-
-    return controls
-
-
-def _qualifier_columns(run: RunData, rows: Sequence[Row]) -> list[Column]:
+def _qualifier_columns(run: RunData, rows: Sequence[Row]) -> Iterator[Column]:
     """Columns of the scores that tell these numbers apart; the metric always."""
     several = {"shown": run.several, "language": len(run.languages) > 1, "metric": True}
-    found: list[Column] = []
-    for name in (
-        "metric",
-        "shown",
-        "language",
-        *(one for one in QUALIFIER_COLUMNS if one != "metric"),
-        *POSITION_COLUMNS,
-    ):
+    qualifiers = [name for name in QUALIFIER_COLUMNS if name != "metric"]
+    for name in ("metric", "shown", "language", *qualifiers, *POSITION_COLUMNS):
         values = {row[name] for row in rows}
-        if several.get(
-            name, bool(values - {None, ""}) and (len(values) > 1 or name in ("task", "layer", "head"))
-        ):
-            title = "Model" if name == "shown" else format_name(name).capitalize()
-            whole = any(isinstance(value, int) for value in values)
-            found.append(
-                Column(
-                    title=title,
-                    value=name if whole else _text_getter(name),
-                    format=_WHOLE if whole else _TEXT,
-                )
+        tells = bool(values - {None, ""}) and (len(values) > 1 or name in ("task", "layer", "head"))
+        if not several.get(name, tells):
+            continue
+        title = "Model" if name == "shown" else format_name(name).capitalize()
+        if any(isinstance(value, int) for value in values):
+            yield Column(title=title, value=name, format=_WHOLE)
+        else:
+            yield Column(
+                title=title,
+                value=lambda row, name=name: None if row[name] is None else format_name(row[name]),
+                format=_TEXT,
             )
-    return found
 
 
-def _text_getter(name: str) -> Callable[[Row], str | None]:
-    return lambda row: None if row[name] is None else format_name(row[name])
-
-
-def _dimension_columns(rows: Sequence[Row]) -> list[Column]:
+def _dimension_columns(rows: Sequence[Row]) -> Iterator[Column]:
     """A column a dimension; those beyond `DIMENSIONS` share the last one."""
     names = list(dict.fromkeys(one["name"] for row in rows for one in row["dimensions"]))
-    taken = {
-        "metric",
-        "model",
-        "language",
-        *QUALIFIER_COLUMNS,
-        *POSITION_COLUMNS,
-        "value",
-        "n",
-        "clusters",
-        "control",
-    }
-    found: list[Column] = []
+    # Headings are told apart by their text.
+    taken = {"metric", "model", "language", "value", "n", "clusters", "control"}
+    taken |= {*QUALIFIER_COLUMNS, *POSITION_COLUMNS}
     for place, name in enumerate(names[:DIMENSIONS]):
         heading = format_name(name)
-        # Headings are told apart by their text.
-        heading = heading if name not in taken and heading else f"{heading} (dimension {place + 1})"
+        heading = f"{heading} (dimension {place + 1})" if name in taken or not heading else heading
         taken.add(name)
-        title = heading[:1].upper() + heading[1:]
-        found.append(Column(title=title, value=_dimension(name), format=_TEXT, order=_order(name)))
+        yield Column(
+            title=heading[:1].upper() + heading[1:],
+            value=lambda row, name=name: format_name(_get_dimensions(row).get(name, "")),
+            format=_TEXT,
+            order=lambda row, name=name: _to_number(_get_dimensions(row).get(name, "")),
+        )
     if rest := names[DIMENSIONS:]:
-        found.append(Column(title="Further dimensions", value=_remaining_dimensions(rest), format=_TEXT))
-    return found
+        yield Column(
+            title="Further dimensions",
+            value=lambda row: ", ".join(
+                f"{format_name(name)} {format_name(value)}"
+                for name, value in _get_dimensions(row).items()
+                if name in rest
+            ),
+            format=_TEXT,
+        )
 
 
-def _value(row: Row, name: str) -> str:
-    return next((one["value"] for one in row["dimensions"] if one["name"] == name), "")
+def _get_dimensions(row: Row) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in row["dimensions"]}
 
 
-def _dimension(name: str) -> Callable[[Row], str]:
-    return lambda row: format_name(_value(row, name))
-
-
-def _order(name: str) -> Callable[[Row], float | None]:
+def _to_number(text: str) -> float | None:
     """The number that a value is, so that 10 comes after 9."""
-
-    def order(row: Row) -> float | None:
-        text = _value(row, name)
-        return float(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
-
-    return order
-
-
-def _remaining_dimensions(names: Sequence[str]) -> Callable[[Row], str]:
-    def rest(row: Row) -> str:
-        held = (one for one in row["dimensions"] if one["name"] in names)
-        return ", ".join(f"{format_name(one['name'])} {format_name(one['value'])}" for one in held)
-
-    return rest
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
 
 
 PREFIX = "numbers_"
@@ -363,41 +307,34 @@ PREFIX = "numbers_"
 _TILES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class GenericSection:
-    """A chart of the number that speaks for a lens, and a table of all that it scored."""
-
-    lens: str
-    order: int = 1000
-
-    @property
-    def title(self) -> str:
-        """The lens by name."""
-        return f"{format_name(self.lens).capitalize()}: every number"
-
-    @property
-    def caption(self) -> str:
-        """How to read any number."""
-        return (
+def build_section(lens: str) -> Plot:
+    """Declare the section of a lens: a chart of its headline metric, and a table of all that it scored."""
+    name = format_name(lens).capitalize()
+    return SectionPlot(
+        title=f"{name}: every number",
+        lens=lens,
+        order=1000,
+        caption=(
             "Dots are values with their 95 % intervals; they are hollow where too little independent code is "
             f"behind them for a verdict. {CONTROL_WORDS}"
-        )
+        ),
+        select=lambda run: list_numbers(run, lens),
+        figure=_draw,
+    )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """A figure; None where the lens has no number."""
-        rows = list_numbers(run, self.lens)
-        if rows.is_empty():
-            return None
-        found = find_headlines(rows)
-        shown, notes = build_charts(run, self.lens, rows, found)
-        lines = [f"{text}." for text in _list_sentences(run, found)]
-        return Figure(
-            lead=f"{format_name(self.lens).capitalize()}, {lines[0]}" if lines else "",
-            answer="\n".join(lines),
-            charts=shown,
-            table=build_table(run, rows),
-            notes=[*notes, *_count_verdicts(rows)],
-        )
+
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    found = find_headlines(rows)
+    lens = rows["lens"][0]
+    charts, notes = build_charts(run, lens, rows, found)
+    lines = [f"{text}." for text in _list_sentences(run, found)]
+    return Figure(
+        lead=f"{format_name(lens).capitalize()}, {lines[0]}" if lines else "",
+        answer="\n".join(lines),
+        charts=charts,
+        table=build_table(run, rows),
+        notes=[*notes, *_count_verdicts(rows)],
+    )
 
 
 def list_numbers(run: RunData, lens: str) -> pl.DataFrame:
@@ -409,10 +346,11 @@ def list_numbers(run: RunData, lens: str) -> pl.DataFrame:
 
 def build_page_header(run: RunData, lens: str) -> PageHeader | None:
     """The headline of a page on which no other finding stands; None where the lens has no number."""
-    found = find_headlines(list_numbers(run, lens))
+    rows = list_numbers(run, lens)
+    found = find_headlines(rows)
     if not found:
         return None
-    first = found[0]
+    methods = {format_name(one.partition(",")[0]) for one in rows["ci_method"].drop_nulls() if one}
     return PageHeader(
         headline=legible(_format_headline(run, found)),
         template="templates/title.html.j2",
@@ -423,8 +361,8 @@ def build_page_header(run: RunData, lens: str) -> PageHeader | None:
             ),
             "lens": legible(format_name(lens)),
         },
-        tiles=_tiles(run, lens, first) if len(found) == 1 else (),
-        intervals=_intervals(list_numbers(run, lens)),
+        tiles=_tiles(rows, found[0]) if len(found) == 1 else (),
+        intervals=f"95 %, {', '.join(sorted(methods))}" if methods else "",
     )
 
 
@@ -434,31 +372,26 @@ def _format_headline(run: RunData, found: list[Headline]) -> str:
     what = f"{what[:1].upper()}{what[1:]}"
     if len(found) > 3:
         models, languages = (len({one.row[name] for one in found}) for name in ("model", "language"))
-        return f"{what} of {models} model{'s' * (models > 1)} on {languages} language{'s' * (languages > 1)}"
+        return f"{what} of {plural(models, 'model')} on {plural(languages, 'language')}"
+    said: list[str] = []
+    for one in found:
+        row = one.row
+        lowest = min(one.values, key=lambda value: value["value"])
+        if one.among == 1:
+            value = number(row["value"], auto_digits(row))
+        elif one.tied == one.among:
+            value = f"{one.among:,} values, none told from the others"
+        else:
+            value = (
+                f"{number(lowest['value'], auto_digits(lowest))} to {number(row['value'], auto_digits(row))}"
+            )
+        of = [_model_label(run, row["model"])] if run.several else []
+        of += [format_language(format_name(row["language"]))] if len(run.languages) > 1 else []
+        said.append(f"{', '.join(of)} at {value}" if len(found) > 1 else value)
     if len(found) > 1:
-        return (
-            f"{what}: {'; '.join(f'{_format_subject(run, one)} at {_headline_value(one)}' for one in found)}"
-        )
+        return f"{what}: {'; '.join(said)}"
     on = f" on {format_language(format_name(first['language']))}" if first["language"] else ""
-    return f"{what} of {_model_label(run, first['model'])}{on}: {_headline_value(found[0])}"
-
-
-def _format_subject(run: RunData, finding: Headline) -> str:
-    row = finding.row
-    parts = [_model_label(run, row["model"])] if run.several else []
-    return ", ".join(
-        [*parts, *([format_language(format_name(row["language"]))] if len(run.languages) > 1 else [])]
-    )
-
-
-def _headline_value(finding: Headline) -> str:
-    row = finding.row
-    if finding.among == 1:
-        return number(row["value"], auto_digits(row))
-    lowest = min(finding.values, key=lambda value: value["value"])
-    if finding.tied == finding.among:
-        return f"{finding.among:,} values, none told from the others"
-    return f"{number(lowest['value'], auto_digits(lowest))} to {number(row['value'], auto_digits(row))}"
+    return f"{what} of {_model_label(run, first['model'])}{on}: {said[0]}"
 
 
 def _model_label(run: RunData, model: str) -> str:
@@ -469,11 +402,11 @@ def _list_sentences(run: RunData, found: list[Headline]) -> list[str]:
     return [describe_headline(one, _model_label(run, one.row["model"])) for one in found]
 
 
-def _tiles(run: RunData, lens: str, first: Headline) -> list[StatTile]:
+def _tiles(rows: pl.DataFrame, first: Headline) -> list[StatTile]:
     """The overall numbers of the one model and language, that of the headline first."""
     whole = [
         row
-        for row in list_numbers(run, lens).filter(pl.col("control").is_null()).iter_rows(named=True)
+        for row in rows.filter(pl.col("control").is_null()).iter_rows(named=True)
         if not dimension_names(row) and interval(row) != DASH
     ]
     whole.sort(key=lambda row: row["metric"] != first.row["metric"])
@@ -485,11 +418,6 @@ def _tiles(run: RunData, lens: str, first: Headline) -> list[StatTile]:
         )
         for row in whole[:_TILES]
     ]
-
-
-def _intervals(rows: pl.DataFrame) -> str:
-    methods = {format_name(one.partition(",")[0]) for one in rows["ci_method"].drop_nulls().to_list() if one}
-    return f"95 %, {', '.join(sorted(methods))}" if methods else ""
 
 
 def _count_verdicts(rows: pl.DataFrame) -> list[str]:

@@ -20,7 +20,7 @@ from sonde.base.errors import InputError
 from sonde.base.formatting import format_name
 from sonde.base.terminal import print_note as note_line
 from sonde.languages import format_language
-from sonde.report import header
+from sonde.report import generic, header
 from sonde.report.charts import with_model_colours
 from sonde.report.comparison_page import CITATIONS, build_run_comparison
 from sonde.report.cross_lens import CROSS_LENS, OVER_MODELS, ConstructsOverLenses, ModelsOverLenses
@@ -29,8 +29,6 @@ from sonde.report.cross_lens import models_title as over_models_title
 from sonde.report.explorer import EXPLORER, TokenExplorer
 from sonde.report.explorer import title as explorer_title
 from sonde.report.export import build_vega_themes, load_vega_runtime, save_sections, to_page_spec
-from sonde.report.generic import PREFIX, GenericSection
-from sonde.report.generic import build_page_header as top_from_scores
 from sonde.report.header import Facts, describe_tasks, list_missing_results
 from sonde.report.headlines import answer_by_lens, load_titles
 from sonde.report.replication import REPLICATION, ReplicationSection
@@ -205,7 +203,7 @@ def build_sections(run: RunData) -> list[Section]:
     """Every registered plot with something to show, in order; a lens without any has all its numbers."""
     drawn = [section for name in PLOTS.names() if (section := build_section(run, name))]
     shown = {section.plot.lens for section in drawn}
-    rest = (build_section(run, f"{PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
+    rest = (build_section(run, f"{generic.PREFIX}{lens}") for lens in run.scored_lenses if lens not in shown)
     over = [section for name in _OVER_LENSES if (section := build_section(run, name))]
     found = [*over, *drawn, *(section for section in rest if section)]
     return sorted(found, key=lambda section: (section.plot.order, section.name))
@@ -222,10 +220,10 @@ def build_section(run: RunData, name: str) -> Section | None:
     Raises:
         UnknownNameError: No plot has this name.
     """
-    lens = name.removeprefix(PREFIX)
-    of_lens = name.startswith(PREFIX) and lens in run.scored_lenses
+    lens = name.removeprefix(generic.PREFIX)
+    of_lens = name.startswith(generic.PREFIX) and lens in run.scored_lenses
     over = _OVER_LENSES.get(name)
-    plot = GenericSection(lens) if of_lens else over[0]() if over else PLOTS.load(name)
+    plot = generic.build_section(lens) if of_lens else over[0]() if over else PLOTS.load(name)
     # Tests hold every chart of sonde against the schema; a plot of one's own is held against it here.
     with debug_mode(name.endswith(".py")):
         figure = plot.draw(run)
@@ -238,6 +236,10 @@ def build_section(run: RunData, name: str) -> Section | None:
     return Section(name=slug(name), plot=plot, figure=sanitise_figure(replace(figure, charts=charts)))
 
 
+def _is_generic(section: Section) -> bool:
+    return section.name == slug(f"{generic.PREFIX}{section.plot.lens}")
+
+
 def render_page(run: RunData, sections: list[Section]) -> str:
     """The page as text; every text of the run is escaped."""
     compared = build_run_comparison(run)
@@ -246,10 +248,10 @@ def render_page(run: RunData, sections: list[Section]) -> str:
     declared = load_titles(run)
     tops = {lens: top for lens, title in declared.items() if (top := title.top(run))}
     titled, top = next(iter(tops.items()), (None, None))
-    if top is None and sections and all(isinstance(section.plot, GenericSection) for section in sections):
+    if top is None and sections and all(map(_is_generic, sections)):
         # The title says the sentences of this section; they are not said again.
         first, *others = sections
-        titled, top = first.plot.lens, top_from_scores(run, first.plot.lens)
+        titled, top = first.plot.lens, generic.build_page_header(run, first.plot.lens)
         sections = [
             replace(first, figure=replace(first.figure, answer="" if top else first.figure.answer)),
             *others,
@@ -258,7 +260,7 @@ def render_page(run: RunData, sections: list[Section]) -> str:
     said = [
         (section.plot.lens, section.figure.lead)
         for section in sections
-        if section.plot.lens != titled or not isinstance(section.plot, GenericSection)
+        if section.plot.lens != titled or not _is_generic(section)
     ]
     leads = header.summarise_lenses(run, said, titled)
     named = {**declared, **{name: title for name, (_, title) in _OVER_LENSES.items()}}

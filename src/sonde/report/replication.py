@@ -18,7 +18,7 @@ from sonde.base.errors import InputError
 from sonde.base.formatting import count, format_name, number
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure, PlainTitle
+from sonde.report.section import Chart, Figure, LensTitle
 from sonde.results.published import (
     PublishedFigure,
     PublishedTable,
@@ -182,7 +182,7 @@ REPLICATION = "published"
 """Public name of the section, and of its group on the page."""
 
 
-title = PlainTitle(name="Replication")
+title = LensTitle(name="Replication")
 
 
 @dataclass(frozen=True, slots=True)

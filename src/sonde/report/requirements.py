@@ -28,7 +28,7 @@ from annotated_types import Ge
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import read_toml
 from sonde.base.formatting import legible
-from sonde.base.options import Help, ValidatedRecord, build_record
+from sonde.base.options import NO_DEFAULT, ValidatedRecord, build_record, option
 from sonde.report.card import (
     Card,
     CardNumber,
@@ -52,24 +52,21 @@ TABLE = "require"
 class Requirement(ValidatedRecord):
     """A number of a run and bounds for its interval."""
 
-    lens: Annotated[str, Help("the lens that measured it")]
-    metric: Annotated[str, Help("what the number is, as in `scores.parquet`")]
-    task: Annotated[str | None, Help("of which task of the lens; may be left out where there is one")] = None
-    slice: Annotated[dict[str, Any] | None, Help("its dimensions, name and value; exactly these")] = None
-    where: Annotated[dict[str, Any] | None, Help("further columns, for example model or k")] = None
-    at_least: Annotated[float | None, Help("the least that the lower end of the interval may be")] = None
-    at_most: Annotated[float | None, Help("the most that the upper end of the interval may be")] = None
-    not_below: Annotated[
-        str | None,
-        Help("an earlier card: its value less `margin`, or `least`, is the least that the lower end may be"),
-    ] = None
-    margin: Annotated[float, Ge(0), Help("how far below the earlier value is still accepted")] = 0.0
+    lens: str = option(NO_DEFAULT, "the lens that measured it")
+    metric: str = option(NO_DEFAULT, "what the number is, as in `scores.parquet`")
+    task: str | None = option(None, "of which task of the lens; may be left out where there is one")
+    slice: dict[str, Any] | None = option(None, "its dimensions, name and value; exactly these")
+    where: dict[str, Any] | None = option(None, "further columns, for example model or k")
+    at_least: float | None = option(None, "the least that the lower end of the interval may be")
+    at_most: float | None = option(None, "the most that the upper end of the interval may be")
+    not_below: str | None = option(
+        None, "an earlier card: its value less `margin`, or `least`, is the least that the lower end may be"
+    )
+    margin: Annotated[float, Ge(0)] = option(0.0, "how far below the earlier value is still accepted")
 
-    least: Annotated[
-        float | None,
-        Ge(0),
-        Help("the least size of a difference that matters; by default that of the metric"),
-    ] = None
+    least: Annotated[float, Ge(0)] | None = option(
+        None, "the least size of a difference that matters; by default that of the metric"
+    )
 
     def __post_init__(self) -> None:
         """Check the fields and that something is required.

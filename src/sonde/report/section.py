@@ -1,8 +1,8 @@
 """Types of report sections, and what lenses declare for the header, explorer and constructs.
 
-A `Plot` answers a question and hands a `Figure` to the report: charts, drawings, a table, notes. The folder
-of a lens's sections declares its header (`LensTitle`) and its results at the places of single functions
-(`TokenLens`).
+A `Plot` answers a question and hands a `Figure` to the report: charts, drawings, a table, notes. Most are a
+`SectionPlot`: texts, the rows that are shown, and the figure of them. The folder of a lens's sections
+declares its header (`LensTitle`) and its results at the places of single functions (`TokenLens`).
 
 A lens declares which of its numbers is about constructs, and which of its facts belongs to which
 (`CrossLensNumber`).
@@ -10,9 +10,9 @@ A lens declares which of its numbers is about constructs, and which of its facts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import polars as pl
 
@@ -122,6 +122,35 @@ class Plot(Protocol):
     def draw(self, run: RunData) -> Figure | None:
         """The figure, or None where the run has nothing to show for it."""
         ...
+
+
+T = TypeVar("T", bound=Sized)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionPlot(Generic[T]):
+    """A plot as data: its texts, the rows that it shows, and the figure of them.
+
+    Attributes:
+        title: Heading of the section.
+        lens: Public name of the lens whose results it shows.
+        order: Place on the page, ascending.
+        caption: How to read it: what is drawn, in which unit, and what the interval is.
+        select: The rows of a run that it shows; if there are none, the run has no such section.
+        figure: Builds the figure of a run and its rows; None if they have nothing to show.
+    """
+
+    title: str
+    lens: str
+    order: int
+    caption: str
+    select: Callable[[RunData], T]
+    figure: Callable[[RunData, T], Figure | None]
+
+    def draw(self, run: RunData) -> Figure | None:
+        """Draw the figure, or nothing where the run has no such rows."""
+        rows = self.select(run)
+        return self.figure(run, rows) if len(rows) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,47 +364,24 @@ class PageHeader:
     intervals: str = ""
 
 
-class LensTitle(Protocol):
-    """What the folder of a lens's sections declares as ``title``; most leave it at `PlainTitle`."""
-
-    @property
-    def name(self) -> str:
-        """Heading of all its sections."""
-        ...
-
-    @property
-    def cites(self) -> Sequence[str]:
-        """Keys of the papers that its method is from, see `sonde.report.text`."""
-        ...
-
-    @property
-    def method_text(self) -> str:
-        """How its numbers are made, in sentences for the part that says what was measured."""
-        ...
-
-    @property
-    def in_float32(self) -> str:
-        """What of it is computed in float32 whatever the weights are; empty for nothing."""
-        ...
-
-    @property
-    def joined(self) -> CrossLensNumber | None:
-        """What it offers for the table over lenses; None for nothing."""
-        ...
-
-    @property
-    def tokens(self) -> TokenLens | None:
-        """What it offers for the explorer of tokens; None for nothing."""
-        ...
-
-    def top(self, run: RunData) -> PageHeader | None:
-        """The headline of the page; None where its sections say all that there is."""
-        ...
+def no_header(run: RunData) -> PageHeader | None:
+    """Return no header: the sections of the lens say all that there is."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainTitle:
-    """The title of a lens whose findings are sentences among others at the top of the page."""
+class LensTitle:
+    """What the folder of a lens's sections declares as ``title``.
+
+    Attributes:
+        name: Heading of all its sections.
+        cites: Keys of the papers that its method is from, see `sonde.report.text`.
+        method_text: How its numbers are made, in sentences for the part that says what was measured.
+        in_float32: What of it is computed in float32 whatever the weights are; empty for nothing.
+        joined: What it offers for the table over lenses; None for nothing.
+        tokens: What it offers for the explorer of tokens; None for nothing.
+        top: The headline of the page, of a lens whose findings are not sentences among others.
+    """
 
     name: str
     cites: Sequence[str] = ()
@@ -383,7 +389,4 @@ class PlainTitle:
     in_float32: str = ""
     joined: CrossLensNumber | None = None
     tokens: TokenLens | None = None
-
-    def top(self, run: RunData) -> PageHeader | None:
-        """No headline of its own."""
-        return None
+    top: Callable[[RunData], PageHeader | None] = no_header

@@ -153,6 +153,12 @@ def sort_by_family(tasks: Iterable[str]) -> list[str]:
     return [task for held in group_by_family(tasks).values() for task in held]
 
 
+def family_order(rows: pl.DataFrame) -> pl.Expr:
+    """The place of each row's task among those of all rows, in the order of their families."""
+    places = {task: place for place, task in enumerate(sort_by_family(rows["task"].to_list()))}
+    return pl.col("task").replace_strict(places, return_dtype=pl.Int64)
+
+
 T = TypeVar("T")
 
 

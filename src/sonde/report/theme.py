@@ -47,6 +47,8 @@ _SURFACES = {
         "muted": "#65625b",
         "line": "#e3dfd6",
         "accent": "#1f5f99",
+        "wrong": "#aa442b",
+        "right": "#317a45",
     },
     "dark": {
         "paper": "#141618",
@@ -55,104 +57,87 @@ _SURFACES = {
         "muted": "#a19d94",
         "line": "#33373c",
         "accent": "#7db8ea",
+        "wrong": "#fc8e72",
+        "right": "#7cc58c",
     },
 }
 
 
-def oklch_to_hex(lightness: float, chroma: float, hue: float) -> str:
-    """A colour of the perceptually uniform OKLCH space as ``#rrggbb``, clipped to sRGB.
-
-    Args:
-        lightness: 0 (black) to 1 (white).
-        chroma: 0 (grey) to about 0.3.
-        hue: Degrees.
-
-    Source: B. Ottosson, "A perceptual color space for image processing" (2020), matrices as published.
-    """
-    a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
-    long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
-    medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
-    short = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
-    linear = (
-        4.0767416621 * long - 3.3077115913 * medium + 0.2309699292 * short,
-        -1.2684380046 * long + 2.6097574011 * medium - 0.3413193965 * short,
-        -0.0041960863 * long - 0.7034186147 * medium + 1.7076147010 * short,
-    )
-    return "#" + "".join(f"{round(255 * _gamma(min(max(value, 0.0), 1.0))):02x}" for value in linear)
+HEAT_COLOURS = {
+    "light": (
+        ("#fdfaef", "#000000"), ("#f4e5c4", "#000000"), ("#edcea0", "#000000"),
+        ("#e7b680", "#000000"), ("#e19d64", "#000000"), ("#da834c", "#000000"),
+        ("#d1673a", "#000000"), ("#c64a30", "#ffffff"), ("#b9292d", "#ffffff"),
+    ),
+    "dark": (
+        ("#201a19", "#ffffff"), ("#3c2621", "#ffffff"), ("#563529", "#ffffff"),
+        ("#70452e", "#ffffff"), ("#895732", "#ffffff"), ("#a26b34", "#000000"),
+        ("#b88136", "#000000"), ("#cd9938", "#000000"), ("#dfb23c", "#000000"),
+    ),
+}  # fmt: skip
+"""Background and text of each step from certain to surprised: lightness moves evenly from the paper."""
 
 
-def _gamma(value: float) -> float:
-    return 12.92 * value if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055
+WORD_COLOURS = {
+    "light": (
+        "#67849d", "#597fa0", "#4a7ba3", "#9f5d3c", "#a25231",
+        "#a34628", "#a53821", "#a5281d", "#a50d1c",
+    ),
+    "dark": (
+        "#7996af", "#759cbe", "#71a3cd", "#d58f6c", "#e48f6c",
+        "#f38e6e", "#ff8d72", "#ff8b79", "#ff8981",
+    ),
+}  # fmt: skip
+"""Text colours of the word clouds, from certain (cool) to surprised (warm), legible on the paper."""
 
 
-def compute_luminance(colour: str) -> float:
-    """Relative luminance of ``#rrggbb`` (WCAG 2.2)."""
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+MODEL_COLOURS = {
+    "light": ("#166daf", "#984780", "#00805d", "#6f57ab", "#007b92", "#4f7715"),
+    "dark": ("#69b7ff", "#e88fcb", "#43cba4", "#b7a0fb", "#0ec7de", "#96c166"),
+}  # fmt: skip
+"""Colours of the models of a run, equally strong, told apart without red against green.
+
+The first is that of a run's only model; none is the colour of a control, see `MEANINGS`.
+"""
 
 
-def compute_contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours, 1 to 21 (WCAG 2.2); text needs 4.5."""
-    high, low = sorted((compute_luminance(one), compute_luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
+KIND_COLOURS = {
+    "light": ("#425274", "#5a928e", "#7e6385", "#6d8967", "#356577", "#9b6c6c", "#28523c", "#795d3c"),
+    "dark": ("#b8cbf3", "#669e9a", "#bc9fc3", "#85a27f", "#94c7db", "#c1908f", "#b6e4ca", "#d1b18e"),
+}  # fmt: skip
+"""Colours of what is neither a model nor a control, such as kinds of token: paler than both."""
 
 
-def heat_colours(mode: str) -> list[tuple[str, str]]:
-    """Background and text of each step from certain to surprised: lightness moves evenly from the paper."""
-    steps: list[tuple[str, str]] = []
-    for step in range(HEAT_STEPS):
-        share = step / (HEAT_STEPS - 1)
-        if mode == "light":
-            background = oklch_to_hex(0.985 - 0.47 * share, 0.015 + 0.165 * share**0.8, 95 - 70 * share)
-        else:
-            background = oklch_to_hex(0.225 + 0.56 * share, 0.01 + 0.13 * share**0.8, 25 + 62 * share)
-        text = max(("#000000", "#ffffff"), key=lambda candidate: compute_contrast(background, candidate))
-        steps.append((background, text))
-    return steps
-
-
-def word_cloud_colours(mode: str) -> list[str]:
-    """Text colours of the word clouds, from certain (cool) to surprised (warm), legible on the paper."""
-    lightness = (0.60, 0.46) if mode == "light" else (0.66, 0.80)
-    colours: list[str] = []
-    for step in range(HEAT_STEPS):
-        share = step / (HEAT_STEPS - 1)
-        light = lightness[0] + (lightness[1] - lightness[0]) * share
-        colours.append(oklch_to_hex(light, 0.05 + 0.13 * share, 245 if share < 0.35 else 60 - 35 * share))
-    return colours
-
-
-_MEANINGS: dict[str, tuple[float, float, float]] = {
+_MEANINGS = {
     # The model itself, and one head of it.
-    "": (0.52, 0.13, 248),
-    "one_head": (0.60, 0.07, 215),
+    "": ("#166daf", "#69b7ff"),
+    "one_head": ("#4a8b9a", "#63a4b3"),
     # What reads no model: rules, frequencies, the surface of the code.
-    "combined": (0.46, 0.10, 50),
-    "offset": (0.55, 0.12, 70),
-    "keyword": (0.60, 0.11, 95),
-    "longest": (0.58, 0.05, 75),
-    "majority": (0.55, 0.12, 70),
-    "unigram": (0.60, 0.11, 95),
-    "bag_of_tokens": (0.46, 0.10, 50),
-    "bag_of_bigrams": (0.50, 0.11, 30),
-    "ngram_surprisal": (0.62, 0.09, 120),
-    "length": (0.60, 0.11, 95),
-    "parse_error": (0.58, 0.05, 75),
-    "artefacts": (0.52, 0.08, 40),
-    "surface": (0.55, 0.12, 70),
+    "combined": ("#83451e", "#f9b189"),
+    "offset": ("#9d6300", "#d8994c"),
+    "keyword": ("#957f23", "#ae9740"),
+    "longest": ("#8c7659", "#b19b7c"),
+    "majority": ("#9d6300", "#d8994c"),
+    "unigram": ("#957f23", "#ae9740"),
+    "bag_of_tokens": ("#83451e", "#f9b189"),
+    "bag_of_bigrams": ("#98483c", "#f69c8d"),
+    "ngram_surprisal": ("#7f8e4e", "#8b9b5a"),
+    "length": ("#957f23", "#ae9740"),
+    "parse_error": ("#8c7659", "#b19b7c"),
+    "artefacts": ("#905845", "#dea08b"),
+    "surface": ("#9d6300", "#d8994c"),
     # The same model without its training, before and after training on the task's own examples.
-    "random_weights": (0.47, 0.0, 0),
-    "scratch": (0.47, 0.0, 0),
-    "chance": (0.60, 0.0, 0),
+    "random_weights": ("#5b5b5b", "#c1c1c1"),
+    "scratch": ("#5b5b5b", "#c1c1c1"),
+    "chance": ("#808080", "#989898"),
     # Other models, trained from scratch.
-    "bilstm": (0.52, 0.10, 330),
-    "transformer": (0.52, 0.10, 300),
-    "lstm_pointer": (0.52, 0.10, 10),
-    "word2vec_cbow_ns": (0.58, 0.07, 330),
-    "word2vec_cbow_hs": (0.58, 0.07, 350),
-    "word2vec_skipgram_ns": (0.58, 0.07, 310),
-    "word2vec_skipgram_hs": (0.58, 0.07, 290),
+    "bilstm": ("#895284", "#d59acf"),
+    "transformer": ("#725b9a", "#bba3e8"),
+    "lstm_pointer": ("#994f5c", "#e996a2"),
+    "word2vec_cbow_ns": ("#926b8e", "#b88fb3"),
+    "word2vec_cbow_hs": ("#9a6980", "#c18da5"),
+    "word2vec_skipgram_ns": ("#876f9a", "#ac93bf"),
+    "word2vec_skipgram_hs": ("#7973a1", "#9d97c8"),
 }
 
 
@@ -160,59 +145,36 @@ MEANING_RANGE: Literal["diverging"] = "diverging"
 
 
 KIND_RANGE: Literal["ramp"] = "ramp"
-"""Under which names `meaning_colours` and `kind_colours` are found; Vega-Lite allows but eight names."""
+"""Under which names `MEANING_COLOURS` and `KIND_COLOURS` are found; Vega-Lite allows but eight names."""
 
 
 MEANINGS = tuple(_MEANINGS)
 """What has a colour of its own on every chart: the model (the empty name) and controls by name."""
 
 
-def meaning_colours(mode: str) -> list[str]:
-    """Colours of `MEANINGS`: the model blue, what reads no model ochre, untrained weights and chance grey."""
-    return [
-        oklch_to_hex(lightness if mode == "light" else 1.28 - lightness, chroma, hue)
-        for lightness, chroma, hue in _MEANINGS.values()
-    ]
-
-
-def model_colours(mode: str) -> list[str]:
-    """Colours of the models of a run, equally strong, told apart without red against green.
-
-    The first is that of a run's only model; none is the colour of a control, see `MEANINGS`.
-    """
-    lightness = 0.52 if mode == "light" else 0.76
-    return [oklch_to_hex(lightness, 0.13, hue) for hue in (248, 340, 170, 295, 210, 130)]
-
-
-def kind_colours(mode: str) -> list[str]:
-    """Colours of what is neither a model nor a control, such as kinds of token: paler than both."""
-    return [oklch_to_hex(light if mode == "light" else 1.28 - light, 0.06, hue) for light, hue in _KINDS]
-
-
-_KINDS = (
-    (0.44, 265), (0.62, 190), (0.54, 320), (0.60, 140), (0.48, 225), (0.58, 20), (0.40, 160), (0.50, 70),
-)  # fmt: skip
+MEANING_COLOURS = {mode: [pair[place] for pair in _MEANINGS.values()] for place, mode in enumerate(MODES)}
+"""Colours of `MEANINGS`: the model blue, what reads no model ochre, untrained weights and chance grey."""
 
 
 def build_css_variables(mode: str) -> dict[str, str]:
     """Custom properties of the page in one mode."""
-    variables = dict(_SURFACES[mode])
-    for step, (background, text) in enumerate(heat_colours(mode)):
-        variables[f"heat-{step}"] = background
-        variables[f"heat-text-{step}"] = text
-    variables |= {f"word-{step}": colour for step, colour in enumerate(word_cloud_colours(mode))}
-    lightness = 0.52 if mode == "light" else 0.76
-    variables |= {"wrong": oklch_to_hex(lightness, 0.14, 35), "right": oklch_to_hex(lightness, 0.11, 150)}
-    return variables | {f"model-{i}": colour for i, colour in enumerate(model_colours(mode))}
+    colours = {
+        "heat": [background for background, _ in HEAT_COLOURS[mode]],
+        "heat-text": [text for _, text in HEAT_COLOURS[mode]],
+        "word": WORD_COLOURS[mode],
+        "model": MODEL_COLOURS[mode],
+    }
+    steps = {f"{name}-{step}": colour for name, held in colours.items() for step, colour in enumerate(held)}
+    return {**_SURFACES[mode], **steps}
 
 
 def build_vega_config(mode: str) -> dict[str, Any]:
     """Configuration of every chart in one mode; charts name styles, never colours."""
     surface = _SURFACES[mode]
     ink, muted, line, paper = surface["ink"], surface["muted"], surface["line"], surface["paper"]
-    colours = model_colours(mode)
-    named = dict(zip(MEANINGS, meaning_colours(mode), strict=True))
-    ramp = [background for background, _ in heat_colours(mode)][2:]
+    colours = MODEL_COLOURS[mode]
+    named = dict(zip(MEANINGS, MEANING_COLOURS[mode], strict=True))
+    ramp = [background for background, _ in HEAT_COLOURS[mode]][2:]
     return {
         "background": "transparent" if mode == "dark" else paper,
         "font": SANS,
@@ -223,8 +185,8 @@ def build_vega_config(mode: str) -> dict[str, Any]:
             "category": colours,
             "heatmap": ramp,
             "ordinal": ramp,
-            MEANING_RANGE: meaning_colours(mode),
-            KIND_RANGE: kind_colours(mode),
+            MEANING_RANGE: MEANING_COLOURS[mode],
+            KIND_RANGE: KIND_COLOURS[mode],
         },
         "axis": {
             "domain": False,

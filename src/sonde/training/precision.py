@@ -18,12 +18,12 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 def uses_bfloat16(precision: str, device: torch.device) -> bool:
-    """Whether products are taken in bfloat16; weights, sums and optimiser stay in float32."""
+    """Return whether products are taken in bfloat16; weights, sums and optimiser stay in float32."""
     return precision == "bfloat16" or (precision == "auto" and _is_native(device))
 
 
 def _is_native(device: torch.device) -> bool:
-    """Whether a device multiplies in bfloat16 itself; others emulate it and only lose time."""
+    """Return whether a device multiplies in bfloat16 itself; others emulate it and only lose time."""
     import torch
 
     if device.type == "cuda":
@@ -56,6 +56,6 @@ def check_compiler(option: str) -> None:
 
 
 def compile_body(body: nn.Module) -> None:
-    """Have torch fuse a body's operations when it first reads; its weights keep their names."""
+    """Compile a body with torch when it first reads; its weights keep their names."""
     # Lengths differ from batch to batch, and each would be compiled by itself.
     body.compile(dynamic=True)

@@ -1,14 +1,16 @@
 """Building a corpus: filters, near-duplicates, splits by cluster, and a manifest to rebuild it from.
 
-Options are checked before anything is read. The corpora are read once: each file that may stay becomes a line
-on disk, and the others are counted. The costly checks of a file (whether it parses, its tokens) are made in
-batches, in any process. The files that stay are those that parse, and of near-duplicates the first by hash.
+Options are checked before anything is read. The corpora are read once: each file that may stay becomes a
+line, which is held compressed, and the others are counted. The costly checks of a file (whether it parses,
+its tokens) are made in any process. The files that stay are those that parse, and of near-duplicates the
+first by hash.
 A rebuild from the manifest gives the same bytes, or names each file that has changed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,18 +27,16 @@ from sonde.corpora.engine.dedup import (
     EXACT,
     METHODS,
     MINHASH,
-    Bags,
-    DuplicateFinder,
-    ExactFinder,
-    MinHashFinder,
-    Signature,
-    Signer,
+    MinHashIndex,
+    NearDuplicateIndex,
     duplicate_tokens,
     keywords,
     library,
+    sign,
 )
 from sonde.corpora.engine.licences import AllowList
 from sonde.corpora.engine.lock import describe_differences
+from sonde.corpora.engine.parallel import ItemChunk, ParallelMap
 from sonde.corpora.engine.read import read_files
 from sonde.corpora.engine.select import check_fractions, content_hash, split
 from sonde.corpora.engine.source_files import find_generated_sign
@@ -44,10 +44,6 @@ from sonde.corpora.engine.staging import (
     MANIFEST,
     SPLITS,
     BuildFolder,
-    Candidate,
-    LineFile,
-    LineLocation,
-    LineReader,
     Manifest,
     ManifestRow,
     check_free,
@@ -56,8 +52,9 @@ from sonde.corpora.engine.staging import (
     manifest_text,
     open_build_folder,
     read_manifest,
+    to_line,
+    write_lines,
 )
-from sonde.executors import EXECUTORS
 from sonde.languages import LANGUAGES, get_facet, get_language_version, has_facet
 from sonde.languages.engine.edits import Edits
 from sonde.version import __version__
@@ -156,6 +153,16 @@ class ReadCorpus:
     hashes: dict[str, str] = field(default_factory=dict[str, str])
     intake: SkipCounter = field(default_factory=SkipCounter)
 
+    def read(self, languages: tuple[str, ...]) -> Iterator[tuple[SourceFile, str]]:
+        """Yield the files, each with the hash of its content.
+
+        Raises:
+            SondeError: It cannot be read, see `read_files`.
+        """
+        for file in read_files(self.name, languages, self.intake):
+            self.hashes[file.path] = content = content_hash(file)
+            yield file, content
+
     def to_manifest_entry(self) -> dict[str, Any]:
         """What the manifest says of it."""
         counts = {reason: count for reason, count in self.intake.counts.items() if count}
@@ -168,6 +175,29 @@ class ReadCorpus:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that may stay.
+
+    Attributes:
+        row: What the manifest will say of it; it has no split yet.
+        packed: Its line in the built corpus, compressed.
+    """
+
+    row: ManifestRow
+    packed: bytes
+
+    @classmethod
+    def from_file(cls, file: SourceFile, row: ManifestRow) -> Candidate:
+        """Pack a file under its path in the built corpus."""
+        return cls(row, zlib.compress(to_line(dataclasses.replace(file, path=row.path, split="")), 1))
+
+    @property
+    def line(self) -> bytes:
+        """Unpack the line."""
+        return zlib.decompress(self.packed)
+
+
 @dataclass(slots=True)
 class ReadCorpora:
     """The corpora of a building, as far as they have been read.
@@ -176,8 +206,9 @@ class ReadCorpora:
         wanted: What is built.
         held: The held-out corpora.
         read: The corpora.
-        held_out: One of each content of the held-out corpora; ``corpus`` numbers ``held``.
-        candidates: One of each content that may stay, in the corpora's order; ``corpus`` numbers ``read``.
+        held_out: One of each content of the held-out corpora; ``row.corpus`` numbers ``held``.
+        candidates: One of each content that may stay, in the corpora's order; ``row.corpus`` numbers
+            ``read``.
     """
 
     wanted: BuildOptions
@@ -188,48 +219,46 @@ class ReadCorpora:
     _holder: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str], init=False)
     _known: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], init=False)
 
-    def read_held_out_corpus(self, name: str, lines: LineFile) -> ReadCorpus:
+    def read_held_out_corpus(self, name: str) -> ReadCorpus:
         """Read a held-out corpus.
 
         Raises:
             SondeError: It cannot be read, see `read_files`, or holds nothing.
         """
-        one = ReadCorpus(name, intake=SkipCounter(keep_all=True))
-        for file in read_files(name, self.wanted.languages, one.intake):
-            one.hashes[file.path] = content = content_hash(file)
+        corpus = ReadCorpus(name, intake=SkipCounter(keep_all=True))
+        for file, content in corpus.read(self.wanted.languages):
             self._holder.setdefault((file.language, content), name)
             if self._is_new(file, content):
-                self.held_out.append(_candidate(len(self.held), "", file, content, lines))
-        if not one.hashes:
+                self.held_out.append(_build_candidate(len(self.held), "", file, content))
+        if not corpus.hashes:
             raise InputError(
                 f"held-out corpus {name!r} holds no file of "
                 f"{', '.join(self.wanted.languages) or 'any language'}; name another, or build without it"
             )
-        self.held.append(one)
-        return one
+        self.held.append(corpus)
+        return corpus
 
-    def take(self, name: str, lines: LineFile) -> ReadCorpus:
-        """Read a corpus, whatever can be told of a file alone or by its content already told.
+    def read_corpus(self, name: str) -> ReadCorpus:
+        """Read a corpus, and apply what can be told of a file alone or by its content.
 
         Raises:
             SondeError: It cannot be read, see `read_files`.
         """
-        one = ReadCorpus(name, intake=SkipCounter(keep_all=not self.wanted.written))
+        corpus = ReadCorpus(name, intake=SkipCounter(keep_all=not self.wanted.written))
         number = len(self.read)
         folder = path_prefixes(self.wanted.corpora)[number]
         allowed = AllowList(self.wanted.licences)
-        for file in read_files(name, self.wanted.languages, one.intake):
-            one.hashes[file.path] = content = content_hash(file)
+        for file, content in corpus.read(self.wanted.languages):
             if reason := self._refusal(file, content, allowed):
-                one.intake.note(reason, file.path)
+                corpus.intake.note(reason, file.path)
             else:
-                self.candidates.append(_candidate(number, folder, file, content, lines))
-        self.read.append(one)
-        return one
+                self.candidates.append(_build_candidate(number, folder, file, content))
+        self.read.append(corpus)
+        return corpus
 
-    def note(self, one: Candidate, reason: str) -> None:
+    def note(self, candidate: Candidate, reason: str) -> None:
         """Count a candidate that does not stay after all."""
-        self.read[one.corpus].intake.note(reason, one.source_path)
+        self.read[candidate.row.corpus].intake.note(reason, candidate.row.source_path)
 
     def _refusal(self, file: SourceFile, content: str, allowed: AllowList) -> str:
         wanted = self.wanted
@@ -251,134 +280,70 @@ class ReadCorpora:
         return len(self._known) > before
 
 
-def _candidate(number: int, folder: str, file: SourceFile, content: str, lines: LineFile) -> Candidate:
-    path = folder + file.path
-    return Candidate(
-        number, file.path, path, file.language, file.cluster, content, lines.add_file(file, path)
+def _build_candidate(number: int, folder: str, file: SourceFile, content: str) -> Candidate:
+    row = ManifestRow(
+        split="",
+        path=folder + file.path,
+        corpus=number,
+        source_path=file.path,
+        language=file.language,
+        unit=file.unit,
+        cluster=file.cluster,
+        repository=file.repository,
+        version=file.version,
+        licence=file.licence,
+        content=content,
     )
+    return Candidate.from_file(file, row)
 
 
-PIECE = 100
-"""Files of one job."""
+_WORTH_FILES = 100
+"""Files below which a process more costs longer to start than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileBatch:
-    """Some files to be examined.
+class Inspection:
+    """The costly checks of files.
 
     Attributes:
-        begin: Number of the first.
-        lines: The files, each as a line: another machine does not see where they are kept here.
-        parsed: For each, whether it has to parse.
+        parses: Whether a file has to parse.
         method: How near-duplicates are looked for.
     """
 
-    begin: int
-    lines: tuple[bytes, ...]
-    parsed: tuple[bool, ...]
+    parses: bool
     method: str
 
 
-@dataclass(slots=True)
-class InspectedFiles:
-    """What was found, by number.
-
-    Attributes:
-        parses: Whether a file parses; true where that was not asked.
-        bags: Their tokens, for the exact method.
-        signatures: Their signatures, for MinHash.
-    """
-
-    parses: list[bool] = field(default_factory=list[bool])
-    bags: Bags = field(default_factory=Bags)
-    signatures: list[Signature | None] = field(default_factory=list["Signature | None"])
-
-    def extend(self, other: InspectedFiles) -> None:
-        """Append what was found of the files behind these."""
-        self.parses += other.parses
-        self.bags.extend(other.bags)
-        self.signatures += other.signatures
-
-
 def build_token_bag(file: SourceFile) -> Counter[str]:
-    """The identifiers and literals of a file with their counts; keywords of its language are neither."""
+    """Count the identifiers and literals of a file; keywords of its language are neither."""
     return duplicate_tokens(file.text, keywords(file.language))
 
 
-def parses(file: SourceFile) -> bool:
-    """Whether a file parses; with the grammar's own tree where the language offers it, which is faster."""
+def _parses(file: SourceFile) -> bool:
+    """Return whether a file parses, by the grammar's own tree if the language has one, which is faster."""
     if has_facet(file.language, "edits"):
         return get_facet(file.language, "edits", Edits).parses(file.text)
     return not LANGUAGES.load(file.language).parse(file.text).has_error
 
 
-def inspect_batch(piece: FileBatch) -> InspectedFiles:
-    """Examine a piece; see `inspect_files`."""
-    found = InspectedFiles()
-    signer = None if piece.method == EXACT else Signer()
-    for line, asked in zip(piece.lines, piece.parsed, strict=True):
-        file = from_line(line)
-        found.parses.append(not asked or parses(file))
-        tokens = build_token_bag(file) if found.parses[-1] else {}
-        if signer is None:
-            found.bags.add(tokens)
-        else:
-            found.signatures.append(signer.sign(tokens))
-    return found
-
-
-def inspect_files(
-    spool: Path,
-    places: Sequence[LineLocation],
-    parsed: Sequence[bool],
-    method: str,
-    *,
-    workers: int,
-    executor: str = "local",
-) -> InspectedFiles:
-    """Examine all files, the same for any number of processes.
-
-    Args:
-        spool: Where their lines are.
-        places: Their lines.
-        parsed: For each, whether it has to parse.
-        method: How near-duplicates will be looked for.
-        workers: Processes at a time.
-        executor: Public name of the executor.
-    """
-    waiting: dict[int, InspectedFiles] = {}
-    found = InspectedFiles()
-    with LineReader(spool) as lines:
-        pieces = _pieces(lines, places, parsed, method)
-        for piece, part in EXECUTORS.load(executor).map(inspect_batch, pieces, workers=workers):
-            waiting[piece.begin] = part
-            while len(found.parses) in waiting:
-                found.extend(waiting.pop(len(found.parses)))
-    return found
-
-
-def _pieces(
-    spool: LineReader, places: Sequence[LineLocation], parsed: Sequence[bool], method: str
-) -> Iterator[FileBatch]:
-    for begin in range(0, len(places), PIECE):
-        end = begin + PIECE
-        lines = tuple(spool.line(place) for place in places[begin:end])
-        yield FileBatch(begin, lines, tuple(parsed[begin:end]), method)
+def inspect_files(chunk: ItemChunk[Inspection, SourceFile]) -> list[tuple[bool, Any]]:
+    """Return whether each file parses, and its tokens or, for MinHash, their signature."""
+    answers: list[tuple[bool, Any]] = []
+    for file in chunk.items:
+        parsed = not chunk.rule.parses or _parses(file)
+        tokens = build_token_bag(file) if parsed else {}
+        answers.append((parsed, sign(tokens) if chunk.rule.method == MINHASH else tokens))
+    return answers
 
 
 _KEPT_TEXTS = 1_000
-"""Tokens of files that MinHash compares in full, which are read from disk: a group is met in turn."""
+"""Tokens of files that MinHash compares in full, which are read again: a group is met in turn."""
 
 
 def select_survivors(
-    gathered: ReadCorpora,
-    spooled: Path,
-    *,
-    workers: int,
-    executor: str = "local",
-    report: Callable[[str], None],
+    gathered: ReadCorpora, *, workers: int, executor: str = "local", report: Callable[[str], None]
 ) -> list[Candidate]:
-    """The candidates that stay.
+    """Select the candidates that stay.
 
     In an order by hash of content and seed, a file stays unless it nearly repeats a held-out file or one that
     stayed before it in its language. So no two files that stay are near-duplicates, and which stays depends
@@ -386,87 +351,82 @@ def select_survivors(
 
     Args:
         gathered: The candidates; is told which do not stay and why.
-        spooled: Where their lines are.
         workers: Processes that parse and read tokens.
         executor: Public name of the executor that has them.
         report: Receives one line a stage.
     """
+    wanted, first = gathered.wanted, len(gathered.held_out)
     everything = [*gathered.held_out, *gathered.candidates]
-    first = len(gathered.held_out)
-    wanted = gathered.wanted
-    examined = inspect_files(
-        spooled,
-        [one.place for one in everything],
-        [wanted.parses and number >= first for number in range(len(everything))],
-        wanted.method,
-        workers=workers,
-        executor=executor,
-    )
-    report(f"examined: {len(everything):,} files for whether they parse, and for their tokens")
-    order = {
-        number: unit_hash(wanted.seed, one.content)
-        for number, one in enumerate(everything)
-        if number >= first
+    spread = ParallelMap(executor, workers, worth=_WORTH_FILES)
+
+    @lru_cache(maxsize=_KEPT_TEXTS)
+    def read_tokens(number: int) -> Mapping[str, int]:
+        return build_token_bag(from_line(everything[number].line))
+
+    indexes = {
+        language: MinHashIndex(read_tokens) if wanted.method == MINHASH else NearDuplicateIndex[int]()
+        for language in sorted({candidate.row.language for candidate in everything})
     }
+    marks: list[Any] = []
+    for candidates, has_to_parse in ((gathered.held_out, False), (gathered.candidates, wanted.parses)):
+        files = (from_line(candidate.line) for candidate in candidates)
+        rule = Inspection(has_to_parse, wanted.method)
+        for file, (parsed, tokens) in spread.map(inspect_files, rule, files):
+            index = indexes[file.language]
+            mark = index.pack(tokens) if isinstance(index, NearDuplicateIndex) else (len(marks), tokens)
+            marks.append(mark if parsed else None)
+    report(f"examined: {len(everything):,} files for whether they parse, and for their tokens")
     kept: list[Candidate] = []
-    with LineReader(spooled) as spool:
-        for language in sorted({one.language for one in everything}):
-            mine = [number for number, one in enumerate(everything) if one.language == language]
-            finder = _finder(wanted.method, examined, spool, everything)
-            for number in mine:
-                if number < first:
-                    finder.add(number)
-            ranked = sorted((number for number in mine if number >= first), key=order.__getitem__)
-            kept += _greedy(ranked, finder, gathered, everything, examined)
+    for language, index in indexes.items():
+        mine = [number for number, one in enumerate(everything) if one.row.language == language]
+        if isinstance(index, NearDuplicateIndex):
+            index.rank(marks[number] for number in mine if marks[number] is not None)
+        for number in mine:
+            if number < first:
+                index.add(number, marks[number])
+        kept += _select_in_order([number for number in mine if number >= first], index, gathered, marks)
     report(f"near-duplicates: {len(kept):,} of {len(gathered.candidates):,} files stay")
     return kept
 
 
-def _greedy(
-    ranked: list[int],
-    finder: DuplicateFinder,
+def _select_in_order(
+    numbers: Iterable[int],
+    index: NearDuplicateIndex[int] | MinHashIndex,
     gathered: ReadCorpora,
-    everything: list[Candidate],
-    examined: InspectedFiles,
+    marks: Sequence[Any],
 ) -> list[Candidate]:
-    """The files of one language that stay, in order."""
-    limit = gathered.wanted.limit
+    """Select the candidates of one language that stay, in their order by hash.
+
+    Args:
+        numbers: Their numbers, held-out files being counted before them.
+        index: Holds the held-out files.
+        gathered: The candidates; is told which do not stay and why.
+        marks: What the index compares of each file; None of one that does not parse.
+    """
+    wanted, first = gathered.wanted, len(gathered.held_out)
+
+    def rank(number: int) -> float:
+        return unit_hash(wanted.seed, gathered.candidates[number - first].row.content)
+
     kept: list[Candidate] = []
-    for number in ranked:
-        one = everything[number]
-        if not examined.parses[number]:
-            gathered.note(one, "does not parse")
-        elif limit is not None and len(kept) >= limit:
-            gathered.note(one, "beyond the limit")
-        elif (other := finder.find(number)) is not None:
-            held = other < len(gathered.held_out)
-            of = f" of held-out {gathered.held[everything[other].corpus].name}" if held else ""
-            gathered.note(one, f"near duplicate{of}")
+    for number in sorted(numbers, key=rank):
+        candidate = gathered.candidates[number - first]
+        if marks[number] is None:
+            gathered.note(candidate, "does not parse")
+        elif wanted.limit is not None and len(kept) >= wanted.limit:
+            gathered.note(candidate, "beyond the limit")
+        elif (other := index.find(marks[number])) is None:
+            index.add(number, marks[number])
+            kept.append(candidate)
         else:
-            finder.add(number)
-            kept.append(one)
+            held = gathered.held_out[other].row.corpus if other < first else None
+            holder = "" if held is None else f" of held-out {gathered.held[held].name}"
+            gathered.note(candidate, f"near duplicate{holder}")
     return kept
-
-
-def _finder(
-    method: str, examined: InspectedFiles, spool: LineReader, everything: list[Candidate]
-) -> DuplicateFinder:
-    if method == EXACT:
-        return ExactFinder(examined.bags)
-
-    @lru_cache(maxsize=_KEPT_TEXTS)
-    def tokens(number: int) -> Mapping[str, int]:
-        return build_token_bag(spool.file(everything[number].place))
-
-    return MinHashFinder(examined.signatures, tokens)
 
 
 _RULES = 1
 """Raised when the same corpora would give another corpus: a filter, the rule of near-duplicates, an order."""
-
-
-SPOOL = "files"
-"""Name of the file in which all that may stay is kept while a corpus is built."""
 
 
 def build_corpus(
@@ -499,18 +459,14 @@ def build_corpus(
         return _load_existing(wanted, output, report)
     with open_build_folder(output) as place:
         gathered = ReadCorpora(wanted)
-        spooled = place.folder / SPOOL
-        with LineFile(spooled) as lines:
-            for name in wanted.held_out:
-                report(
-                    f"held out: {len(gathered.read_held_out_corpus(name, lines).hashes):,} files of {name}"
-                )
-            for name in wanted.corpora:
-                report(f"read: {len(gathered.take(name, lines).hashes):,} files of {name}")
-        kept = select_survivors(gathered, spooled, workers=workers, executor=executor, report=report)
+        for name in wanted.held_out:
+            report(f"held out: {len(gathered.read_held_out_corpus(name).hashes):,} files of {name}")
+        for name in wanted.corpora:
+            report(f"read: {len(gathered.read_corpus(name).hashes):,} files of {name}")
+        kept = select_survivors(gathered, workers=workers, executor=executor, report=report)
         if not kept:
             raise InputError(_empty_message(gathered))
-        sides = split(kept, wanted.fractions, wanted.seed)
+        sides = split((candidate.row for candidate in kept), wanted.fractions, wanted.seed)
         publish_corpus(place, write_splits(place, kept, sides, _head(gathered, kept)))
     return read_manifest(output)
 
@@ -518,10 +474,10 @@ def build_corpus(
 def write_splits(
     place: BuildFolder, kept: Sequence[Candidate], sides: Mapping[str, str], head: Mapping[str, Any]
 ) -> str:
-    """Write the splits, each by path, and give the text of the manifest.
+    """Write the splits, each by path, and return the text of the manifest.
 
     Args:
-        place: Where it is built; its spool holds the lines.
+        place: Where it is built.
         kept: The files.
         sides: Path in the corpus to split.
         head: The manifest's first line, without what is counted here.
@@ -530,16 +486,17 @@ def write_splits(
         StoreError: The folder cannot be written.
     """
     rows: list[ManifestRow] = []
-    told: dict[str, dict[str, Any]] = {}
-    with LineReader(place.folder / SPOOL) as spool:
-        for name in SPLITS:
-            mine = sorted((one for one in kept if sides[one.item_id] == name), key=lambda one: one.item_id)
-            with LineFile(place.folder / f"{name}.jsonl") as lines:
-                for one in mine:
-                    lines.add(spool.line(one.place))
-                    rows.append(_row(one, name, spool.file(one.place)))
-            told[name] = {"files": len(mine), "bytes": lines.size, "sha256": compute_sha256(lines.path)}
-    return manifest_text({**head, "splits": told}, rows)
+    splits: dict[str, dict[str, Any]] = {}
+    for name in SPLITS:
+        mine = sorted(
+            (candidate for candidate in kept if sides[candidate.row.path] == name),
+            key=lambda candidate: candidate.row.path,
+        )
+        path = place.folder / f"{name}.jsonl"
+        write_lines(path, (candidate.line for candidate in mine))
+        rows += (dataclasses.replace(candidate.row, split=name) for candidate in mine)
+        splits[name] = {"files": len(mine), "bytes": path.stat().st_size, "sha256": compute_sha256(path)}
+    return manifest_text({**head, "splits": splits}, rows)
 
 
 def publish_corpus(place: BuildFolder, manifest: str) -> None:
@@ -548,34 +505,17 @@ def publish_corpus(place: BuildFolder, manifest: str) -> None:
     Raises:
         StoreError: The folder cannot be written.
     """
-    (place.folder / SPOOL).unlink()
     write_atomic(place.folder / MANIFEST, manifest)
     place.publish()
 
 
-def _row(one: Candidate, side: str, file: SourceFile) -> ManifestRow:
-    return ManifestRow(
-        split=side,
-        path=one.item_id,
-        corpus=one.corpus,
-        source_path=one.source_path,
-        language=one.language,
-        unit=file.unit,
-        cluster=one.cluster,
-        repository=file.repository,
-        version=file.version,
-        licence=file.licence,
-        content=one.content,
-    )
-
-
 def _head(gathered: ReadCorpora, kept: Sequence[Candidate]) -> dict[str, Any]:
     wanted = gathered.wanted
-    languages = sorted({one.language for one in kept})
+    languages = sorted({candidate.row.language for candidate in kept})
     rules = {"build": str(_RULES), **{name: get_language_version(name) for name in languages}}
     if wanted.method == MINHASH:
         rules["datasketch"] = version("datasketch")
-    stayed = Counter(one.corpus for one in kept)
+    stayed = Counter(candidate.row.corpus for candidate in kept)
     return {
         "sonde": __version__,
         "asked": wanted.plain(),
@@ -666,13 +606,11 @@ def rebuild_corpus(
     missing: list[str] = []
     changed: list[str] = []
     with open_build_folder(output) as place:
-        with LineFile(place.folder / SPOOL) as lines:
-            for number, name in enumerate(corpora or names):
-                rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
-                kept += _read_listed_files(
-                    rows, read_files(name, languages, SkipCounter(keep_all=True)), lines, missing, changed
-                )
-                report(f"read: {len(rows):,} files of {name}")
+        for number, name in enumerate(corpora or names):
+            rows = {row.source_path: row for row in manifest.rows if row.corpus == number}
+            files = read_files(name, languages, SkipCounter(keep_all=True))
+            kept += _read_listed_files(rows, files, missing, changed)
+            report(f"read: {len(rows):,} files of {name}")
         if problems := describe_differences({"files missing": missing, "files changed": changed}):
             raise InputError(f"corpus of manifest {str(source)!r}: {problems}; nothing was written")
         sides = {row.path: row.split for row in manifest.rows}
@@ -686,7 +624,6 @@ def rebuild_corpus(
 def _read_listed_files(
     rows: Mapping[str, ManifestRow],
     files: Iterable[SourceFile],
-    lines: LineFile,
     missing: list[str],
     changed: list[str],
 ) -> list[Candidate]:
@@ -710,8 +647,7 @@ def _read_listed_files(
             version=row.version,
             licence=row.licence,
         )
-        at = lines.add_file(known, row.path)
-        kept.append(Candidate(row.corpus, row.source_path, row.path, row.language, row.cluster, content, at))
+        kept.append(Candidate.from_file(known, row))
     missing += sorted(left)
     return kept
 

@@ -16,7 +16,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 from sonde.base.errors import UsageError
 from sonde.base.fingerprint import OMITTED_AT_DEFAULT, fingerprint
-from sonde.base.options import Count, Help, NonNegative, OneOf, check_fields
+from sonde.base.options import Count, NonNegative, OneOf, check_fields, option
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.transforms import TRANSFORMS
 from sonde.stats.verdict import MIN_CLUSTERS
@@ -301,55 +301,51 @@ class Selection:
     Items are taken from the clusters in turn, so that as many clusters as there are speak in a small sample.
     """
 
-    unit: Annotated[str, OneOf(UNITS), Help("what an item is", "--unit")] = "function"
-    languages: Annotated[
-        tuple[str, ...],
-        Help("only this language; see `sonde list languages`", "--language", "all that a corpus holds"),
-    ] = ()
-    limit: Annotated[
-        Count | None,
-        Help("at most this many items a language; a larger sample contains a smaller one", "--limit"),
-    ] = None
-    per_cluster: Annotated[
-        NonNegative,
-        Help(
-            "at most this many items a cluster; 0 for no cap, as in a corpus of one cluster", "--per-cluster"
-        ),
-    ] = 200
-    min_chars: Annotated[NonNegative, Help("shorter items are left out, in characters")] = 1
-    max_chars: Annotated[NonNegative | None, Help("longer items are left out, in characters")] = None
-    licences: Annotated[
-        tuple[str, ...],
-        Help(
-            "only items whose licence has one of these words, such as MIT or BSD", unset="all, known or not"
-        ),
-    ] = ()
-    parses: Annotated[bool, Help("only items without a parse error")] = False
-    several_files: Annotated[bool, Help("only repositories with at least two files")] = False
-    near_duplicates: Annotated[
-        bool, Help("leave out near-duplicates; exact duplicates are left out in any case")
-    ] = True
-    seed: Annotated[NonNegative, Help("seed of sampling and of everything random", "--seed")] = 0
-    cut_off: Annotated[
-        str | None,
-        Help(
-            "a day, as 2024-12-31: only items written wholly before it, or wholly on it and later and unlike "
-            "any older one; surprisal holds the two against each other",
-            "--cut-off",
-            "dates are not asked for",
-        ),
-    ] = field(default=None, metadata=OMITTED_AT_DEFAULT)
-    transform: Annotated[
-        str,
-        OneOf(("none", *TRANSFORMS)),
-        Help(
-            "show the same programs in other words: variables renamed to v0, v1, ... (rename), among each "
-            "other (shuffle) or as in other functions (mislead), layout normalised, comments or docstrings "
-            "too left out, or independent statements swapped; `sonde compare` holds it against the run "
-            "without",
-            "--transform",
-        ),
-    ] = field(default="none", metadata=OMITTED_AT_DEFAULT)
+    unit: Annotated[str, OneOf(UNITS)] = option("function", "what an item is", flag="--unit")
+    languages: tuple[str, ...] = option(
+        (),
+        "only this language; see `sonde list languages`",
+        flag="--language",
+        unset="all that a corpus holds",
+    )
+    limit: Count | None = option(
+        None, "at most this many items a language; a larger sample contains a smaller one", flag="--limit"
+    )
+    per_cluster: NonNegative = option(
+        200,
+        "at most this many items a cluster; 0 for no cap, as in a corpus of one cluster",
+        flag="--per-cluster",
+    )
+    min_chars: NonNegative = option(1, "shorter items are left out, in characters")
+    max_chars: NonNegative | None = option(None, "longer items are left out, in characters")
+    licences: tuple[str, ...] = option(
+        (),
+        "only items whose licence has one of these words, such as MIT or BSD",
+        unset="all, known or not",
+    )
+    parses: bool = option(False, "only items without a parse error")
+    several_files: bool = option(False, "only repositories with at least two files")
+    near_duplicates: bool = option(
+        True, "leave out near-duplicates; exact duplicates are left out in any case"
+    )
+    seed: NonNegative = option(0, "seed of sampling and of everything random", flag="--seed")
+    cut_off: str | None = option(
+        None,
+        "a day, as 2024-12-31: only items written wholly before it, or wholly on it and later and unlike "
+        "any older one; surprisal holds the two against each other",
+        flag="--cut-off",
+        unset="dates are not asked for",
+        omitted_at_default=True,
+    )
+    transform: Annotated[str, OneOf(("none", *TRANSFORMS))] = option(
+        "none",
+        "show the same programs in other words: variables renamed to v0, v1, ... (rename), among each "
+        "other (shuffle) or as in other functions (mislead), layout normalised, comments or docstrings "
+        "too left out, or independent statements swapped; `sonde compare` holds it against the run "
+        "without",
+        flag="--transform",
+        omitted_at_default=True,
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)

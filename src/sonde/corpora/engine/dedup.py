@@ -11,7 +11,7 @@ full.
 For larger corpora MinHash proposes pairs by the similarity of their signatures. Each is compared in full by
 the same rule, so it never removes what the rule keeps. It can miss a pair: one right at the threshold once in
 five thousand, one at a Jaccard similarity of 0.85 once in a million. The tokens of many files are held as
-numbers: a list of words, and arrays of integers (`Bags`).
+numbers (`PackedBag`).
 
 Clusters link two texts by that rule, or if a third of their words and nearly all of their shape are the same:
 the shape is the code with every name replaced by a name and every string by a string. The copy of a short
@@ -28,10 +28,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from jaxtyping import UInt32
+from typing_extensions import TypeVar
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import hash_text
@@ -64,8 +65,8 @@ LEXER = re.compile(
 )
 
 
-Bag = Mapping[Any, int]
-"""Tokens, or numbers that stand for them, with their counts."""
+Bag = Mapping[str, int]
+"""Tokens with their counts."""
 
 
 def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Counter[str]:
@@ -81,68 +82,92 @@ def duplicate_tokens(text: str, keywords: AbstractSet[str] = frozenset()) -> Cou
     return found
 
 
-def is_near_duplicate(one: Bag, other: Bag) -> bool:
-    """The rule itself, for any two bags; what the index finds is what this says of every pair."""
-    if not one or not other:
+def is_near_duplicate(first: Bag, second: Bag) -> bool:
+    """Apply the rule to any two bags; what the index finds is what this says of every pair."""
+    if not first or not second:
         return False
-    if min(len(one), len(other)) < MIN_DISTINCT:
-        return dict(one) == dict(other)
-    counts = dict(one)
-    shared = shared_count = 0
-    for token, count in other.items():
-        own = counts.get(token)
-        if own is not None:
+    if min(len(first), len(second)) < MIN_DISTINCT:
+        return dict(first) == dict(second)
+    return _exceeds_thresholds(dict(first), sum(first.values()), second.items(), len(second))
+
+
+def _exceeds_thresholds(
+    counts: Mapping[Any, int], total: int, pairs: Iterable[tuple[Any, int]], distinct: int
+) -> bool:
+    """Return whether two bags share enough, as sets and as multisets; computed in whole numbers.
+
+    Args:
+        counts: The tokens of the first bag with their counts.
+        total: The sum of these counts.
+        pairs: The tokens of the second bag with their counts.
+        distinct: The number of these tokens.
+    """
+    shared = shared_count = second_total = 0
+    for token, count in pairs:
+        second_total += count
+        first_count = counts.get(token)
+        if first_count is not None:
             shared += 1
-            shared_count += min(own, count)
-    return _exceeds_thresholds(
-        shared, len(one) + len(other), shared_count, sum(one.values()) + sum(other.values())
-    )
+            shared_count += min(first_count, count)
+    union, union_count = len(counts) + distinct - shared, total + second_total - shared_count
+    return 5 * shared > 4 * union and 10 * shared_count > 7 * union_count
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """An item of the index: token numbers, rarest first, with their counts."""
+_LONGEST_TOKEN = 48
+"""A longer token, as documentation is, is held by its hash."""
 
-    identifier: str
+
+class PackedBag(NamedTuple):
+    """A bag by the token numbers of an index, as arrays: those of many files take little memory."""
+
     tokens: array[int]
     counts: array[int]
 
+    def __bool__(self) -> bool:
+        return bool(self.tokens)
+
+
+K = TypeVar("K", default=str)
+"""How the items of an index are named."""
+
 
 @dataclass(slots=True)
-class NearDuplicateIndex:
+class NearDuplicateIndex(Generic[K]):
     """Items kept so far, and whether a new one nearly repeats one of them.
 
     Rare tokens are looked up first. Which are rare is counted anew when answers have come to cost much:
     that changes how long an answer takes, never the answer.
     """
 
-    _entries: list[_Entry] = field(default_factory=list, init=False)
-    _numbers: dict[Any, int] = field(default_factory=dict, init=False)
+    _entries: list[tuple[K, PackedBag]] = field(default_factory=list, init=False)
+    """Each item with its bag, the rarest token first."""
+    _numbers: dict[str, int] = field(default_factory=dict, init=False)
     _weights: list[int] = field(default_factory=list, init=False)
     _postings: defaultdict[int, array[int]] = field(
-        default_factory=lambda: defaultdict(_integers), init=False
+        default_factory=lambda: defaultdict(lambda: array("I")), init=False
     )
-    _small: dict[frozenset[tuple[int, int]], str] = field(default_factory=dict, init=False)
+    _small: dict[frozenset[tuple[int, int]], K] = field(default_factory=dict, init=False)
     _compared: int = field(default=0, init=False)
     _counted: int = field(default=64, init=False)
-
-    @classmethod
-    def of_numbers(cls, frequencies: Sequence[int]) -> NearDuplicateIndex:
-        """An index of items whose tokens are numbers, with what a first look at all items has counted.
-
-        Args:
-            frequencies: For each token, in how many items it is.
-        """
-        index = cls()
-        index._numbers = {number: number for number in range(len(frequencies))}
-        index._weights = list(frequencies)
-        return index
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, tokens: Bag) -> str | None:
-        """The first item added that is a near-duplicate, or None.
+    def pack(self, tokens: Bag) -> PackedBag:
+        """Pack a bag, to be passed in place of it later."""
+        numbers = self._numbers
+        packed = array(
+            "I",
+            [
+                numbers.setdefault(token if len(token) <= _LONGEST_TOKEN else hash_text(token), len(numbers))
+                for token in tokens
+            ],
+        )
+        self._weights += [0] * (len(numbers) - len(self._weights))
+        return PackedBag(packed, array("I", tokens.values()))
+
+    def find(self, tokens: Bag | PackedBag) -> K | None:
+        """Return the first item added that is a near-duplicate, or None.
 
         Args:
             tokens: Tokens with their counts; an item without any is never a near-duplicate.
@@ -150,9 +175,9 @@ class NearDuplicateIndex:
         return next(self.matches(tokens), None)
 
     def matches(
-        self, tokens: Bag, settled: Callable[[str], bool] = lambda identifier: False
-    ) -> Iterator[str]:
-        """All items added that are near-duplicates, in the order in which they were added.
+        self, tokens: Bag | PackedBag, settled: Callable[[K], bool] = lambda identifier: False
+    ) -> Iterator[K]:
+        """Yield all items added that are near-duplicates, in the order in which they were added.
 
         Args:
             tokens: Tokens with their counts; an item without any is never a near-duplicate.
@@ -160,116 +185,84 @@ class NearDuplicateIndex:
         """
         if not tokens:
             return
-        numbered = self._number(tokens)
-        if len(numbered) < MIN_DISTINCT:
-            if (equal := self._small.get(frozenset(numbered))) is not None:
+        pairs = self._sort(tokens)
+        if len(pairs) < MIN_DISTINCT:
+            if (equal := self._small.get(frozenset(pairs))) is not None:
                 yield equal
             return
-        size, total = len(numbered), sum(tokens.values())
+        size, total = len(pairs), sum(count for _, count in pairs)
         candidates: set[int] = set()
-        for number, _ in numbered[: _prefix(size)]:
+        for number, _ in pairs[: _prefix_length(size)]:
             candidates.update(self._postings.get(number, ()))
         self._compared += len(candidates)
-        self._count_anew()
-        counts = dict(numbered)
+        self._rank_again_if_worth_it()
+        counts = dict(pairs)
         for candidate in sorted(candidates):
-            entry = self._entries[candidate]
+            identifier, bag = self._entries[candidate]
+            other_size = len(bag.tokens)
             # A set of less than four fifths the size cannot reach the threshold.
-            fits = 5 * min(size, len(entry.tokens)) > 4 * max(size, len(entry.tokens))
-            if fits and not settled(entry.identifier) and _matches_entry(counts, total, entry):
-                yield entry.identifier
+            fits = 5 * min(size, other_size) > 4 * max(size, other_size)
+            if (
+                fits
+                and not settled(identifier)
+                and _exceeds_thresholds(counts, total, zip(*bag, strict=True), other_size)
+            ):
+                yield identifier
 
-    def add(self, identifier: str, tokens: Bag) -> None:
+    def add(self, identifier: K, tokens: Bag | PackedBag) -> None:
         """Keep an item, so that later ones are compared with it.
 
         Args:
             identifier: What `find` returns.
             tokens: Tokens with their counts.
         """
-        numbered = self._number(tokens)
-        if 0 < len(numbered) < MIN_DISTINCT:
-            self._small.setdefault(frozenset(numbered), identifier)
-        numbers = _integers(number for number, _ in numbered)
-        self._entries.append(_Entry(identifier, numbers, _integers(count for _, count in numbered)))
+        pairs = self._sort(tokens)
+        if 0 < len(pairs) < MIN_DISTINCT:
+            self._small.setdefault(frozenset(pairs), identifier)
+        self._entries.append((identifier, _pack_pairs(pairs)))
         self._post(len(self._entries) - 1)
-        self._count_anew()
+        self._rank_again_if_worth_it()
 
-    def _count_anew(self) -> None:
+    def rank(self, bags: Iterable[PackedBag]) -> None:
+        """Rank tokens by the number of bags that hold them, and post all items by that."""
+        frequencies = Counter(number for bag in bags for number in bag.tokens)
+        self._weights = [frequencies[number] for number in range(len(self._numbers))]
+        self._postings.clear()
+        for place, (identifier, bag) in enumerate(self._entries):
+            self._entries[place] = identifier, _pack_pairs(self._sort(bag))
+            self._post(place)
+
+    def _rank_again_if_worth_it(self) -> None:
         # Counting costs about as much as comparing each item a few times, and pays where much has changed.
         if self._compared > 10 * len(self._entries) > 11 * self._counted:
-            self._reorder()
+            self.rank([bag for _, bag in self._entries])
             self._compared, self._counted = 0, len(self._entries)
 
     def _post(self, place: int) -> None:
         """Make an item findable by each token of its prefix."""
-        tokens = self._entries[place].tokens
+        tokens = self._entries[place][1].tokens
         if len(tokens) >= MIN_DISTINCT:
-            for number in tokens[: _prefix(len(tokens))]:
+            for number in tokens[: _prefix_length(len(tokens))]:
                 self._postings[number].append(place)
 
-    def _reorder(self) -> None:
-        """Count in how many items each token is, and sort and post all items by that."""
-        self._weights = [0] * len(self._numbers)
-        for entry in self._entries:
-            for number in entry.tokens:
-                self._weights[number] += 1
-        self._postings.clear()
-        for place, entry in enumerate(self._entries):
-            pairs = sorted(zip(entry.tokens, entry.counts, strict=True), key=self._rank)
-            tokens, counts = _integers(number for number, _ in pairs), _integers(count for _, count in pairs)
-            self._entries[place] = _Entry(entry.identifier, tokens, counts)
-            self._post(place)
-
-    def _rank(self, pair: tuple[int, int]) -> tuple[int, int]:
-        return self._weights[pair[0]], pair[0]
-
-    def _number(self, tokens: Bag) -> list[tuple[int, int]]:
-        """Numbers and counts in the index's one order of tokens: rarest first, then first seen first."""
-        numbered: list[tuple[int, int]] = []
-        for token, count in tokens.items():
-            number = self._numbers.get(token)
-            if number is None:
-                number = self._numbers[token] = len(self._numbers)
-                self._weights.append(0)
-            numbered.append((number, count))
-        numbered.sort(key=self._rank)
-        return numbered
+    def _sort(self, tokens: Bag | PackedBag) -> list[tuple[int, int]]:
+        """Return numbers and counts in the one order of tokens: rarest first, then first seen first."""
+        packed = tokens if isinstance(tokens, PackedBag) else self.pack(tokens)
+        weights = self._weights
+        return sorted(zip(*packed, strict=True), key=lambda pair: (weights[pair[0]], pair[0]))
 
 
-def _integers(values: Iterable[int] = ()) -> array[int]:
-    return array("I", values)
+def _pack_pairs(pairs: Sequence[tuple[int, int]]) -> PackedBag:
+    return PackedBag(array("I", [number for number, _ in pairs]), array("I", [count for _, count in pairs]))
 
 
-def _prefix(size: int) -> int:
-    """How many of a set's rarest tokens must hold a common one if the Jaccard is above 0.8.
+def _prefix_length(size: int) -> int:
+    """Return how many of a set's rarest tokens must hold a common one if the Jaccard is above 0.8.
 
     The common part must have at least ``floor(0.8 size) + 1`` tokens, so at most the rest can be missing
     from the front.
     """
     return size - (4 * size) // 5
-
-
-def _matches_entry(counts: dict[int, int], total: int, entry: _Entry) -> bool:
-    shared = shared_count = entry_total = 0
-    for number, count in zip(entry.tokens, entry.counts, strict=True):
-        entry_total += count
-        own = counts.get(number)
-        if own is not None:
-            shared += 1
-            shared_count += min(own, count)
-    return _exceeds_thresholds(shared, len(counts) + len(entry.tokens), shared_count, total + entry_total)
-
-
-def _exceeds_thresholds(shared: int, both: int, shared_count: int, both_count: int) -> bool:
-    """Whether what is shared is over both thresholds, in whole numbers.
-
-    Args:
-        shared: Distinct tokens of both.
-        both: Distinct tokens of the one plus those of the other.
-        shared_count: The smaller counts of the shared tokens, summed.
-        both_count: All occurrences of the one plus those of the other.
-    """
-    return 5 * shared > 4 * (both - shared) and 10 * shared_count > 7 * (both_count - shared_count)
 
 
 @cache
@@ -319,35 +312,31 @@ class NearTexts:
 
     def __init__(self, language: str, *, shapes: bool = True) -> None:
         self._reserved = keywords(language) if shapes and language != _PROSE else None
-        self._words, self._shapes = NearDuplicateIndex(), NearDuplicateIndex()
+        self._words, self._shapes = NearDuplicateIndex[int](), NearDuplicateIndex[int]()
         self._texts: dict[int, str] = {}
 
     def read(self, text: str) -> TextBags:
-        """What a text is compared by."""
+        """Return what a text is compared by."""
         shape = Counter[str]() if self._reserved is None else count_shape_ngrams(text, self._reserved)
         return TextBags(duplicate_tokens(text), shape)
 
     def matches(self, bags: TextBags, settled: Callable[[int], bool] = lambda number: False) -> Iterator[int]:
-        """The numbers of all texts that are near-duplicates, by words and then by shape.
+        """Yield the numbers of all texts that are near-duplicates, by words and then by shape.
 
         Args:
             bags: What the text is compared by.
             settled: Whether a text is not to be compared, asked when its turn comes.
         """
-
-        def is_settled(name: str) -> bool:
-            return settled(int(name))
-
-        yield from map(int, self._words.matches(bags.words, is_settled))
-        for other in map(int, self._shapes.matches(bags.shape, is_settled)):
-            words = duplicate_tokens(self._texts[other]).keys()
+        yield from self._words.matches(bags.words, settled)
+        for number in self._shapes.matches(bags.shape, settled):
+            words = duplicate_tokens(self._texts[number]).keys()
             if _WORDS_ALIKE * len(words & bags.words.keys()) >= len(words | bags.words.keys()):
-                yield other
+                yield number
 
     def add(self, number: int, text: str, bags: TextBags) -> None:
         """Keep a text under a number, so that later ones are compared with it."""
-        self._words.add(str(number), bags.words)
-        self._shapes.add(str(number), bags.shape)
+        self._words.add(number, bags.words)
+        self._shapes.add(number, bags.shape)
         self._texts[number] = text
 
 
@@ -420,59 +409,6 @@ class _Clusters:
         return low, high
 
 
-_LONGEST = 48
-
-
-def _empty_integers() -> array[int]:
-    return array("I")
-
-
-@dataclass(slots=True)
-class Bags:
-    """Bags of tokens, in the order in which they were added.
-
-    A token longer than 48 characters, as documentation is, is held by its hash.
-    """
-
-    _numbers: dict[str, int] = field(default_factory=dict[str, int])
-    _tokens: array[int] = field(default_factory=_empty_integers)
-    _counts: array[int] = field(default_factory=_empty_integers)
-    _ends: array[int] = field(default_factory=lambda: array("Q"))
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def __getitem__(self, place: int) -> dict[int, int]:
-        """The numbers of a bag's tokens with their counts."""
-        begin, end = self._ends[place - 1] if place else 0, self._ends[place]
-        return dict(zip(self._tokens[begin:end], self._counts[begin:end], strict=True))
-
-    def add(self, bag: Mapping[str, int]) -> None:
-        """Append a bag."""
-        for token, count in bag.items():
-            short = token if len(token) <= _LONGEST else hash_text(token)
-            self._tokens.append(self._numbers.setdefault(short, len(self._numbers)))
-            self._counts.append(count)
-        self._ends.append(len(self._tokens))
-
-    def extend(self, other: Bags) -> None:
-        """Append the bags of another, whose tokens have numbers of their own."""
-        numbers = self._numbers
-        renumbered = array("I", (numbers.setdefault(token, len(numbers)) for token in other._numbers))
-        begin = len(self._tokens)
-        self._tokens.extend(map(renumbered.__getitem__, other._tokens))
-        self._counts.extend(other._counts)
-        self._ends.extend(begin + end for end in other._ends)
-
-    def frequencies(self) -> list[int]:
-        """For each number in how many bags it is."""
-        found = Counter(self._tokens)
-        return [found[number] for number in range(len(self._numbers))]
-
-    def __iter__(self) -> Iterator[dict[int, int]]:
-        return (self[place] for place in range(len(self)))
-
-
 EXACT, MINHASH = METHODS = ("exact", "minhash")
 
 
@@ -489,78 +425,45 @@ _SEED = 1
 Signature = UInt32[np.ndarray, " minimum"]
 
 
-class ExactFinder:
-    """Every pair over the thresholds, by a prefix filter.
+class MinHashIndex:
+    """Items kept so far by their signatures, and whether a new one nearly repeats one of them.
+
+    A library's index of MinHash signatures proposes pairs, and each is compared in full.
 
     Args:
-        bags: The tokens of every item, by number.
-    """
-
-    def __init__(self, bags: Bags) -> None:
-        self._bags = bags
-        self._index = NearDuplicateIndex.of_numbers(bags.frequencies())
-
-    def find(self, number: int) -> int | None:
-        """The first item added that is a near-duplicate of this one, or None."""
-        found = self._index.find(self._bags[number])
-        return None if found is None else int(found)
-
-    def add(self, number: int) -> None:
-        """Keep an item, so that others are compared with it."""
-        self._index.add(str(number), self._bags[number])
-
-
-class MinHashFinder:
-    """Pairs that a library's index of MinHash signatures proposes, each compared in full.
-
-    Args:
-        signatures: Of every item, by number; None for one without tokens.
         tokens: Reads the tokens of an item, which are not held.
     """
 
-    def __init__(
-        self, signatures: Sequence[Signature | None], tokens: Callable[[int], Mapping[str, int]]
-    ) -> None:
-        self._library = library()
-        self._signatures = signatures
+    def __init__(self, tokens: Callable[[int], Bag]) -> None:
         self._tokens = tokens
-        self._index = self._library.MinHashLSH(num_perm=BANDS * ROWS, params=(BANDS, ROWS))
-        self._base = _empty(self._library)
-        self._order: dict[int, int] = {}
+        self._index = library().MinHashLSH(num_perm=BANDS * ROWS, params=(BANDS, ROWS))
+        self._items: dict[int, tuple[int, Signature]] = {}
+        """Place in the order of adding, and signature, of each item."""
 
-    def find(self, number: int) -> int | None:
-        """The first item added that is a near-duplicate of this one, or None."""
-        signature = self._signatures[number]
+    def find(self, item: tuple[int, Signature | None]) -> int | None:
+        """Return the first item added that an item (its number and signature) nearly repeats, or None."""
+        number, signature = item
         if signature is None:
             return None
-        proposed = sorted(self._index.query(self._to_minhash(signature)), key=self._order.__getitem__)
+        proposed: list[int] = self._index.query(_build_minhash(signature))
         # Nothing proposed is nearly so common as a pair that differs: one look at the signatures, which is
         # wrong about a true pair once in many millions, spares the reading of most.
-        likely = [other for other in proposed if self._is_similar(signature, other)]
+        likely = [
+            other
+            for other in sorted(proposed, key=lambda other: self._items[other][0])
+            if float(np.mean(signature == self._items[other][1])) > _LEAST_ALIKE
+        ]
         if not likely:
             return None
-        own = self._tokens(number)
-        return next((other for other in likely if is_near_duplicate(own, self._tokens(other))), None)
+        tokens = self._tokens(number)
+        return next((other for other in likely if is_near_duplicate(tokens, self._tokens(other))), None)
 
-    def add(self, number: int) -> None:
-        """Keep an item, so that others are compared with it."""
-        signature = self._signatures[number]
+    def add(self, identifier: int, item: tuple[int, Signature | None]) -> None:
+        """Keep an item, so that later ones are compared with it."""
+        signature = item[1]
         if signature is not None:
-            self._order[number] = len(self._order)
-            self._index.insert(number, self._to_minhash(signature), check_duplication=False)
-
-    def _is_similar(self, signature: Signature, other: int) -> bool:
-        known = self._signatures[other]
-        return known is not None and float(np.mean(signature == known)) > _LEAST_ALIKE
-
-    def _to_minhash(self, signature: Signature) -> Any:
-        return self._library.MinHash(
-            hashvalues=signature, permutations=self._base.permutations, scheme=self._base.scheme, seed=_SEED
-        )
-
-
-DuplicateFinder = ExactFinder | MinHashFinder
-"""Items kept so far, by number, and whether another nearly repeats one of them."""
+            self._items[identifier] = len(self._items), signature
+            self._index.insert(identifier, _build_minhash(signature), check_duplication=False)
 
 
 _LEAST_ALIKE = 0.65
@@ -568,7 +471,7 @@ _LEAST_ALIKE = 0.65
 
 
 def library() -> Any:
-    """The library datasketch.
+    """Import the library datasketch.
 
     Raises:
         InputError: It is not installed; the extra that brings it is named.
@@ -581,20 +484,18 @@ def library() -> Any:
     return importlib.import_module("datasketch")
 
 
-class Signer:
-    """Signatures of bags of tokens; equal sets have equal ones on every machine."""
-
-    def __init__(self) -> None:
-        self._base = _empty(library())
-
-    def sign(self, tokens: Mapping[str, int]) -> Signature | None:
-        """The minima of a bag's set; None without tokens."""
-        if not tokens:
-            return None
-        own = self._base.copy()
-        own.update_batch([token.encode("utf-8", "surrogatepass") for token in tokens])
-        return np.asarray(own.hashvalues, dtype=np.uint32)
+def sign(tokens: Bag) -> Signature | None:
+    """Return the minima of a bag's set, equal for equal sets on every machine; None without tokens."""
+    minhash = _empty_minhash().copy()
+    minhash.update_batch([token.encode("utf-8", "surrogatepass") for token in tokens])
+    return np.asarray(minhash.hashvalues, dtype=np.uint32) if tokens else None
 
 
-def _empty(datasketch: Any) -> Any:
-    return datasketch.MinHash(num_perm=BANDS * ROWS, seed=_SEED, scheme="affine32")
+@cache
+def _empty_minhash() -> Any:
+    return library().MinHash(num_perm=BANDS * ROWS, seed=_SEED, scheme="affine32")
+
+
+def _build_minhash(signature: Signature) -> Any:
+    empty = _empty_minhash()
+    return type(empty)(hashvalues=signature, permutations=empty.permutations, scheme=empty.scheme, seed=_SEED)

@@ -38,7 +38,7 @@ from sonde.corpora.engine.dedup import NearDuplicateIndex, duplicate_tokens
 from sonde.corpora.engine.lock import Lock, read_lock, resolve_lock
 from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.corpora.engine.read import check_corpus, extract_items, read_files
-from sonde.corpora.engine.staging import SPLITS, Candidate
+from sonde.corpora.engine.staging import SPLITS, ManifestRow
 from sonde.languages import LANGUAGES, Function
 from sonde.languages.engine.transforms import DOCSTRINGS, MISLEAD, TransformedText, Transforms
 from sonde.languages.engine.treesitter import TreeSitterLanguage
@@ -531,7 +531,7 @@ SPLIT_OF = {
 """What published tables call them, in lower case."""
 
 
-Clustered = Item | Candidate
+Clustered = Item | ManifestRow
 """What can be given to a split: an item, or a file."""
 
 

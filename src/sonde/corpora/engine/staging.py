@@ -1,6 +1,4 @@
-"""Files of a corpus under construction: lines of JSON on disk, its manifest, and the build folder.
-
-The files that may stay lie on disk as they will be written; memory holds only what every check needs.
+"""Files of a corpus under construction: lines of JSON, its manifest, and the build folder.
 
 A source file is one line of JSON. These lines are what ``jsonl:FILE`` reads, so that anything that reads JSON
 lines can use a built corpus.
@@ -20,11 +18,10 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sonde.base.errors import InputError, StoreError, UsageError
@@ -79,113 +76,21 @@ def _label_to_dict(given: Given) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class LineLocation:
-    """Where a line lies in a file: its first byte and its length."""
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write a new file, and bring it to the disk.
 
-    begin: int
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A file that may stay.
-
-    Attributes:
-        corpus: Number of its corpus.
-        source_path: Its path there.
-        item_id: Its path in the corpus that is built.
-        language: Public name of its language.
-        cluster: Its unit of resampling.
-        content: Hash of what it says.
-        place: Where its line lies.
+    Raises:
+        StoreError: Something is there, the disk is full, or the folder is gone.
     """
-
-    corpus: int
-    source_path: str
-    item_id: str
-    language: str
-    cluster: str
-    content: str
-    place: LineLocation
-
-
-class LineFile:
-    """A new file of lines, written once from front to end.
-
-    Args:
-        path: Where; nothing may be there yet.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.size = 0
-        try:
-            self._handle = path.open("xb")
-        except OSError as error:
-            raise _unwritten(path, error) from error
-
-    def __enter__(self) -> LineFile:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: BaseException | TracebackType | None) -> None:
-        """Close; what was written well is brought to the disk first.
-
-        Raises:
-            StoreError: The disk is full.
-        """
-        try:
-            if kind is None:
-                self._handle.flush()
-                os.fsync(self._handle.fileno())
-            self._handle.close()
-        except OSError as error:
-            if kind is None:
-                raise _unwritten(self.path, error) from error
-
-    def add(self, line: bytes) -> LineLocation:
-        """Append a line.
-
-        Raises:
-            StoreError: The disk is full or the folder is gone.
-        """
-        place = LineLocation(self.size, len(line))
-        try:
-            self._handle.write(line)
-        except OSError as error:
-            raise _unwritten(self.path, error) from error
-        self.size += len(line)
-        return place
-
-    def add_file(self, file: SourceFile, path: str) -> LineLocation:
-        """Append a file as a line, under another path."""
-        return self.add(to_line(dataclasses.replace(file, path=path, split="")))
-
-
-class LineReader:
-    """Lines of a finished file, read by place.
-
-    Args:
-        path: The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._handle = path.open("rb")
-
-    def __enter__(self) -> LineReader:
-        return self
-
-    def __exit__(self, *ignored: object) -> None:
-        self._handle.close()
-
-    def line(self, place: LineLocation) -> bytes:
-        """The bytes of a line."""
-        self._handle.seek(place.begin)
-        return self._handle.read(place.length)
-
-    def file(self, place: LineLocation) -> SourceFile:
-        """The file of a line."""
-        return from_line(self.line(place))
+    try:
+        with path.open("xb") as handle:
+            handle.writelines(lines)
+            handle.flush()
+            os.fsync(handle.fileno())
+    except OSError as error:
+        raise StoreError(
+            f"cannot write {path}: {error.strerror or error}; nothing was changed, free space and run again"
+        ) from error
 
 
 def compute_sha256(path: Path) -> str:
@@ -196,12 +101,6 @@ def compute_sha256(path: Path) -> str:
     """
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, hashlib.sha256).hexdigest()
-
-
-def _unwritten(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"cannot write {path}: {error.strerror or error}; nothing was changed, free space and run again"
-    )
 
 
 SPLITS = ("train", "valid", "test")
@@ -242,6 +141,11 @@ class ManifestRow:
     version: str
     licence: str
     content: str
+
+    @property
+    def item_id(self) -> str:
+        """Return what files are dealt to splits by."""
+        return self.path
 
 
 @dataclass(frozen=True, slots=True)

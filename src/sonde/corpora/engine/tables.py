@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
-from sonde.corpora.engine.source_files import LONGEST_LINE, MAX_WHOLE, numbered_lines, read_document
+from sonde.corpora.engine.corpus import SkipCounter, SourceFile
+from sonde.corpora.engine.source_files import (
+    LONGEST_LINE,
+    MAX_WHOLE,
+    is_usable,
+    numbered_lines,
+    read_document,
+)
+from sonde.languages import LANGUAGES
 
 _CSV, _LINES, _PARQUET = (".csv", ".tsv"), (".jsonl", ".ndjson"), (".parquet",)
 
@@ -255,6 +263,45 @@ class Faults:
             raise InputError(f"corpus {self.corpus!r}: {'; '.join(self.found[:_REPORTED])}{more}")
 
 
+Entry = TypeVar("Entry")
+
+
+def read_entries(
+    entries: Iterable[tuple[str, Entry]],
+    parse: Callable[[Entry], SourceFile | None],
+    faults: Faults,
+    languages: tuple[str, ...],
+    intake: SkipCounter,
+) -> Iterator[SourceFile]:
+    """Parse the entries of a corpus, and yield those that are usable and of a wanted language.
+
+    After a faulty entry none is yielded; the rest is read for more of them only.
+
+    Args:
+        entries: What each is called in a message, as ``line 3``, and the entry.
+        parse: Parses an entry; raises `EntryError` for a faulty one, and returns None for one to leave out.
+        faults: Receives what is wrong.
+        languages: Public names of the languages wanted; empty means all.
+        intake: Counts what is left out.
+
+    Raises:
+        UnknownNameError: There is no such language.
+        InputError: An entry is faulty; the first few are named.
+    """
+    for name in languages:
+        LANGUAGES.load(name)
+    for place, entry in entries:
+        try:
+            file = parse(entry)
+        except EntryError as error:
+            faults.note(place, error)
+            continue
+        wanted = file is not None and (not languages or file.language in languages)
+        if file is not None and wanted and not faults and is_usable(file.text, file.path, intake):
+            yield file
+    faults.refuse()
+
+
 def named_file(scheme: str, argument: str, name: str = "") -> Path:
     """The file of a corpus.
 
@@ -323,6 +370,28 @@ def not_json(error: Exception) -> str:
     return f"not JSON ({str(error).partition(':')[0]})"
 
 
+def split_query(corpus: str, argument: str, known: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Split the argument of a corpus into what stands before its query, and the options of the query.
+
+    >>> split_query("git:repo?since=2024-01-01", "repo?since=2024-01-01", ("since", "until"))
+    ('repo', {'since': '2024-01-01'})
+
+    Args:
+        corpus: The corpus as named, for the message.
+        argument: What stands after the colon in it.
+        known: The options that there are.
+
+    Raises:
+        UnknownNameError: There is no such option; the nearest is named.
+    """
+    location, _, query = argument.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for option in options:
+        if option not in known:
+            raise UnknownNameError(f"option of corpus {corpus!r}", option, known)
+    return location, options
+
+
 KINDS = ("classes", "numbers")
 
 
@@ -382,23 +451,21 @@ class TableQuery:
     given: dict[str, str]
 
     @classmethod
-    def parse(cls, argument: str, query: str) -> TableQuery:
-        """Read a query.
+    def parse(cls, argument: str) -> tuple[str, TableQuery]:
+        """Split the argument of a corpus into the name of its file and the query.
 
         Raises:
             UsageError: An option that there is not, or options that contradict each other.
         """
-        corpus, given = f"labelled:{argument}", dict(parse_qsl(query, keep_blank_values=True))
-        for option in given:
-            if option not in (*_COLUMNS, "kind"):
-                raise UnknownNameError(f"option of corpus {corpus!r}", option, (*_COLUMNS, "kind"))
+        corpus = f"labelled:{argument}"
+        location, given = split_query(corpus, argument, (*_COLUMNS, "kind"))
         if bool(given.get("start")) != bool(given.get("end")):
             raise UsageError(f"corpus {corpus!r}: a span needs both start= and end=")
         if given.get("start") and given.get("text_b"):
             raise UsageError(f"corpus {corpus!r}: start= labels spans and text_b= pairs; leave one out")
         if given.get("kind", KINDS[0]) not in KINDS:
             raise UnknownNameError(f"kind of labels of corpus {corpus!r}", given["kind"], KINDS)
-        return cls(given)
+        return location, cls(given)
 
     def columns(self, found: Sequence[str], corpus: str, languages: Collection[str]) -> LabelColumns:
         """The columns of a table that has ``found``.

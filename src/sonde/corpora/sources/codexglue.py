@@ -8,8 +8,7 @@ from typing import Any
 
 from sonde.base.errors import InputError
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
-from sonde.corpora.engine.source_files import is_usable
-from sonde.corpora.engine.tables import Faults, json_list, named_file
+from sonde.corpora.engine.tables import EntryError, Faults, json_list, named_file, read_entries
 from sonde.languages import LANGUAGES
 
 MASK = "<mask>"
@@ -56,13 +55,19 @@ class CodeXGlue:
         """
         corpus, path = f"codexglue:{argument}", named_file("codexglue", argument)
         language = _language(path)
-        for name in languages:
-            LANGUAGES.load(name)
-        listed = _read_word_list(corpus, path)
-        for entry in _entries(corpus, path, known=bool(listed)):
-            file = _file(entry, language, _folder(path), listed)
-            if (not languages or language in languages) and is_usable(file.text, file.path, intake):
-                yield file
+        words, folder = _read_word_list(corpus, path), _folder(path)
+        first_numbers: dict[str, int] = {}
+
+        def parse(entry: tuple[int, Any]) -> SourceFile:
+            number, content = entry
+            if fault := _fault(content, known=bool(words)):
+                raise EntryError(fault)
+            if (first := first_numbers.setdefault(content["idx"], number)) != number:
+                raise EntryError(f"idx {content['idx']!r} is that of entry {first}")
+            return _file(content, language, folder, words)
+
+        entries = ((f"entry {entry[0]}", entry) for entry in enumerate(json_list(corpus, path, "entries"), 1))
+        yield from read_entries(entries, parse, Faults(corpus, "entries"), languages, intake)
 
 
 def predictions(answers: Iterable[tuple[str, str]]) -> str:
@@ -109,27 +114,6 @@ def _read_word_list(corpus: str, path: Path) -> tuple[str, ...]:
     if bad := next((word for word in words if "," in word), ""):
         raise InputError(f"corpus {corpus!r}: {found}: {bad!r} is no word")
     return words
-
-
-def _entries(corpus: str, path: Path, *, known: bool) -> list[dict[str, Any]]:
-    """The entries of a file, checked.
-
-    Raises:
-        InputError: See `CodeXGlue.files`.
-    """
-    entries = json_list(corpus, path, "entries")
-    seen: dict[str, int] = {}
-    bad = Faults(corpus, "entries")
-    for number, entry in enumerate(entries, 1):
-        fault = _fault(entry, known=known)
-        if not fault and entry["idx"] in seen:
-            fault = f"idx {entry['idx']!r} is that of entry {seen[entry['idx']]}"
-        if fault:
-            bad.note(f"entry {number}", fault)
-        else:
-            seen[entry["idx"]] = number
-    bad.refuse()
-    return entries
 
 
 def _fault(entry: Any, *, known: bool) -> str:

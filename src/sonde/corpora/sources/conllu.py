@@ -12,9 +12,8 @@ from conllu.exceptions import ParseException
 
 from sonde.base.errors import InputError, UsageError
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
-from sonde.corpora.engine.source_files import is_usable, numbered_lines
-from sonde.corpora.engine.tables import EntryError, Faults, named_file
-from sonde.languages import LANGUAGES
+from sonde.corpora.engine.source_files import numbered_lines
+from sonde.corpora.engine.tables import EntryError, Faults, named_file, read_entries
 
 _TASK = "syntax_relations"
 
@@ -60,43 +59,40 @@ class Treebank:
             UsageError: FILE is missing, or the option does not exist.
         """
         path, rooted = _argument(argument)
-        for name in languages:
-            LANGUAGES.load(name)
         corpus = f"conllu:{argument}"
         document = ""
-        seen: dict[str, int] = {}
-        bad = Faults(corpus, "sentences")
-        for number, (tokens, metadata) in enumerate(_sentences(corpus, path, bad), 1):
+        first_numbers: dict[str, int] = {}
+        faults = Faults(corpus, "sentences")
+
+        def parse(entry: tuple[int, list[dict[str, Any]], dict[str, str]]) -> SourceFile | None:
+            nonlocal document
+            number, tokens, metadata = entry
             document = _document(metadata, document)
             identifier = metadata.get("sent_id") or str(number)
-            if identifier in seen:
-                bad.note(
-                    f"sentence {number}", f"sent_id {identifier!r} is that of sentence {seen[identifier]}"
-                )
-            seen.setdefault(identifier, number)
-            try:
-                text, words = _locate_words(tokens, intake)
-                given = tuple(_relations(words, rooted, intake))
-            except EntryError as error:
-                bad.note(f"sentence {number}", error)
-                continue
+            if (first := first_numbers.setdefault(identifier, number)) != number:
+                faults.note(f"sentence {number}", f"sent_id {identifier!r} is that of sentence {first}")
+            text, words = _locate_words(tokens, intake)
+            given = tuple(_relations(words, rooted, intake))
             if not given:
                 intake.note("no relation", identifier)
-            elif (
-                not bad and (not languages or _LANGUAGE in languages) and is_usable(text, identifier, intake)
-            ):
-                yield SourceFile(
-                    path=f"{path.name}#{identifier}",
-                    text=text,
-                    language=_LANGUAGE,
-                    cluster=document or identifier,
-                    repository=document or identifier,
-                    unit="function",
-                    name=identifier,
-                    identifier=identifier,
-                    given=given,
-                )
-        bad.refuse()
+                return None
+            return SourceFile(
+                path=f"{path.name}#{identifier}",
+                text=text,
+                language=_LANGUAGE,
+                cluster=document or identifier,
+                repository=document or identifier,
+                unit="function",
+                name=identifier,
+                identifier=identifier,
+                given=given,
+            )
+
+        entries = (
+            (f"sentence {number}", (number, *sentence))
+            for number, sentence in enumerate(_sentences(corpus, path, faults), 1)
+        )
+        yield from read_entries(entries, parse, faults, languages, intake)
 
 
 def _argument(argument: str) -> tuple[Path, bool]:

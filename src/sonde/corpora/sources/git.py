@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
-from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.files import expand_home
@@ -40,6 +39,7 @@ from sonde.corpora.engine.source_files import (
     is_unicode,
     suffix_table,
 )
+from sonde.corpora.engine.tables import split_query
 from sonde.executors import count_cores
 
 _ENVIRONMENT = {
@@ -347,11 +347,8 @@ class _Request:
 
 
 def _parse(argument: str) -> _Request:
-    location, _, query = argument.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    since, until = (_date(argument, name, options.pop(name, None)) for name in ("since", "until"))
-    if options:
-        raise UsageError(f"corpus 'git:{argument}': unknown option {min(options)!r}; known: since, until")
+    location, options = split_query(f"git:{argument}", argument, ("since", "until"))
+    since, until = (_date(argument, name, options.get(name)) for name in ("since", "until"))
     path, _, revision = location.rpartition("@")
     if not path or expand_home(location).is_dir():
         path, revision = location, "HEAD"

@@ -14,9 +14,8 @@ from typing import Any
 from sonde.base.errors import UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import Given, SkipCounter, SourceFile
-from sonde.corpora.engine.source_files import is_usable, numbered_lines
-from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, json_list, not_json
-from sonde.languages import LANGUAGES
+from sonde.corpora.engine.source_files import numbered_lines
+from sonde.corpora.engine.tables import EntryError, Faults, files_by_split, json_list, not_json, read_entries
 
 CORRECT, MISUSE = "Correct", "Variable misuse"
 """Labels, as CuBERT's tasks call them."""
@@ -55,21 +54,14 @@ class Great:
         """
         if not argument:
             raise UsageError("corpus 'great' needs a file or folder; name it as great:PATH")
-        for name in languages:
-            LANGUAGES.load(name)
         corpus = f"great:{argument}"
-        bad = Faults(corpus, "entries")
-        for path, split in files_by_split(corpus, expand_home(argument), "{}*", "{}/{}*"):
-            for number, entry in _entries(corpus, path, bad):
-                try:
-                    file = _file(entry, f"{path.name}:{number}", split)
-                except EntryError as error:
-                    bad.note(f"{path.name} entry {number}", error)
-                    continue
-                wanted = not languages or _LANGUAGE in languages
-                if not bad and wanted and is_usable(file.text, file.path, intake):
-                    yield file
-        bad.refuse()
+        faults = Faults(corpus, "entries")
+        entries = (
+            (f"{path.name} entry {number}", (entry, f"{path.name}:{number}", split))
+            for path, split in files_by_split(corpus, expand_home(argument), "{}*", "{}/{}*")
+            for number, entry in _entries(corpus, path, faults)
+        )
+        yield from read_entries(entries, lambda entry: _file(*entry), faults, languages, intake)
 
 
 def _entries(corpus: str, path: Path, bad: Faults) -> Iterator[tuple[int, Any]]:

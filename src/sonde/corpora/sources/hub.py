@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import parse_qsl
 
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.base.files import expand_home
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile
 from sonde.corpora.engine.select import SPLIT_OF
 from sonde.corpora.engine.source_files import find_path_language, is_usable
+from sonde.corpora.engine.tables import split_query
 from sonde.languages import LANGUAGES
 
 
@@ -221,13 +221,7 @@ class _Request:
 
 
 def _parse(argument: str) -> _Request:
-    location, _, query = argument.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = sorted(options.keys() - set(_OPTIONS))
-    if unknown:
-        raise UsageError(
-            f"corpus 'hub:{argument}': unknown option {unknown[0]!r}; known: {', '.join(_OPTIONS)}"
-        )
+    location, options = split_query(f"hub:{argument}", argument, _OPTIONS)
     columns = {name: options[name] for name in ("unit", *QUERY_COLUMNS) if name in options}
     if columns and not columns.get("text"):
         raise UsageError(

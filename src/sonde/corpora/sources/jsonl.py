@@ -8,8 +8,8 @@ from typing import Any
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.corpora.engine.corpus import SkipCounter, SourceFile, Tag, check_day
-from sonde.corpora.engine.source_files import is_unicode, is_usable, numbered_lines
-from sonde.corpora.engine.tables import EntryError, Faults, named_file, not_json
+from sonde.corpora.engine.source_files import is_unicode, numbered_lines
+from sonde.corpora.engine.tables import EntryError, Faults, named_file, not_json, read_entries
 from sonde.languages import LANGUAGES
 
 _OPTIONAL = ("unit", "path", "repository", "cluster", "licence", "name")
@@ -125,27 +125,20 @@ class JsonLines:
 def _lines(
     argument: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
 ) -> Iterator[SourceFile]:
-    path = named_file("jsonl", argument)
+    path, corpus = named_file("jsonl", argument), f"jsonl:{argument}"
     known = LANGUAGES.names()
-    for name in languages:
-        LANGUAGES.load(name)
-    seen: dict[str, int] = {}
-    bad = Faults(f"jsonl:{argument}", "lines")
+    lines_by_id: dict[str, int] = {}
+
+    def parse(entry: tuple[int, bytes]) -> SourceFile:
+        number, line = entry
+        file = _parse(line, known, dated=dated)
+        if (first := lines_by_id.setdefault(file.identifier, number)) != number:
+            raise EntryError(f"id {file.identifier!r} is that of line {first}")
+        return file
+
     with path.open("rb") as handle:
-        for number, line in numbered_lines(handle, f"jsonl:{argument}"):
-            try:
-                file = _parse(line, known, dated=dated)
-                if file.identifier in seen:
-                    raise EntryError(f"id {file.identifier!r} is that of line {seen[file.identifier]}")
-            except EntryError as error:
-                bad.note(f"line {number}", error)
-                continue
-            seen[file.identifier] = number
-            wanted = not languages or file.language in languages
-            # After a bad line the corpus is refused; the rest is read for more of them only.
-            if not bad and wanted and is_usable(file.text, file.path, intake):
-                yield file
-    bad.refuse()
+        entries = ((f"line {entry[0]}", entry) for entry in numbered_lines(handle, corpus))
+        yield from read_entries(entries, parse, Faults(corpus, "lines"), languages, intake)
 
 
 source = JsonLines()

@@ -86,9 +86,8 @@ class UserTable:
 
 def _open_table(argument: str) -> tuple[Path, LabelColumns]:
     """The file and its columns."""
-    location, _, query = argument.partition("?")
-    corpus, wanted = f"labelled:{argument}", TableQuery.parse(argument, query)
-    path = named_file("labelled", argument, location)
+    location, wanted = TableQuery.parse(argument)
+    corpus, path = f"labelled:{argument}", named_file("labelled", argument, location)
     return path, wanted.columns(open_table(path, corpus).columns, corpus, LANGUAGES.names())
 
 

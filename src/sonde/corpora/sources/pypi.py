@@ -103,32 +103,6 @@ def find_source(name: str, version: str) -> Archive | None:
     return None
 
 
-def upload_day(name: str, version: str) -> str:
-    """The day on which the first file of a release came to the index (PEP 700), in UTC.
-
-    Args:
-        name: Normalised name.
-        version: The version.
-
-    Returns:
-        Empty where no index is to be asked, or it does not say.
-
-    Raises:
-        InputError: The index cannot be reached.
-    """
-    if _without_index():
-        return ""
-    try:
-        told = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
-        times = [
-            file["upload-time"] for file in told["files"] if _belongs_to_release(file["filename"], version)
-        ]
-        return min(map(parse_utc_day, times))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        # Another form of page, or a release without times or files.
-        return ""
-
-
 def _belongs_to_release(file_name: str, version: str) -> bool:
     """Whether a file of a distribution's page is of one release."""
     parse = parse_wheel_filename if file_name.endswith(".whl") else parse_sdist_filename
@@ -190,8 +164,27 @@ class PyPI(ReleaseSource):
             download_archive(archive, folder)
 
     def upload_day(self, name: str, version: str) -> str:
-        """See `sonde.corpora.sources.pypi.upload_day`."""
-        return upload_day(name, version)
+        """The day on which the first file of a release came to the index (PEP 700), in UTC.
+
+        Returns:
+            Empty where no index is to be asked, or it does not say.
+
+        Raises:
+            InputError: The index cannot be reached.
+        """
+        if _without_index():
+            return ""
+        try:
+            told = json.loads(http_get(_index_address(name), SETTING, accept=_AS_JSON))
+            times = [
+                file["upload-time"]
+                for file in told["files"]
+                if _belongs_to_release(file["filename"], version)
+            ]
+            return min(map(parse_utc_day, times))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            # Another form of page, or a release without times or files.
+            return ""
 
     def licence(self, archive: Path) -> str:
         """The licence that the core metadata name."""

@@ -34,16 +34,16 @@ class FileFormat(Protocol):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Tasks whose labels it can hold; empty for any."""
+        """Return the tasks whose labels it can hold; empty for any."""
         ...
 
     @property
     def whole(self) -> bool:
-        """Whether it holds all labels of an item together: items are chosen then, and no class balanced."""
+        """Return whether it holds all labels of an item together; then items are selected, unbalanced."""
         ...
 
     def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
-        """The whole content of the file, in the order of the entries."""
+        """Return the content of the file, in the order of the entries."""
         ...
 
 

@@ -10,7 +10,7 @@ from sonde.base.fingerprint import fingerprint
 from sonde.experiments.formats import LabelledItem
 from sonde.tasks import Task
 
-_PLACES = ("start", "end", "label", "value")
+_COLUMNS = ("start", "end", "label", "value")
 
 
 class SondeForm:
@@ -23,17 +23,17 @@ class SondeForm:
     whole = False
 
     def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
-        """One line a row of labels."""
+        """Format one line per row of labels."""
         return to_json_lines(build_label_rows(task, entries))
 
 
 def to_json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    """One object a line."""
+    """Format one object per line."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def build_label_rows(task: Task, entries: Iterable[LabelledItem]) -> Iterator[dict[str, Any]]:
-    """What the lines hold."""
+    """Yield the rows of the lines."""
     for entry in entries:
         for row in entry.rows:
             line = _build_row(task, entry, row)
@@ -50,7 +50,7 @@ def _build_row(task: Task, entry: LabelledItem, row: Mapping[str, Any]) -> dict[
     if task.target in ("item", "mutation"):
         return line
     span = fingerprint("span", item.item_id, task.name, task.version, row["start"], row["end"])
-    extra = {name: row[name] for name in row if name not in _PLACES}
+    extra = {name: row[name] for name in row if name not in _COLUMNS}
     return {**line, "span": span, "start": row["start"], "end": row["end"], **extra}
 
 

@@ -16,10 +16,10 @@ Kanade et al. 2020, appendix B.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -83,77 +83,31 @@ class Operation(NamedTuple):
         return self.right.end
 
 
-@runtime_checkable
-class BugSites(Protocol):
-    """The facet ``bugs`` of a language: sites where bugs may be inserted."""
+class BugSites:
+    """The facet ``bugs`` of a language: sites where bugs may be inserted, by ``bugs.scm`` and ``bugs.toml``.
 
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised when a result changes."""
-        ...
-
-    @property
-    def rows(self) -> Mapping[str, tuple[str, ...]]:
-        """Return, for each binary operator, the operators that may replace it."""
-        ...
-
-    @property
-    def swappable(self) -> frozenset[str]:
-        """Return the operators for which swapping the operands changes the value."""
-        ...
-
-    @property
-    def exceptions(self) -> tuple[str, ...]:
-        """Return the exception types to predict; empty if the language has no such task."""
-        ...
-
-    def variables(self, text: str) -> FunctionVariables:
-        """Return the variables that a function defines."""
-        ...
-
-    def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
-        """Return the function's other variables that may be read at a use, sorted."""
-        ...
-
-    def operations(self, text: str) -> tuple[Operation, ...]:
-        """List the binary operators of `rows` with their operands, in text order."""
-        ...
-
-    def caught_exceptions(self, text: str) -> tuple[Spot, ...]:
-        """List the names of `exceptions` in handlers, in text order."""
-        ...
-
-    def remove_documentation(self, text: str) -> str:
-        """Remove the documentation inside a function."""
-        ...
-
-    def parses(self, text: str) -> bool:
-        """Return whether a text parses without an error."""
-        ...
-
-
-class QueryBugSites:
-    """A `BugSites` by a folder's ``bugs.scm`` and ``bugs.toml``.
+    A language that has only `locals.scm` has the facet ``misuse``, which is the same without its query.
 
     Args:
         language: The language.
+
+    Attributes:
+        version: Raised whenever a result changes.
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._table = language.table("bugs")
-        self._captured = TextCache(self._capture)
-        self._variables = TextCache(self._find_variables)
-        self._operations = TextCache(self._find_operations)
-
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised when a result changes."""
-        return str(self._table.get("version", 1))
+        self.version = str(self._table.get("version", 1))
+        self._captured = TextCache(partial(language.captures, "bugs"))
+        self.variables: Callable[[str], FunctionVariables] = TextCache(self._find_variables)
+        """Return the variables that a function defines."""
+        self.operations: Callable[[str], tuple[Operation, ...]] = TextCache(self._find_operations)
+        """List the binary operators of `rows` with their operands, in text order."""
 
     @cached_property
     def rows(self) -> Mapping[str, tuple[str, ...]]:
-        """Return, for each operator, the others of its row."""
+        """Return, for each binary operator, the operators that may replace it."""
         return {
             operator: tuple(candidate for candidate in row if candidate != operator)
             for row in self._table.get("rows", ())
@@ -167,26 +121,18 @@ class QueryBugSites:
 
     @cached_property
     def exceptions(self) -> tuple[str, ...]:
-        """Return the exception types to predict."""
+        """Return the exception types to predict; empty if the language has no such task."""
         return tuple(self._table.get("exceptions", ()))
 
-    def variables(self, text: str) -> FunctionVariables:
-        """Return the variables that a function defines."""
-        return self._variables(text)
-
     def replacements(self, text: str, use: Spot) -> tuple[str, ...]:
-        """Return the function's other variables that may be read at a use."""
+        """Return the function's other variables that may be read at a use, sorted."""
         visible_names = get_facet(self._language.name, "flow", Flow).visible_names(text, use.start)
         return tuple(
             name for name in self.variables(text).names if name != use.surface and name in visible_names
         )
 
-    def operations(self, text: str) -> tuple[Operation, ...]:
-        """List the binary operators of `rows` with their operands."""
-        return self._operations(text)
-
     def caught_exceptions(self, text: str) -> tuple[Spot, ...]:
-        """List the names of `exceptions` in handlers."""
+        """List the names of `exceptions` in handlers, in text order."""
         source = self._language.syntax(text)[0]
         spans = sorted(_build_span(node, source) for node in self._captured(text).get("caught", ()))
         return tuple(span for span in spans if span.surface in self.exceptions)
@@ -208,11 +154,7 @@ class QueryBugSites:
 
     def parses(self, text: str) -> bool:
         """Return whether a text parses without an error."""
-        return not self._language.syntax(text)[1].root_node.has_error
-
-    def _capture(self, text: str) -> Mapping[str, list[tree_sitter.Node]]:
-        root = self._language.syntax(text)[1].root_node
-        return dict(self._language.grammar.captures("bugs", root))
+        return not self._language.syntax(text)[1].has_error
 
     def _literals(self, text: str) -> list[Spot]:
         """List the literals that may contain code, in text order."""
@@ -252,7 +194,7 @@ def _split_operations(node: tree_sitter.Node, source: EncodedText) -> Iterator[O
 
 
 def _build_span(node: tree_sitter.Node, source: EncodedText) -> Spot:
-    start, end = source.to_character(node.start_byte), source.to_character(node.end_byte)
+    start, end = source.to_span(node.byte_range)
     return Spot(start, end, source.text[start:end])
 
 
@@ -285,6 +227,4 @@ def _is_in_literal(span: Spot, literals: list[Spot]) -> bool:
     return any(literal.start < span.start < literal.end for literal in literals)
 
 
-def facet(language: TreeSitterLanguage) -> QueryBugSites:
-    """Build the facet ``bugs``, or ``misuse`` for a language that has only `locals.scm`."""
-    return QueryBugSites(language)
+facet = BugSites

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -248,26 +248,6 @@ class Variable:
     declaration: Occurrence
 
 
-@runtime_checkable
-class Flow(Protocol):
-    """The facet ``flow`` of a language: variables of a text and their dependencies."""
-
-    def variables(self, text: str) -> tuple[Variable, ...]:
-        """List the variables in the order of their first occurrences."""
-        ...
-
-    def dependencies(self, text: str) -> frozenset[tuple[int, int]]:
-        """Return pairs of variables, by index, where the first is computed from the second.
-
-        The dependency may pass through other variables.
-        """
-        ...
-
-    def visible_names(self, text: str, position: int) -> frozenset[str]:
-        """Return the variables that may be read at an identifier's start; none at other positions."""
-        ...
-
-
 _SHADOWING_KINDS = {"function": "", "type": "", "constant": ""}
 """Kinds of definitions that are no variables but shadow variables of outer scopes."""
 
@@ -289,8 +269,8 @@ class _Analysis:
     """Definitions of each scope; a name that only shadows a variable has the kind ""."""
 
 
-class QueryFlow:
-    """A `Flow` by the queries of a language's folder.
+class Flow:
+    """The facet ``flow`` of a language: variables of a text and their dependencies, by its queries.
 
     Args:
         language: The language.
@@ -307,7 +287,10 @@ class QueryFlow:
         return self._analyses(text).variables
 
     def dependencies(self, text: str) -> frozenset[tuple[int, int]]:
-        """Return pairs of variables, the first computed from the second, directly or through others."""
+        """Return pairs of variables, by index, where the first is computed from the second.
+
+        The dependency may pass through other variables.
+        """
         analysis = self._analyses(text)
         direct: defaultdict[int, set[int]] = defaultdict(set)
         for match in self._language.grammar.matches("flow", self._language.reading(text).root):
@@ -395,6 +378,4 @@ def _find_variables(node: tree_sitter.Node, owner: list[tuple[int, int]]) -> lis
     return [variable for _, variable in owner[first:last]]
 
 
-def facet(language: TreeSitterLanguage) -> QueryFlow:
-    """Build the facet ``flow`` of a language whose folder has the query."""
-    return QueryFlow(language)
+facet = Flow

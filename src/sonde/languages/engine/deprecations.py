@@ -27,7 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from inspect import cleandoc
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import tree_sitter
 
@@ -109,34 +109,6 @@ class Notice:
 
     subject: str
     replacement: str
-
-
-@runtime_checkable
-class Deprecations(Protocol):
-    """The facet ``deprecations`` of a language."""
-
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised whenever a result changes."""
-        ...
-
-    def read(self, text: str, path: str) -> tuple[list[Deprecation], Counter[str]]:
-        """Read the deprecations of a file, and count the reasons of messages that give none.
-
-        Args:
-            text: The full text of the file.
-            path: Path from the root of its imports, see `ImportReader.to_import_paths`.
-        """
-        ...
-
-    def public(self, names: Iterable[str], files: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-        """Map each name to the name under which users import it.
-
-        Args:
-            names: Fully qualified, from `read`.
-            files: Text and path, as for `read`, of all files of the repository.
-        """
-        ...
 
 
 def parse_notice(message: str) -> Notice | str:
@@ -359,7 +331,7 @@ _VERSION_CLAUSE = re.compile(r"\b(?:since|in)(?: version)?(?: [A-Z]\w+)? v?\d[\w
 
 
 @dataclass(frozen=True, slots=True)
-class QueryDeprecations:
+class Deprecations:
     """`Deprecations` of a language by its query and table."""
 
     language: TreeSitterLanguage
@@ -372,8 +344,8 @@ class QueryDeprecations:
         """See `Deprecations.read`."""
         if not _MENTIONS.search(text):
             return [], Counter()
-        source, tree = self.language.syntax(text)
-        file = _DeprecationMatches(self, self.language.grammar.matches("deprecations", tree.root_node))
+        source, root = self.language.syntax(text)
+        file = _DeprecationMatches(self, self.language.grammar.matches("deprecations", root))
         imports = get_facet(self.language.name, "imports", ImportReader).read(text, path).imports
         names = DefinedNames(
             get_module_name(path, read_package_layout(self.language)),
@@ -429,7 +401,7 @@ class _DeprecationMatches:
         parameters: Names of the parameters of each function, by its id.
     """
 
-    def __init__(self, rules: QueryDeprecations, matches: list[Match]) -> None:
+    def __init__(self, rules: Deprecations, matches: list[Match]) -> None:
         self._rules = rules
         self._matches = matches
         self._names: dict[int, str] = {}
@@ -507,10 +479,10 @@ def _get_named_children(node: tree_sitter.Node) -> list[tree_sitter.Node]:
     return [child for child in node.named_children if not child.is_extra]
 
 
-def facet(language: TreeSitterLanguage) -> QueryDeprecations:
+def facet(language: TreeSitterLanguage) -> Deprecations:
     """Return the facet ``deprecations`` of a language whose folder has the query and the table."""
     table = language.table("deprecations")
-    return QueryDeprecations(
+    return Deprecations(
         language,
         table["version"],
         frozenset(table["constructors"]),

@@ -29,10 +29,10 @@ told from the function alone. For it, ``edits.toml`` sets
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import tree_sitter
 
@@ -180,105 +180,45 @@ class Confusion:
     taken: str
 
 
-@runtime_checkable
-class Edits(Protocol):
-    """The facet ``edits`` of a language. All results are in text order."""
+class Edits:
+    """The facet ``edits`` of a language, by a folder's ``edits.scm`` and ``edits.toml``.
 
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised whenever a result changes."""
-        ...
-
-    @property
-    def keywords(self) -> Mapping[str, tuple[str, ...]]:
-        """Map each category of interchangeable keywords to its keywords."""
-        ...
-
-    @property
-    def confusion(self) -> Confusion:
-        """Return the operators that users mistake for one another, such that the code still parses."""
-        ...
-
-    @property
-    def reserved_words(self) -> frozenset[str]:
-        """Return the keywords and builtin names, which no new name may take."""
-        ...
-
-    def tokens(self, text: str) -> tuple[TextSpan, ...]:
-        """Return code tokens without comments; a string is one token. The category is the grammar's kind."""
-        ...
-
-    def keyword_spans(self, text: str) -> tuple[TextSpan, ...]:
-        """Return the keywords with their categories."""
-        ...
-
-    def places(self, text: str, capture: str) -> tuple[TextSpan, ...]:
-        """Return the spans of a capture of ``edits.scm``; the category is the capture."""
-        ...
-
-    def blocks(self, text: str) -> tuple[tuple[TextSpan, ...], ...]:
-        """Return the statements of each block, blocks ordered by their first statement."""
-        ...
-
-    def parses(self, text: str) -> bool:
-        """Return whether a text parses without an error."""
-        ...
-
-    def count_objections(self, text: str) -> Counter[Objection]:
-        """Count the objections of a compiler to a text that parses."""
-        ...
-
-    def undefined_names(self, text: str) -> frozenset[str]:
-        """Return the names without a definition, if a compiler requires one of each variable."""
-        ...
-
-    def head(self, text: str) -> int:
-        """Return the length of the first function's head: up to its parameters, or the end of its name."""
-        ...
-
-    def is_accessor(self, text: str) -> bool:
-        """Return whether a function is a mere getter or setter."""
-        ...
-
-
-class QueryEdits:
-    """`Edits` by a folder's ``edits.scm`` and ``edits.toml``.
+    All results are in text order.
 
     Args:
         language: The language.
+
+    Attributes:
+        version: Raised whenever a result changes.
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self._language = language
         self._raw = language.table("edits")
-        self._captured = TextCache(self._capture)
-        self._tokens = TextCache(self._list_tokens)
-        self._spans = lru_cache(maxsize=_CACHE_SIZE)(self._find_spans)
-
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised whenever a result changes."""
-        return str(self._raw.get("version", 1))
+        self.version = str(self._raw.get("version", 1))
+        self._captured = TextCache(partial(language.captures, "edits"))
+        self.tokens: Callable[[str], tuple[TextSpan, ...]] = TextCache(self._list_tokens)
+        """Return code tokens without comments; a string is one token. The category is the grammar's kind."""
+        self.places: Callable[[str, str], tuple[TextSpan, ...]] = lru_cache(maxsize=_CACHE_SIZE)(
+            self._find_spans
+        )
+        """Return the spans of a capture of ``edits.scm``; by default all identifiers are names."""
 
     @cached_property
     def keywords(self) -> Mapping[str, tuple[str, ...]]:
-        """Map each category to its keywords."""
+        """Map each category of interchangeable keywords to its keywords."""
         return {category: tuple(words) for category, words in self._raw.get("keywords", {}).items()}
 
     @cached_property
     def confusion(self) -> Confusion:
-        """Return the operators that are mistaken for one another."""
+        """Return the operators that users mistake for one another, such that the code still parses."""
         return Confusion(**self._raw["confused"])
 
     @cached_property
     def reserved_words(self) -> frozenset[str]:
-        """Return the keywords and builtin names."""
+        """Return the keywords and builtin names, which no new name may take."""
         words = {word for category in self.keywords.values() for word in category}
         return frozenset(words) | self._language.builtins
-
-    def tokens(self, text: str) -> tuple[TextSpan, ...]:
-        """Return code tokens without comments; a string is one token."""
-        return self._tokens(text)
 
     def keyword_spans(self, text: str) -> tuple[TextSpan, ...]:
         """Return the keywords with their categories, without names that are spelt like a keyword."""
@@ -289,23 +229,19 @@ class QueryEdits:
             if token.surface in categories and token.category not in names
         )
 
-    def places(self, text: str, capture: str) -> tuple[TextSpan, ...]:
-        """Return the spans of a capture of ``edits.scm``; by default all identifiers are names."""
-        return self._spans(text, capture)
-
     def blocks(self, text: str) -> tuple[tuple[TextSpan, ...], ...]:
-        """Return the statements of each block."""
+        """Return the statements of each block, blocks ordered by their first statement."""
         source = self._language.syntax(text)[0]
         spans_by_block: dict[int, list[TextSpan]] = {}
         for node in self._captured(text).get("statement", ()):
             block = node.parent
             if block is not None and node.type not in self._comment_kinds:
                 spans_by_block.setdefault(block.id, []).append(_build_span(node, source, "statement"))
-        return tuple(sorted(map(_sort_spans, spans_by_block.values()), key=_get_start))
+        return tuple(sorted(map(_sort_spans, spans_by_block.values()), key=lambda block: block[0].start))
 
     def parses(self, text: str) -> bool:
         """Return whether a text parses without an error."""
-        if self._language.syntax(text)[1].root_node.has_error:
+        if self._language.syntax(text)[1].has_error:
             return False
         return _REFUSED_CAPTURE not in self._capture_names or not self.places(text, _REFUSED_CAPTURE)
 
@@ -377,9 +313,6 @@ class QueryEdits:
     def _comment_kinds(self) -> frozenset[str]:
         return self._language.settings.tokens.comments
 
-    def _capture(self, text: str) -> Mapping[str, list[tree_sitter.Node]]:
-        return dict(self._language.grammar.captures("edits", self._language.syntax(text)[1].root_node))
-
     def _find_spans(self, text: str, capture: str) -> tuple[TextSpan, ...]:
         source, captures = self._language.syntax(text)[0], self._captured(text)
         if capture == _NAME_CAPTURE and _NAME_CAPTURE not in self._capture_names:
@@ -401,7 +334,7 @@ class QueryEdits:
 
 
 def _build_span(node: tree_sitter.Node, source: EncodedText, category: str) -> TextSpan:
-    start, end = source.to_character(node.start_byte), source.to_character(node.end_byte)
+    start, end = source.to_span(node.byte_range)
     return TextSpan(start, end, source.text[start:end], category)
 
 
@@ -409,10 +342,4 @@ def _sort_spans(spans: Iterable[TextSpan]) -> tuple[TextSpan, ...]:
     return tuple(sorted(set(spans), key=lambda span: (span.start, -span.end)))
 
 
-def _get_start(block: tuple[TextSpan, ...]) -> int:
-    return block[0].start
-
-
-def facet(language: TreeSitterLanguage) -> QueryEdits:
-    """Return the facet ``edits`` of a language; its query and table add kinds of spans."""
-    return QueryEdits(language)
+facet = Edits

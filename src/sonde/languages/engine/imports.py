@@ -11,16 +11,18 @@ outer scopes.
 from __future__ import annotations
 
 import tomllib
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import tree_sitter
 
 from sonde.languages.engine.language import node_text
 from sonde.languages.engine.names import Locals, Scope
+from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
@@ -84,59 +86,6 @@ class FileImports:
     unplaced: int
 
 
-@runtime_checkable
-class ImportReader(Protocol):
-    """The facet ``imports`` of a language."""
-
-    @property
-    def version(self) -> str:
-        """Return the version, which is raised whenever a result changes."""
-        ...
-
-    @property
-    def library_levels(self) -> int:
-        """Return how many leading levels of a name identify its library."""
-        ...
-
-    @property
-    def templates(self) -> Mapping[str, Mapping[str, str]]:
-        """Map each kind of call to its statements (``call``, ``import``, ``alias``, ``alias_member``).
-
-        ``{name}`` is replaced by the levels of a name joined by dots, ``{module}`` by all but the last,
-        ``{package}`` by the last of these, ``{member}`` by the last; in the alias forms ``{imported}`` by the
-        imported name (``{imported_module}`` and ``{imported_member}`` are its two parts), ``{alias}`` by the
-        alias, ``{rest}`` by the levels after it. A language without aliases has no alias forms. A separator
-        other than a dot follows a colon: ``{name:/}``.
-        """
-        ...
-
-    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
-        """Read the imports and API calls of a file.
-
-        Args:
-            text: The full text of the file.
-            path: Path from the root of its imports, with forward slashes, which makes relative imports
-                absolute. Empty if unknown.
-            propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far.
-        """
-        ...
-
-    def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """Map each path to the path that `read` expects, from the root of its imports.
-
-        Args:
-            paths: Paths of the files of one repository.
-            folder: Name of the folder that contains them, which may itself be a package.
-        """
-        ...
-
-
-def read_import_settings(language: TreeSitterLanguage) -> tuple[str, int, Mapping[str, Mapping[str, str]]]:
-    """Read the version, library levels and templates of a language's ``imports.toml``."""
-    data = language.table("imports")
-    return data["version"], data["library_levels"], data["templates"]
-
-
 @dataclass(frozen=True, slots=True)
 class PackageLayout:
     """The layout of a language's packages.
@@ -167,32 +116,67 @@ def read_frames(language: str) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A call in the source: the levels of its name as written, and its byte span."""
+    """A call in the source: the levels of its name as written, and its byte span.
+
+    ``key`` is the name to look up instead of the first level, if the language has several name spaces.
+    """
 
     levels: tuple[str, ...]
     kind: str
     start: int
     end: int
+    key: str = ""
 
 
-class BaseImportReader:
-    """Base of the `ImportReader` of every language: its table, and paths that are not changed.
+class ImportReader(ABC):
+    """The facet ``imports`` of a language, whose folder holds ``imports.toml``.
 
     Args:
-        language: The language, whose folder holds ``imports.toml``.
+        language: The language.
 
     Attributes:
         unplaced_kind: Describes the imports that `FileImports.unplaced` counts.
+        version: Raised whenever a result changes.
+        library_levels: How many leading levels of a name identify its library.
+        templates: Maps each kind of call to its statements (``call``, ``import``, ``alias``,
+            ``alias_member``).
+
+            ``{name}`` is replaced by the levels of a name joined by dots, ``{module}`` by all but the last,
+            ``{package}`` by the last of these, ``{member}`` by the last; in the alias forms ``{imported}`` by
+            the imported name (``{imported_module}`` and ``{imported_member}`` are its two parts), ``{alias}``
+            by the alias, ``{rest}`` by the levels after it. A language without aliases has no alias forms. A
+            separator other than a dot follows a colon: ``{name:/}``.
     """
 
     unplaced_kind = "relative ones that lead out of the corpus"
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.version, self.library_levels, self.templates = read_import_settings(language)
+        table = language.table("imports")
+        self.version: str = table["version"]
+        self.library_levels: int = table["library_levels"]
+        self.templates: Mapping[str, Mapping[str, str]] = table["templates"]
+
+    @abstractmethod
+    def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
+        """Read the imports and API calls of a file.
+
+        Args:
+            text: The full text of the file.
+            path: Path from the root of its imports, with forward slashes, which makes relative imports
+                absolute. Empty if unknown.
+            propagate: Whether ``x = m.C(); x.f()`` counts as a call of ``m.C.f``, one step far.
+        """
 
     def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
-        """Return the paths unchanged: the names of modules do not depend on the location of the file."""
+        """Map each path to the path that `read` expects, from the root of its imports.
+
+        By default the paths are unchanged: the names of modules do not depend on the location of the file.
+
+        Args:
+            paths: Paths of the files of one repository.
+            folder: Name of the folder that contains them, which may itself be a package.
+        """
         return {path: path for path in paths}
 
 
@@ -215,11 +199,6 @@ def read_name_chain(
         levels.append(node_text(member))
         node = prefix
     return (*reversed([*levels, node_text(node)]),) if node.type == "identifier" else None
-
-
-def is_in_spans(spans: Iterable[tuple[int, int]], byte: int) -> bool:
-    """Return whether a byte lies in any of the spans."""
-    return any(start <= byte < end for start, end in spans)
 
 
 METHOD_SUFFIX = "()"
@@ -272,19 +251,25 @@ class ImportedNames:
         return self._bound_names[scope.number].keys() | self._imports[scope.number].keys()
 
 
-def resolve_call(
-    names: ImportedNames, call: CallSite, span: Sequence[int], key: str | None = None
-) -> ApiCall | None:
-    """Return a call with its fully qualified name, or None if it does not begin with an import.
+def resolve_calls(
+    names: ImportedNames,
+    call_sites: Iterable[CallSite],
+    source: EncodedText,
+    errors: Sequence[tuple[int, int]],
+) -> tuple[ApiCall, ...]:
+    """Return the calls that begin with an import, by fully qualified name and in text order.
 
     Args:
         names: The bindings of the file's scopes.
-        call: The call.
-        span: Its first character and one past its last.
-        key: Name to look up instead of the first level, if the language has several name spaces.
+        call_sites: All calls of the file.
+        source: The text.
+        errors: Byte spans of ERROR nodes, in which no call is trusted.
     """
-    binding = names.resolve(call.start, call.levels[0] if key is None else key)
-    if binding is None:
-        return None
-    name = ".".join([binding.name, *call.levels[1:]])
-    return ApiCall(name, call.kind, binding, span[0], span[1])
+    calls: list[ApiCall] = []
+    for call_site in sorted(call_sites, key=lambda call_site: (call_site.start, call_site.end)):
+        binding = names.resolve(call_site.start, call_site.key or call_site.levels[0])
+        if binding is not None and not any(start <= call_site.start < end for start, end in errors):
+            name = ".".join([binding.name, *call_site.levels[1:]])
+            span = source.to_span((call_site.start, call_site.end))
+            calls.append(ApiCall(name, call_site.kind, binding, *span))
+    return tuple(calls)

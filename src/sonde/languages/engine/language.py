@@ -53,22 +53,6 @@ _SUPPORTED_PREDICATES = frozenset(
 Match = dict[str, list[tree_sitter.Node]]
 
 
-class SyntaxTree(Protocol):
-    """tree-sitter's tree of a text, or the part of a larger tree that represents the text."""
-
-    @property
-    def root_node(self) -> tree_sitter.Node:
-        """Return the root node."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Subtree:
-    """The part of a tree that represents a text which had to be parsed inside a wrapper."""
-
-    root_node: tree_sitter.Node
-
-
 class Grammar:
     """A tree-sitter grammar with the queries of a language's folder.
 
@@ -249,15 +233,15 @@ def get_kind_ids(grammar: tree_sitter.Language, names: Set[str]) -> frozenset[in
     )
 
 
-def read_node_rows(syntax_tree: SyntaxTree) -> NodeRows:
-    """Read the nodes of a syntax tree.
+def read_node_rows(root: tree_sitter.Node) -> NodeRows:
+    """Read the nodes of a syntax tree, or of a part of one.
 
     The walk keeps its own stack, so a deep tree costs memory but never the interpreter's stack.
     """
     nodes: list[tree_sitter.Node] = []
     parent: list[int] = []
     last: list[int] = []
-    cursor = syntax_tree.root_node.walk()
+    cursor = root.walk()
     goto_child, goto_next, goto_parent = cursor.goto_first_child, cursor.goto_next_sibling, cursor.goto_parent
     stack: list[int] = []
     parent_row, row_count = -1, 0
@@ -519,15 +503,15 @@ ENTRY_POINT_GROUP = "sonde.facets"
 def get_facet(language: str, name: str, protocol: type[F]) -> F:
     """Return a facet of a language.
 
-    The module ``<language>/<name>.py`` defines ``facet(language)``, which is called once with the language
-    and returns an object with the methods of ``protocol``. A facet defined by queries and tables alone
+    The module ``<language>/<name>.py`` defines ``facet``, which is called once with the language and returns
+    an instance of ``protocol``. A facet defined by queries and tables alone
     (`QUERY_FACETS`) needs no module: a folder with the files has it. A package may add a facet by an entry
     point (`ENTRY_POINT_GROUP`), which takes precedence over `QUERY_FACETS`.
 
     Args:
         language: Public name of the language.
         name: Name of the facet, the stem of its module: ``"metrics"``, ``"relations"``, ...
-        protocol: Runtime-checkable protocol of the facet, which is the return type.
+        protocol: Class or runtime-checkable protocol of the facet, which is the return type.
 
     Raises:
         UnknownNameError: No language has this name.

@@ -4,7 +4,7 @@ A language's `metrics.scm` captures the nodes to count and its `metrics.toml` na
 
 - ``function``: a definition; one inside another is counted separately, as a function of its own;
 - ``apart``: other code that is excluded with inner definitions (a class inside a function);
-- ``body``: the code in which decisions are counted, see `QueryMetrics.complexity`;
+- ``body``: the code in which decisions are counted, see `Metrics.complexity`;
 - ``decision``: a branching of the control flow, one each; ``decision.whole`` absorbs those inside it, and
   ``default``, the default cases of a switch, together count one less;
 - ``structure.if``, ``.loop``, ``.switch``, ``.try``: code structures;
@@ -31,14 +31,16 @@ single path.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import tree_sitter
 
+from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.text import TextCache
 from sonde.languages.engine.tokens import Leaf, ParsedText, classify_word, nest_nodes
 from sonde.languages.engine.treesitter import TreeSitterLanguage
@@ -202,83 +204,13 @@ def _has_namesake(
 CapturedNodes = Mapping[str, list[tree_sitter.Node]]
 
 
-@runtime_checkable
-class Metrics(Protocol):
-    """The facet ``metrics`` of a language: measures of the text of one function."""
-
-    def leaves(self, text: str) -> tuple[Leaf, ...]:
-        """Return the tokens as a lexer lists them: no comments, no layout, a string is one token."""
-        ...
-
-    def complexity(self, text: str) -> int:
-        """Return the cyclomatic complexity: decisions plus one."""
-        ...
-
-    def nesting_depth(self, text: str) -> int:
-        """Return the maximum nesting depth of blocks; the function's body is 1."""
-        ...
-
-    def depths(self, text: str) -> tuple[tuple[Leaf, int], ...]:
-        """Return each of `leaves` with the number of enclosing blocks; the function's body is 1."""
-        ...
-
-    def count_structures(self, text: str) -> Mapping[str, int]:
-        """Count code structures: ``if``, ``loop``, ``switch``, ``try``."""
-        ...
-
-    def operators(self, text: str) -> tuple[str, ...]:
-        """Return every operator in text order, by its sign."""
-        ...
-
-    def identifiers(self, text: str) -> tuple[str, ...]:
-        """Return every identifier in text order, names of types and methods included."""
-        ...
-
-    def keywords(self, text: str) -> int:
-        """Count reserved words."""
-        ...
-
-    def depth(self, text: str) -> int:
-        """Return the depth of the syntax tree, in nodes, from the function's own node to its deepest leaf."""
-        ...
-
-    def patterns(self, text: str, *, method: bool = False) -> Mapping[str, int]:
-        """Count the occurrences of each of `PATTERNS`.
-
-        Args:
-            text: The text.
-            method: Whether a text that is one function was extracted from a class.
-        """
-        ...
-
-
 PATTERNS: tuple[str, ...] = ("nested_loop", "if_in_loop", "early_return", "recursion")
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsTable:
-    """The content of a `metrics.toml`.
+class Metrics:
+    """The facet ``metrics`` of a language: measures of the text of one function, by its query and table.
 
-    Attributes:
-        operators: For a parent kind, its leaves as operators: a sign, or empty for none. Other leaves are
-            operators if the language's tokens say so.
-        names_ignore_case: Whether names of functions are case-insensitive.
-    """
-
-    operators: Mapping[str, Mapping[str, str]]
-    names_ignore_case: bool = False
-
-
-def read_metrics_table(language: TreeSitterLanguage) -> MetricsTable:
-    """Read a language's `metrics.toml`."""
-    raw = language.table("metrics")
-    return MetricsTable(
-        operators=raw.get("operators", {}), names_ignore_case=raw.get("names_ignore_case", False)
-    )
-
-
-class QueryMetrics:
-    """The `Metrics` of a language by its queries and table.
+    A language without the query has the facet ``tokens``, which is the same without what is captured.
 
     Args:
         language: The language.
@@ -286,16 +218,19 @@ class QueryMetrics:
 
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
-        self.table = read_metrics_table(language)
+        table = language.table("metrics")
+        self._operators: Mapping[str, Mapping[str, str]] = table.get("operators", {})
+        """For a parent kind, its leaves as operators: a sign, or empty for none.
+
+        Other leaves are operators if the language's tokens say so.
+        """
+        self._names_ignore_case: bool = table.get("names_ignore_case", False)
         self.reading = language.reading
+        self.leaves = language.leaves
         self.captured = TextCache(self._capture)
 
-    def leaves(self, text: str) -> tuple[Leaf, ...]:
-        """Return the tokens as a lexer lists them."""
-        return self.language.leaves(text)
-
     def complexity(self, text: str) -> int:
-        """Return decisions plus one, without those of inner definitions."""
+        """Return the cyclomatic complexity: decisions plus one, without those of inner definitions."""
         return 1 + self.count_decisions(text)
 
     def count_decisions(self, text: str, *, everywhere: bool = False) -> int:
@@ -328,14 +263,14 @@ class QueryMetrics:
         return [node for node in nodes if body_cover.holds(node) and not separate_cover.holds(node)]
 
     def nesting_depth(self, text: str) -> int:
-        """Return the depth of the deepest block."""
+        """Return the maximum nesting depth of blocks; the function's body is 1."""
         depths: list[int] = []
         for _, parent_index in nest_nodes(self.blocks(text)):
             depths.append(1 if parent_index < 0 else depths[parent_index] + 1)
         return max(depths, default=0)
 
     def depths(self, text: str) -> tuple[tuple[Leaf, int], ...]:
-        """Return each token with the number of enclosing blocks."""
+        """Return each of `leaves` with the number of enclosing blocks; the function's body is 1."""
         changes = [0] * (len(text) + 1)
         for node in self.blocks(text):
             start, end = self.reading(text).span(node)
@@ -358,12 +293,12 @@ class QueryMetrics:
         return {kind: len(captures.get(f"structure.{kind}", [])) for kind in ("if", "loop", "switch", "try")}
 
     def operators(self, text: str) -> tuple[str, ...]:
-        """Return every operator, by its sign."""
+        """Return every operator in text order, by its sign."""
         return tuple(sign for sign in map(self.operator, self.leaves(text)) if sign)
 
     def operator(self, leaf: Leaf) -> str:
         """Return the sign of a leaf as an operator; empty if it is none."""
-        override = self.table.operators.get(leaf.parent, {}).get(leaf.kind)
+        override = self._operators.get(leaf.parent, {}).get(leaf.kind)
         if override is not None:
             return override
         tokens = self.language.settings.tokens
@@ -371,7 +306,7 @@ class QueryMetrics:
         return leaf.kind if leaf.kind in tokens.operators and kind == "operator" else ""
 
     def identifiers(self, text: str) -> tuple[str, ...]:
-        """Return every identifier, names of types and methods included."""
+        """Return every identifier in text order, names of types and methods included."""
         rules = self.language.settings.tokens
         return tuple(
             leaf.text
@@ -393,7 +328,12 @@ class QueryMetrics:
         return measure_depth(functions[0] if len(functions) == 1 else self.reading(text).root)
 
     def patterns(self, text: str, *, method: bool = False) -> Mapping[str, int]:
-        """Count nested loops, ifs in a loop, returns before the end, and recursive calls."""
+        """Count each of `PATTERNS`: nested loops, ifs in a loop, returns before the end, recursive calls.
+
+        Args:
+            text: The text.
+            method: Whether a text that is one function was extracted from a class.
+        """
         captures = self.captured(text)
         loops, ifs = captures.get("structure.loop", []), captures.get("structure.if", [])
         functions = select_outermost(captures.get("function", []))
@@ -416,7 +356,7 @@ class QueryMetrics:
                 captures,
                 functions,
                 method=method,
-                ignore_case=self.table.names_ignore_case,
+                ignore_case=self._names_ignore_case,
             ),
         }
 
@@ -491,20 +431,6 @@ def _get_separate_definitions(captures: CapturedNodes) -> list[tree_sitter.Node]
     return [*captures.get("function", []), *captures.get("apart", [])]
 
 
-def facet(language: TreeSitterLanguage) -> QueryMetrics:
-    """Return the facet ``metrics`` of a language whose folder has the query; of others, their ``tokens``."""
-    return QueryMetrics(language)
-
-
-@runtime_checkable
-class ExecutionPaths(Protocol):
-    """The facet ``npath`` of a language."""
-
-    def count(self, text: str) -> int:
-        """Count the acyclic execution paths through a function."""
-        ...
-
-
 class OperatorWeights:
     """Operators, weighted by the number of paths that each adds to its enclosing expression.
 
@@ -565,12 +491,12 @@ class BranchRegion:
             region = region.parent
 
 
-def count_paths(nodes: list[tree_sitter.Node], rule: Callable[[BranchRegion], None]) -> int:
+def count_paths(nodes: list[tree_sitter.Node], rule: PathRule) -> int:
     """Count the paths through a sequence of statements.
 
     Args:
         nodes: All branching nodes.
-        rule: Sets ``value`` (and ``addend``) of a region whose parts are done.
+        rule: The language's rule.
     """
     regions: list[BranchRegion] = []
     top: list[BranchRegion] = []
@@ -604,3 +530,36 @@ def iterate_ancestors(node: tree_sitter.Node) -> Iterator[tree_sitter.Node]:
     while parent is not None:
         yield parent
         parent = parent.parent
+
+
+PathRule = Callable[[BranchRegion], None]
+"""Sets ``value`` (and ``addend``) of a region whose parts are done."""
+
+
+class ExecutionPaths(ABC):
+    """The facet ``npath`` of a language, whose folder has the query of its metrics.
+
+    Args:
+        language: The language.
+    """
+
+    def __init__(self, language: TreeSitterLanguage) -> None:
+        self._metrics = get_facet(language.name, "metrics", Metrics)
+
+    def count(self, text: str) -> int:
+        """Count the acyclic execution paths through a function."""
+        captures = self._metrics.captured(text)
+        branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
+        return count_paths(branches, self.build_rule(branches, captures))
+
+    @abstractmethod
+    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
+        """Build the language's rule for one function.
+
+        Args:
+            branches: All branching nodes.
+            captures: The captures of its ``metrics.scm``.
+        """
+
+
+facet = Metrics

@@ -437,6 +437,4 @@ def _get_token_kind(leaf: Leaf, rules: TokenRules) -> str:
     return KEYWORD if name in rules.keywords else PUNCTUATION
 
 
-def facet(language: TreeSitterLanguage) -> GrammarLexer:
-    """Return the facet ``program`` of a language without a lexer of its own."""
-    return GrammarLexer(language)
+facet = GrammarLexer

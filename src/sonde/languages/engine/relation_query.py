@@ -54,7 +54,6 @@ from sonde.languages.engine.relations import (
     build_words,
     has_lone_returns,
     is_layout,
-    read_relation_table,
     split_characters,
     to_words,
 )
@@ -353,7 +352,7 @@ class QueryEdges:
     def _relations_by_construct(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
         """Map each construct to its relations: name, head and dependent."""
         relations: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
-        for name in read_relation_table(self._language).relations:
+        for name in self._language.table("relations")["relations"]:
             construct, _, parts = name.partition(":")
             head, _, dependent = parts.partition("->")
             relations[construct].append((name, head, dependent))
@@ -369,8 +368,7 @@ class QueryEdges:
             key=len,
             default="",
         )
-        source, syntax_tree = self._language.syntax(margin + text)
-        return ParsedText(source, syntax_tree, len(margin), len(text))
+        return ParsedText(*self._language.syntax(margin + text), before=len(margin), length=len(text))
 
     def _list_words(self, text: str, parsed_text: ParsedText, delimiters: Delimiters) -> list[Word]:
         if not self._layout:
@@ -467,6 +465,4 @@ def _to_columns(words: Sequence[Word]) -> Words:
     return build_words(surface, start, end)
 
 
-def facet(language: TreeSitterLanguage) -> QueryEdges:
-    """Return the facet ``edges`` of a language whose folder has the query and no rules of its own."""
-    return QueryEdges(language)
+facet = QueryEdges

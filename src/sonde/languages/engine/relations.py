@@ -109,70 +109,10 @@ class RelationGraph:
 
 
 @runtime_checkable
-class Relations(Protocol):
-    """The facet ``relations`` of a language."""
-
-    @property
-    def relation_types(self) -> tuple[str, ...]:
-        """Return every relation of the language, as ``Construct:head->dependent``."""
-        ...
-
-    @property
-    def averaged_relations(self) -> tuple[str, ...]:
-        """Return the relations over which the paper averages."""
-        ...
-
-    @property
-    def keywords(self) -> tuple[str, ...]:
-        """Return the language's keywords, which a baseline may look for after the head."""
-        ...
-
-    @property
-    def quirks(self) -> Mapping[str, str]:
-        """Return the quirks ``codesyntax.*`` of the language by name, all on in the mode ``paper``."""
-        ...
-
-    def words(
-        self,
-        text: str,
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = PUBLISHED_DELIMITERS,
-    ) -> Words:
-        """Return the words of a text, to which `relate` refers; none if it cannot be split into words."""
-        ...
-
-    def relate(
-        self,
-        text: str,
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-        delimiters: Delimiters = PUBLISHED_DELIMITERS,
-    ) -> RelationGraph:
-        """Return the words of a text and the relations between them.
-
-        A text that does not parse has a ``problem`` and no edges; nothing is raised.
-
-        Args:
-            text: A function, or any other text that the language's grammar parses.
-            mode: ``"corrected"``, or ``"paper"`` for the edges of the authors' labeller.
-            quirks: Quirks that are on in addition to those of the mode.
-            delimiters: The treatment of newlines and semicolons.
-
-        Raises:
-            UnknownNameError: This language has no such quirk.
-            UsageError: There is no such mode.
-        """
-        ...
-
-
-@runtime_checkable
 class EdgeLabeller(Protocol):
     """The facet ``edges`` of a language: words and corrected relations.
 
-    `LanguageRelations` decides which of the words are candidates.
+    `Relations` decides which of the words are candidates.
     """
 
     def words(self, text: str, delimiters: Delimiters) -> Words:
@@ -202,45 +142,25 @@ class PublishedLabeller(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RelationTable:
-    """The content of a `relations.toml` that every language has.
-
-    Attributes:
-        relations: Every type of relation.
-        averaged_relations: The relations over which the paper averages.
-        keywords: The words that the keyword baseline looks for.
-    """
-
-    relations: tuple[str, ...]
-    averaged_relations: tuple[str, ...]
-    keywords: tuple[str, ...]
-
-
-def read_relation_table(language: TreeSitterLanguage) -> RelationTable:
-    """Read a language's `relations.toml`."""
-    raw = language.table("relations")
-    excluded_names = frozenset(raw.get("not_averaged", ()))
-    relations = tuple(raw["relations"])
-    return RelationTable(
-        relations,
-        averaged_relations=tuple(name for name in relations if name not in excluded_names),
-        keywords=tuple(raw["keywords"]),
-    )
-
-
-class LanguageRelations:
-    """The `Relations` of a language: its own edges, and the published ones if quirks are on.
+class Relations:
+    """The facet ``relations`` of a language: its own edges, and the published ones if quirks are on.
 
     Args:
         language: The language.
+
+    Attributes:
+        relation_types: Every relation of the language, as ``Construct:head->dependent``.
+        averaged_relations: The relations over which the paper averages.
+        keywords: The language's keywords, which a baseline may look for after the head.
+        quirks: The quirks ``codesyntax.*`` of the language by name, all on in the mode ``paper``.
     """
 
     def __init__(self, language: TreeSitterLanguage) -> None:
-        table = read_relation_table(language)
-        self.relation_types = table.relations
-        self.averaged_relations = table.averaged_relations
-        self.keywords = table.keywords
+        table = language.table("relations")
+        self.relation_types: tuple[str, ...] = tuple(table["relations"])
+        excluded_names = frozenset(table.get("not_averaged", ()))
+        self.averaged_relations = tuple(name for name in self.relation_types if name not in excluded_names)
+        self.keywords: tuple[str, ...] = tuple(table["keywords"])
         self._edges = get_facet(language.name, "edges", EdgeLabeller)
         is_available = has_facet(language.name, "published_edges")
         self._published = (
@@ -256,7 +176,7 @@ class LanguageRelations:
         quirks: Set[str] = frozenset(),
         delimiters: Delimiters = PUBLISHED_DELIMITERS,
     ) -> Words:
-        """Return the words of a text, see `Relations.words`."""
+        """Return the words of a text, to which `relate` refers; none if it cannot be split into words."""
         active_quirks = self._select_quirks(mode, quirks)
         if self._published is None or not active_quirks:
             words = self._edges.words(text, delimiters)
@@ -272,7 +192,20 @@ class LanguageRelations:
         quirks: Set[str] = frozenset(),
         delimiters: Delimiters = PUBLISHED_DELIMITERS,
     ) -> RelationGraph:
-        """Return the words of a text and the edges between them, see `Relations.relate`."""
+        """Return the words of a text and the relations between them.
+
+        A text that does not parse has a ``problem`` and no edges; nothing is raised.
+
+        Args:
+            text: A function, or any other text that the language's grammar parses.
+            mode: ``"corrected"``, or ``"paper"`` for the edges of the authors' labeller.
+            quirks: Quirks that are on in addition to those of the mode.
+            delimiters: The treatment of newlines and semicolons.
+
+        Raises:
+            UnknownNameError: This language has no such quirk.
+            UsageError: There is no such mode.
+        """
         active_quirks = self._select_quirks(mode, quirks)
         if self._published is None or not active_quirks:
             graph = self._edges.relate(text, delimiters)
@@ -334,9 +267,7 @@ def _mark_candidates(words: Words, mode: str, delimiters: Delimiters) -> Words:
     )
 
 
-def facet(language: TreeSitterLanguage) -> LanguageRelations:
-    """Return the facet ``relations`` of a language whose folder has the table."""
-    return LanguageRelations(language)
+facet = Relations
 
 
 OPENING_BRACKETS, CLOSING_BRACKETS = frozenset("([{"), frozenset(")]}")

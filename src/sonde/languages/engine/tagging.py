@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from sonde.languages.engine.language import get_facet
-from sonde.languages.engine.metrics import QueryMetrics
+from sonde.languages.engine.metrics import Metrics
 from sonde.languages.engine.tokens import Leaf, classify_word, invert_table
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
@@ -50,33 +50,6 @@ class TaggedToken(NamedTuple):
     label: str
 
 
-@runtime_checkable
-class Tagger(Protocol):
-    """The facet ``tagging`` of a language: the class of each token."""
-
-    def keywords(self, text: str) -> tuple[TaggedToken, ...]:
-        """Return keywords, operators and punctuation with their class in `KTX_CLASSES`; omit other tokens."""
-        ...
-
-    def identifiers(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
-        """Return identifiers with their class in `IDN_CLASSES`: class, method, package or variable.
-
-        Args:
-            text: The code.
-            imports: The import statements of its file, see `imports`; a package or module that they name is
-                one in the text.
-        """
-        ...
-
-    def nodes(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
-        """Return tokens with their class in `AST_CLASSES`."""
-        ...
-
-    def imports(self, text: str) -> str:
-        """Return the import statements of a file, one per line."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class TaggingTables:
     """The content of a `tagging.toml`.
@@ -108,8 +81,10 @@ def read_tagging_tables(language: TreeSitterLanguage) -> TaggingTables:
     )
 
 
-class QueryTagger:
-    """The `Tagger` of a language by its tables; a language may override how names are classified.
+class Tagger:
+    """The facet ``tagging`` of a language: the class of each token, by its tables.
+
+    A language may override how names are classified.
 
     Args:
         language: The language, whose folder holds `tagging.toml`, `tagging.scm` and the files of its metrics.
@@ -118,17 +93,23 @@ class QueryTagger:
     def __init__(self, language: TreeSitterLanguage) -> None:
         self.language = language
         self.tables = read_tagging_tables(language)
-        self.metrics = get_facet(language.name, "tokens", QueryMetrics)
+        self.metrics = get_facet(language.name, "tokens", Metrics)
         self.rules = language.settings.tokens
         self.kinds = self.rules.identifiers
 
     def keywords(self, text: str) -> tuple[TaggedToken, ...]:
-        """Return keywords, operators and punctuation with their class."""
+        """Return keywords, operators and punctuation with their class in `KTX_CLASSES`; omit other tokens."""
         pairs = ((leaf, self._classify_leaf(leaf)) for leaf in self.metrics.leaves(text))
         return tuple(TaggedToken(leaf.start, leaf.end, label) for leaf, label in pairs if label)
 
     def identifiers(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
-        """Return identifiers with their class."""
+        """Return identifiers with their class in `IDN_CLASSES`: class, method, package or variable.
+
+        Args:
+            text: The code.
+            imports: The import statements of its file, see `imports`; a package or module that they name is
+                one in the text.
+        """
         return self.tag_identifiers(text, self.packages(text, imports))
 
     def tag_identifiers(self, text: str, packages: set[int]) -> tuple[TaggedToken, ...]:
@@ -152,7 +133,7 @@ class QueryTagger:
         return tuple(tags)
 
     def nodes(self, text: str, imports: str = "") -> tuple[TaggedToken, ...]:
-        """Return every token that has a class."""
+        """Return every token that has a class, with its class in `AST_CLASSES`."""
         labels = {tag.start: tag.label for tag in self.identifiers(text, imports)}
         extra_classes, words = self.tables.extra_classes, self.tables.extra_words
         tags: list[TaggedToken] = []
@@ -216,6 +197,4 @@ def is_class_name(name: str) -> bool:
     return name[:1].isupper() and (len(name) == 1 or any(letter.islower() for letter in name))
 
 
-def facet(language: TreeSitterLanguage) -> QueryTagger:
-    """Return the facet ``tagging`` of a language whose folder has the table."""
-    return QueryTagger(language)
+facet = Tagger

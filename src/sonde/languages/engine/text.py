@@ -101,6 +101,10 @@ class EncodedText:
         """Convert a byte position to a character position."""
         return offset if self.byte_to_character is None else int(self.byte_to_character[offset])
 
+    def to_span(self, byte_range: tuple[int, int]) -> tuple[int, int]:
+        """Convert a byte span to a span of characters."""
+        return self.to_character(byte_range[0]), self.to_character(byte_range[1])
+
     def slice(self, start: int, end: int) -> str:
         """Return the characters between two byte positions."""
         return self.text[self.to_character(start) : self.to_character(end)]

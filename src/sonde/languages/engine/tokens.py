@@ -24,7 +24,6 @@ import tree_sitter
 from jaxtyping import Bool, Int
 
 from sonde.languages.engine.language import (
-    SyntaxTree,
     TokenRules,
     get_kind_ids,
     get_kind_names,
@@ -265,20 +264,15 @@ class ParsedText:
 
     Attributes:
         source: The text, with its wrapper, that was parsed.
-        parsed: Its syntax tree.
+        root: The root node of its syntax tree, or of the part of a larger tree that represents it.
         before: Number of characters of the wrapper before the text.
         length: Number of characters of the text.
     """
 
     source: EncodedText
-    parsed: SyntaxTree
+    root: tree_sitter.Node
     before: int
     length: int
-
-    @property
-    def root(self) -> tree_sitter.Node:
-        """Return the root node of the syntax tree."""
-        return self.parsed.root_node
 
     def to_character(self, byte: int) -> int:
         """Convert a byte position in the source to a character position, clipped to the text."""
@@ -301,18 +295,18 @@ class ParsedText:
 
 
 def parse_with_wrappers(
-    syntax: Callable[[str], tuple[EncodedText, SyntaxTree]],
+    syntax: Callable[[str], tuple[EncodedText, tree_sitter.Node]],
     text: str,
     wrappers: tuple[tuple[str, str], ...],
 ) -> ParsedText:
     """Parse a text; if it has errors, inside the first wrapper in which it parses without."""
-    source, tree = syntax(text)
-    if tree.root_node.has_error:
+    source, root = syntax(text)
+    if root.has_error:
         for prefix, suffix in wrappers:
-            wrapped_source, wrapped_tree = syntax(prefix + text + suffix)
-            if not wrapped_tree.root_node.has_error:
-                return ParsedText(wrapped_source, wrapped_tree, len(prefix), len(text))
-    return ParsedText(source, tree, 0, len(text))
+            wrapped_source, wrapped_root = syntax(prefix + text + suffix)
+            if not wrapped_root.has_error:
+                return ParsedText(wrapped_source, wrapped_root, len(prefix), len(text))
+    return ParsedText(source, root, 0, len(text))
 
 
 def extract_leaves(
@@ -341,7 +335,7 @@ def extract_leaves(
     # Calling the named tuple's class takes three times as long, and a corpus has hundreds per function.
     new_tuple = tuple.__new__
     covered_end, next_row = offset, 0
-    rows = read_node_rows(parsed_text.parsed)
+    rows = read_node_rows(parsed_text.root)
     kinds, parents = rows.kind, rows.parent
     starts, ends = (
         _to_characters(parsed_text.source, rows.start),

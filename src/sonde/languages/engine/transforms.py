@@ -265,7 +265,7 @@ class Transforms:
 
     def _find_variable_spans(self, text: str) -> dict[str, list[TextSpan]]:
         """Map each name that may be changed to its occurrences."""
-        if not has_facet(self._language.name, "flow") or self._language.syntax(text)[1].root_node.has_error:
+        if not has_facet(self._language.name, "flow") or self._language.syntax(text)[1].has_error:
             return {}
         edits = get_facet(self._language.name, "edits", Edits)
         tokens = edits.tokens(text)

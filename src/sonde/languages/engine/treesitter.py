@@ -44,8 +44,6 @@ from sonde.languages.engine.language import (
     Grammar,
     LanguageSettings,
     Match,
-    Subtree,
-    SyntaxTree,
     build_tree,
     find_error_spans,
     has_table,
@@ -277,8 +275,8 @@ class TreeSitterLanguage:
         self._extract_documentation = extract_documentation
         self.compiles = compiles
         """Return whether the language's own compiler accepts a text."""
-        self.syntax: Callable[[str], tuple[EncodedText, SyntaxTree]] = TextCache(self._parse)
-        """Return the encoded text and its syntax tree."""
+        self.syntax: Callable[[str], tuple[EncodedText, tree_sitter.Node]] = TextCache(self._parse)
+        """Return the encoded text and the root of its syntax tree, or of the part that represents it."""
         self._sites: Callable[[str], tuple[list[Site], EncodedText]] = TextCache(self._find_sites)
         self.parse: Callable[[str], Tree] = TextCache(self._columns)
         """Return the syntax tree as columns."""
@@ -308,6 +306,10 @@ class TreeSitterLanguage:
     def grammar(self) -> Grammar:
         """Load the grammar and its queries."""
         return Grammar(self.settings.grammar, self._package)
+
+    def captures(self, query: str, text: str) -> dict[str, list[tree_sitter.Node]]:
+        """Return the nodes of each capture of a query in a text, parsed without a wrapper."""
+        return dict(self.grammar.captures(query, self.syntax(text)[1]))
 
     def table(self, name: str) -> dict[str, Any]:
         """Read the TOML file ``<name>.toml`` of the folder, or return an empty table if there is none."""
@@ -343,8 +345,7 @@ class TreeSitterLanguage:
 
     def calls(self, text: str) -> tuple[Call, ...]:
         """List every call by name, in text order."""
-        source, syntax_tree = self.syntax(text)
-        root = syntax_tree.root_node
+        source, root = self.syntax(text)
         return build_calls(
             self.grammar.matches("calls", root),
             find_error_spans(root),
@@ -354,8 +355,8 @@ class TreeSitterLanguage:
 
     def tokens(self, tree: Tree) -> CodeTokens:
         """Return the code tokens with kind and role."""
-        source, syntax_tree = self.syntax(tree.text)
-        return build_code_tokens(tree, self.settings.tokens, self.roles(syntax_tree.root_node), source)
+        source, root = self.syntax(tree.text)
+        return build_code_tokens(tree, self.settings.tokens, self.roles(root), source)
 
     def roles(self, root: tree_sitter.Node) -> list[tuple[str, list[tree_sitter.Node]]]:
         """Return the nodes of each role of `identifiers.scm`; a later role takes precedence."""
@@ -375,17 +376,17 @@ class TreeSitterLanguage:
 
     def constructs(self, tree: Tree) -> tuple[Construct, ...]:
         """List the spans of language-neutral constructs, in text order, outer ones first."""
-        source, syntax_tree = self.syntax(tree.text)
-        return _build_constructs(self.grammar.captures("constructs", syntax_tree.root_node), source)
+        source, root = self.syntax(tree.text)
+        return _build_constructs(self.grammar.captures("constructs", root), source)
 
     def _find_unbound(self, root: tree_sitter.Node) -> frozenset[int]:
         """Find the first bytes of names that refer to no variable."""
         return find_unbound(find_locals(self.grammar, root), declared_first=self.settings.declared_first)
 
-    def _parse(self, text: str) -> tuple[EncodedText, SyntaxTree]:
+    def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Node]:
         source = EncodedText.of(text)
-        syntax_tree = self.grammar.parse(source.data)
-        if syntax_tree.root_node.has_error:
+        file_root = self.grammar.parse(source.data).root_node
+        if file_root.has_error:
             for prefix, suffix in self.settings.members:
                 wrapped_source = EncodedText.of(text, prefix.encode(), suffix.encode())
                 start = len(prefix.encode()) + len(source.data) - len(source.data.lstrip())
@@ -393,15 +394,15 @@ class TreeSitterLanguage:
                 root = self.grammar.parse(wrapped_source.data).root_node
                 node = root.named_descendant_for_byte_range(*span)
                 if not root.has_error and node and node.byte_range == span and self._is_function(node):
-                    return wrapped_source, Subtree(node)
-        return source, syntax_tree
+                    return wrapped_source, node
+        return source, file_root
 
     def _is_function(self, node: tree_sitter.Node) -> bool:
         return any(match.get("function") == [node] for match in self.grammar.matches("definitions", node))
 
     def _columns(self, text: str) -> Tree:
-        source, syntax_tree = self.syntax(text)
-        return build_tree(read_node_rows(syntax_tree), source, self.name, self.grammar.language)
+        source, root = self.syntax(text)
+        return build_tree(read_node_rows(root), source, self.name, self.grammar.language)
 
     def _read(self, text: str) -> ParsedText:
         return parse_with_wrappers(self.syntax, text, self.settings.wrappers)
@@ -418,16 +419,15 @@ class TreeSitterLanguage:
 
     def parse_without_wrapper(self, text: str) -> ParsedText:
         """Parse a text without a wrapper, even if it has errors."""
-        source, syntax_tree = self.syntax(text)
-        return ParsedText(source, syntax_tree, 0, len(text))
+        return ParsedText(*self.syntax(text), before=0, length=len(text))
 
     def extract_leaves(self, parsed_text: ParsedText, *, exclude: Set[str] = frozenset()) -> tuple[Leaf, ...]:
         """Extract the leaves of a parsed text, comments included, without the kinds in ``exclude``."""
         return extract_leaves(parsed_text, self.settings.tokens, self.grammar.language, exclude=exclude)
 
     def _find_sites(self, text: str) -> tuple[list[Site], EncodedText]:
-        source, syntax_tree = self.syntax(text)
-        return build_sites(self.grammar.matches("definitions", syntax_tree.root_node)), source
+        source, root = self.syntax(text)
+        return build_sites(self.grammar.matches("definitions", root)), source
 
 
 def _build_constructs(

@@ -12,27 +12,20 @@ from __future__ import annotations
 import re
 
 from sonde.languages.engine.imports import (
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
-    is_in_spans,
-    resolve_call,
+    ImportReader,
+    resolve_calls,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _VERSION = re.compile(r"v\d+")
 
 
-def facet(language: TreeSitterLanguage) -> GoImportReader:
-    """Return the facet ``imports``."""
-    return GoImportReader(language)
-
-
-class GoImportReader(BaseImportReader):
+class GoImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Go."""
 
     unplaced_kind = "of packages outside of the standard library, or with a version"
@@ -42,9 +35,8 @@ class GoImportReader(BaseImportReader):
 
         No types are inferred, so that nothing is propagated.
         """
-        source, tree = self.language.syntax(text)
-        root = tree.root_node
-        names, errors = ImportedNames(find_locals(self.language.grammar, root)), find_error_spans(root)
+        source, root = self.language.syntax(text)
+        names = ImportedNames(find_locals(self.language.grammar, root))
         imports: list[ImportBinding] = []
         stars: list[str] = []
         call_sites: list[CallSite] = []
@@ -53,7 +45,7 @@ class GoImportReader(BaseImportReader):
             if "import" in match:
                 statement, parts = match["import"][0], node_text(match["path"][0]).split("/")
                 explicit_name = node_text(match["bound"][0]) if "bound" in match else ""
-                module, span = ".".join(parts), statement.byte_range
+                module = ".".join(parts)
                 if not all(part.isidentifier() for part in parts) or _VERSION.fullmatch(parts[-1]):
                     unplaced_count += 1
                 elif explicit_name == ".":
@@ -62,27 +54,16 @@ class GoImportReader(BaseImportReader):
                 elif explicit_name != "_" and module != "C":
                     alias = "" if explicit_name == parts[-1] else explicit_name
                     bound_name = explicit_name or parts[-1]
-                    binding = ImportBinding(
-                        bound_name,
-                        module,
-                        module,
-                        False,
-                        alias,
-                        source.to_character(span[0]),
-                        source.to_character(span[1]),
-                    )
+                    span = source.to_span(statement.byte_range)
+                    binding = ImportBinding(bound_name, module, module, False, alias, *span)
                     names.bind_import(statement.start_byte, binding)
                     imports.append(binding)
             for kind in ("call", "literal"):
                 for node in match.get(kind, ()):
-                    if not is_in_spans(errors, node.start_byte):
-                        levels = tuple(node_text(child) for child in node.named_children)
-                        call_sites.append(CallSite(levels, kind, *node.byte_range))
-        calls = [
-            resolve_call(
-                names, call_site, (source.to_character(call_site.start), source.to_character(call_site.end))
-            )
-            for call_site in call_sites
-        ]
-        resolved_calls = sorted((call for call in calls if call is not None), key=lambda call: call.start)
-        return FileImports(tuple(imports), tuple(resolved_calls), tuple(stars), unplaced_count)
+                    levels = tuple(node_text(child) for child in node.named_children)
+                    call_sites.append(CallSite(levels, kind, *node.byte_range))
+        calls = resolve_calls(names, call_sites, source, find_error_spans(root))
+        return FileImports(tuple(imports), calls, tuple(stars), unplaced_count)
+
+
+facet = GoImportReader

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from sonde.languages.engine.language import node_text
-from sonde.languages.engine.tagging import QueryTagger, has_next
-from sonde.languages.engine.treesitter import TreeSitterLanguage
+from sonde.languages.engine.tagging import Tagger, has_next
 
 _VERSION = re.compile(r"/v[0-9]+$")
 
 
-class GoTagger(QueryTagger):
+class GoTagger(Tagger):
     """Go's `sonde.languages.engine.tagging.Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
@@ -40,6 +39,4 @@ class GoTagger(QueryTagger):
         return names
 
 
-def facet(language: TreeSitterLanguage) -> GoTagger:
-    """Return Go's tagger."""
-    return GoTagger(language)
+facet = GoTagger

@@ -8,33 +8,23 @@ not counted; neither are names that the code itself writes out in full.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 import tree_sitter
 
 from sonde.languages.engine.imports import (
     METHOD_SUFFIX,
-    ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
-    is_in_spans,
-    resolve_call,
+    ImportReader,
+    resolve_calls,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> JavaImportReader:
-    """Return the facet ``imports``."""
-    return JavaImportReader(language)
-
-
-class JavaImportReader(BaseImportReader):
+class JavaImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Java."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
@@ -42,9 +32,9 @@ class JavaImportReader(BaseImportReader):
 
         Imports are absolute, and the types of variables are not inferred.
         """
-        source, tree = self.language.syntax(text)
-        captures = dict(self.language.grammar.captures("imports", tree.root_node))
-        names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
+        source, root = self.language.syntax(text)
+        captures = self.language.captures("imports", text)
+        names = ImportedNames(find_locals(self.language.grammar, root))
         imports: list[ImportBinding] = []
         stars: list[str] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
@@ -56,46 +46,31 @@ class JavaImportReader(BaseImportReader):
             names.bind_import(node.start_byte, binding)
             if binding.member:
                 names.bind_import(node.start_byte, binding, binding.bound + METHOD_SUFFIX)
-        calls = _resolve_calls(captures, names, source, find_error_spans(tree.root_node))
-        return FileImports(tuple(imports), tuple(calls), tuple(stars), 0)
+        call_sites = (
+            _read_call_site(node, capture)
+            for capture in ("bare", "called", "new")
+            for node in captures.get(capture, [])
+        )
+        calls = resolve_calls(names, filter(None, call_sites), source, find_error_spans(root))
+        return FileImports(tuple(imports), calls, tuple(stars), 0)
 
 
 def _read_import(node: tree_sitter.Node, source: EncodedText) -> ImportBinding:
     name_node = next(child for child in node.children if child.type in ("scoped_identifier", "identifier"))
     name = ".".join(_read_levels(name_node) or ())
     static = any(child.type == "static" for child in node.children)
-    span = (source.to_character(node.start_byte), source.to_character(node.end_byte))
+    span = source.to_span(node.byte_range)
     return ImportBinding(name.rpartition(".")[2], name, name, static, "", *span)
-
-
-def _resolve_calls(
-    captures: Mapping[str, list[tree_sitter.Node]],
-    names: ImportedNames,
-    source: EncodedText,
-    errors: list[tuple[int, int]],
-) -> Iterator[ApiCall]:
-    captured_nodes = [
-        (node, capture) for capture in ("bare", "called", "new") for node in captures.get(capture, [])
-    ]
-    for node, capture in sorted(captured_nodes, key=lambda entry: (entry[0].start_byte, entry[0].end_byte)):
-        call_site = _read_call_site(node, capture)
-        if call_site is None or is_in_spans(errors, call_site.start):
-            continue
-        key = call_site.levels[0] + METHOD_SUFFIX if capture == "bare" else None
-        call = resolve_call(
-            names, call_site, (source.to_character(call_site.start), source.to_character(call_site.end)), key
-        )
-        if call is not None:
-            yield call
 
 
 def _read_call_site(node: tree_sitter.Node, capture: str) -> CallSite | None:
     """Return the call of a captured name, or None if its receiver is not a chain of names."""
     if capture == "bare":
-        return CallSite((node_text(node),), "call", node.start_byte, node.end_byte)
+        name = node_text(node)
+        return CallSite((name,), "call", *node.byte_range, key=name + METHOD_SUFFIX)
     if capture == "new":
         levels = _read_levels(node)
-        return None if levels is None else CallSite(levels, "new", node.start_byte, node.end_byte)
+        return None if levels is None else CallSite(levels, "new", *node.byte_range)
     receiver = None if node.parent is None else node.parent.child_by_field_name("object")
     levels = None if receiver is None else _read_levels(receiver)
     if receiver is None or levels is None:
@@ -115,3 +90,6 @@ def _read_levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
     if node.type not in ("identifier", "type_identifier"):
         return None
     return (*reversed([*levels, node_text(node)]),)
+
+
+facet = JavaImportReader

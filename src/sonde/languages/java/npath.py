@@ -13,41 +13,31 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.metrics import (
     BranchRegion,
+    CapturedNodes,
+    ExecutionPaths,
     OperatorWeights,
-    QueryMetrics,
+    PathRule,
     count_branch_paths,
-    count_paths,
     count_row_paths,
 )
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _LOOPS = frozenset({"for_statement", "enhanced_for_statement", "while_statement", "do_statement"})
 SWITCH_GROUPS = frozenset({"switch_block_statement_group", "switch_rule"})
 _UNARY = frozenset({"ternary_expression", "return_statement"})
 
 
-class JavaPaths:
-    """The facet ``npath`` of Java.
+class JavaPaths(ExecutionPaths):
+    """The facet ``npath`` of Java."""
 
-    Args:
-        language: Java.
-    """
-
-    def __init__(self, language: TreeSitterLanguage) -> None:
-        self._metrics = get_facet(language.name, "metrics", QueryMetrics)
-
-    def count(self, text: str) -> int:
-        """Count the acyclic execution paths."""
-        captures = self._metrics.captured(text)
-        branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
+    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
+        """Build the rule of Java for one method."""
         ternaries = [node for node in branches if node.type == "ternary_expression"]
-        return count_paths(branches, PathRule(captures.get("boolean", []), ternaries).rule)
+        return JavaRule(captures.get("boolean", []), ternaries).rule
 
 
-class PathRule:
+class JavaRule:
     """checkstyle's NPath of one method.
 
     Args:
@@ -138,6 +128,4 @@ def count_labels(group: tree_sitter.Node) -> tuple[int, bool]:
     return count, default
 
 
-def facet(language: TreeSitterLanguage) -> JavaPaths:
-    """Return the facet ``npath``."""
-    return JavaPaths(language)
+facet = JavaPaths

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sonde.languages.engine.tagging import QueryTagger, has_next, has_previous, is_class_name
+from sonde.languages.engine.tagging import Tagger, has_next, has_previous, is_class_name
 from sonde.languages.engine.tokens import Leaf
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _DECLARATIONS = frozenset({"import_declaration", "package_declaration", "scoped_identifier"})
 
 
-class JavaTagger(QueryTagger):
+class JavaTagger(Tagger):
     """Java's `sonde.languages.engine.tagging.Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
@@ -63,6 +62,4 @@ class JavaTagger(QueryTagger):
         return "IDV"
 
 
-def facet(language: TreeSitterLanguage) -> JavaTagger:
-    """Return Java's tagger."""
-    return JavaTagger(language)
+facet = JavaTagger

@@ -10,27 +10,19 @@ from __future__ import annotations
 import tree_sitter
 
 from sonde.languages.engine.imports import (
-    ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
-    is_in_spans,
+    ImportReader,
     read_name_chain,
-    resolve_call,
+    resolve_calls,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> JavaScriptImportReader:
-    """Return the facet ``imports``."""
-    return JavaScriptImportReader(language)
-
-
-class JavaScriptImportReader(BaseImportReader):
+class JavaScriptImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for JavaScript."""
 
     unplaced_kind = "of files, and of packages whose names are no identifiers"
@@ -40,9 +32,8 @@ class JavaScriptImportReader(BaseImportReader):
 
         Results of calls have no import of their own, so nothing is propagated.
         """
-        source, tree = self.language.syntax(text)
-        root = tree.root_node
-        names, errors = ImportedNames(find_locals(self.language.grammar, root)), find_error_spans(root)
+        source, root = self.language.syntax(text)
+        names = ImportedNames(find_locals(self.language.grammar, root))
         imports: list[ImportBinding] = []
         unplaced_ids: set[int] = set()
         call_sites: list[CallSite] = []
@@ -51,10 +42,7 @@ class JavaScriptImportReader(BaseImportReader):
                 statement, bound_node = match["import"][0], match["bound"][0]
                 module = node_text(match["module"][0]).removeprefix("node:")
                 if module.isidentifier():
-                    span = (
-                        source.to_character(statement.start_byte),
-                        source.to_character(statement.end_byte),
-                    )
+                    span = source.to_span(statement.byte_range)
                     binding = _build_binding(node_text(bound_node), module, match.get("member", []), span)
                     names.bind_import(bound_node.start_byte, binding)
                     imports.append(binding)
@@ -62,21 +50,12 @@ class JavaScriptImportReader(BaseImportReader):
                     unplaced_ids.add(statement.id)
             for kind in ("call", "new"):
                 for node in match.get(kind, ()):
-                    span, levels = node.byte_range, _read_levels(node)
-                    if levels is not None and not is_in_spans(errors, span[0]):
-                        call_sites.append(CallSite(levels, kind, *span))
-        calls = [
-            resolve_call(
-                names, call_site, (source.to_character(call_site.start), source.to_character(call_site.end))
-            )
-            for call_site in call_sites
-        ]
-        member_calls = (call for call in calls if call is not None and call.name.count(".") == 1)
-        return FileImports(tuple(imports), tuple(sorted(member_calls, key=_get_start)), (), len(unplaced_ids))
-
-
-def _get_start(call: ApiCall) -> int:
-    return call.start
+                    levels = _read_levels(node)
+                    if levels is not None:
+                        call_sites.append(CallSite(levels, kind, *node.byte_range))
+        calls = resolve_calls(names, call_sites, source, find_error_spans(root))
+        member_calls = tuple(call for call in calls if call.name.count(".") == 1)
+        return FileImports(tuple(imports), member_calls, (), len(unplaced_ids))
 
 
 def _build_binding(
@@ -92,3 +71,6 @@ def _build_binding(
 def _read_levels(node: tree_sitter.Node) -> tuple[str, ...] | None:
     """Return the levels of ``a.b.c``, or None if the node is not a chain of names."""
     return read_name_chain(node, "member_expression", object_field="object", name_field="property")
+
+
+facet = JavaScriptImportReader

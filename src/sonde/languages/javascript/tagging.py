@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from sonde.languages.engine.language import node_text
-from sonde.languages.engine.tagging import QueryTagger, has_next, has_previous, is_class_name
+from sonde.languages.engine.tagging import Tagger, has_next, has_previous, is_class_name
 from sonde.languages.engine.tokens import Leaf
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _TAGS = frozenset({"jsx_opening_element", "jsx_closing_element", "jsx_self_closing_element"})
 
 
-class JavaScriptTagger(QueryTagger):
+class JavaScriptTagger(Tagger):
     """JavaScript's `sonde.languages.engine.tagging.Tagger`."""
 
     def packages(self, text: str, imports: str) -> set[int]:
@@ -45,6 +44,4 @@ class JavaScriptTagger(QueryTagger):
         return super().classify_name(leaves, index, role)
 
 
-def facet(language: TreeSitterLanguage) -> JavaScriptTagger:
-    """Return JavaScript's tagger."""
-    return JavaScriptTagger(language)
+facet = JavaScriptTagger

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from sonde.languages.engine.language import Subtree, SyntaxTree
+import tree_sitter
+
 from sonde.languages.engine.text import EncodedText
 from sonde.languages.engine.treesitter import TreeSitterLanguage, strip_comment_stars
 
@@ -41,7 +42,7 @@ class PhpLanguage(TreeSitterLanguage):
     is that of the text.
     """
 
-    def _parse(self, text: str) -> tuple[EncodedText, SyntaxTree]:
+    def _parse(self, text: str) -> tuple[EncodedText, tree_sitter.Node]:
         if _FILE_START.match(text):
             return super()._parse(text)
         parsers = [self._parse_code, self._parse_member]
@@ -52,27 +53,25 @@ class PhpLanguage(TreeSitterLanguage):
             parsers.append(super()._parse)
         first = None
         for parse in parsers:
-            source, syntax_tree = parse(text)
-            if not syntax_tree.root_node.has_error:
-                return source, syntax_tree
-            first = first or (source, syntax_tree)
+            source, root = parse(text)
+            if not root.has_error:
+                return source, root
+            first = first or (source, root)
         assert first is not None
         return first
 
-    def _parse_code(self, text: str) -> tuple[EncodedText, SyntaxTree]:
+    def _parse_code(self, text: str) -> tuple[EncodedText, tree_sitter.Node]:
         source = EncodedText.of(text, _OPEN_TAG)
-        return source, self.grammar.parse(source.data)
+        return source, self.grammar.parse(source.data).root_node
 
-    def _parse_member(self, text: str) -> tuple[EncodedText, SyntaxTree]:
+    def _parse_member(self, text: str) -> tuple[EncodedText, tree_sitter.Node]:
         """Parse the text as members of a class, or as code if it closes the class."""
         source = EncodedText.of(text, _CLASS_PREFIX, _CLASS_SUFFIX)
-        syntax_tree = self.grammar.parse(source.data)
-        body = next(
-            (node.child_by_field_name("body") for node in syntax_tree.root_node.named_children[1:2]), None
-        )
+        root = self.grammar.parse(source.data).root_node
+        body = next((node.child_by_field_name("body") for node in root.named_children[1:2]), None)
         if body is None or body.end_byte < len(source.data):
             return self._parse_code(text)
-        return source, Subtree(body)
+        return source, body
 
 
 language = PhpLanguage(__name__, extract_documentation=extract_documentation)

@@ -13,27 +13,19 @@ import tree_sitter
 
 from sonde.languages.engine.imports import (
     METHOD_SUFFIX,
-    ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
-    is_in_spans,
-    resolve_call,
+    ImportReader,
+    resolve_calls,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> PhpImportReader:
-    """Return the facet ``imports``."""
-    return PhpImportReader(language)
-
-
-class PhpImportReader(BaseImportReader):
+class PhpImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for PHP."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
@@ -41,26 +33,16 @@ class PhpImportReader(BaseImportReader):
 
         Imports are absolute, and the types of variables are not inferred.
         """
-        source, tree = self.language.syntax(text)
-        captures = dict(self.language.grammar.captures("imports", tree.root_node))
-        names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
+        source, root = self.language.syntax(text)
+        captures = self.language.captures("imports", text)
+        names = ImportedNames(find_locals(self.language.grammar, root))
         imports: list[ImportBinding] = []
         for node in sorted(captures.get("import", []), key=lambda node: node.start_byte):
             for binding in _read_imports(node, source):
                 imports.append(binding)
                 names.bind_import(node.start_byte, binding, binding.bound + METHOD_SUFFIX * binding.member)
-        errors = find_error_spans(tree.root_node)
-        calls: list[ApiCall] = []
-        for call_site in sorted(
-            _find_call_sites(captures), key=lambda call_site: (call_site.start, call_site.end)
-        ):
-            if not is_in_spans(errors, call_site.start):
-                span = source.to_character(call_site.start), source.to_character(call_site.end)
-                key = call_site.levels[0] + METHOD_SUFFIX * (
-                    call_site.kind == "function" and len(call_site.levels) == 1
-                )
-                calls += filter(None, [resolve_call(names, call_site, span, key)])
-        return FileImports(tuple(imports), tuple(calls), (), 0)
+        calls = resolve_calls(names, _find_call_sites(captures), source, find_error_spans(root))
+        return FileImports(tuple(imports), calls, (), 0)
 
 
 def _read_imports(node: tree_sitter.Node, source: EncodedText) -> Iterator[ImportBinding]:
@@ -71,7 +53,7 @@ def _read_imports(node: tree_sitter.Node, source: EncodedText) -> Iterator[Impor
         child for child in node.named_children if body is not None and child.type == "namespace_name"
     ]
     prefix_levels = [level for child in namespaces for level in _read_levels(child)]
-    span = source.to_character(node.start_byte), source.to_character(node.end_byte)
+    span = source.to_span(node.byte_range)
     clauses = [
         clause
         for clause in (node if body is None else body).named_children
@@ -95,7 +77,9 @@ def _find_call_sites(captures: Mapping[str, list[tree_sitter.Node]]) -> Iterator
     for kind in ("new", "function"):
         for node in captures.get(kind, []):
             if not node_text(node).startswith("\\"):
-                yield CallSite(_read_levels(node), kind, *node.byte_range)
+                levels = _read_levels(node)
+                key = levels[0] + METHOD_SUFFIX if kind == "function" and len(levels) == 1 else ""
+                yield CallSite(levels, kind, *node.byte_range, key=key)
     for node in captures.get("call", []):
         scope, name = node.child_by_field_name("scope"), node.child_by_field_name("name")
         if scope is not None and name is not None and not node_text(scope).startswith("\\"):
@@ -107,3 +91,6 @@ def _read_levels(node: tree_sitter.Node) -> tuple[str, ...]:
     if node.type == "name":
         return (node_text(node),)
     return tuple(level for child in node.named_children for level in _read_levels(child))
+
+
+facet = PhpImportReader

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from sonde.languages.engine.tagging import QueryTagger, has_previous
+from sonde.languages.engine.tagging import Tagger, has_previous
 from sonde.languages.engine.tokens import Leaf
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-class PhpTagger(QueryTagger):
+class PhpTagger(Tagger):
     """PHP's `sonde.languages.engine.tagging.Tagger`."""
 
     def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
@@ -20,6 +19,4 @@ class PhpTagger(QueryTagger):
         return super().classify_name(leaves, index, role)
 
 
-def facet(language: TreeSitterLanguage) -> PhpTagger:
-    """Return PHP's tagger."""
-    return PhpTagger(language)
+facet = PhpTagger

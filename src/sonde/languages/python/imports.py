@@ -13,36 +13,28 @@ from dataclasses import dataclass, field
 import tree_sitter
 
 from sonde.languages.engine.imports import (
-    ApiCall,
-    BaseImportReader,
     CallSite,
     FileImports,
     ImportBinding,
     ImportedNames,
-    is_in_spans,
+    ImportReader,
     read_name_chain,
     read_package_layout,
-    resolve_call,
+    resolve_calls,
 )
 from sonde.languages.engine.language import find_error_spans, node_text
 from sonde.languages.engine.names import find_locals
 from sonde.languages.engine.text import EncodedText
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-def facet(language: TreeSitterLanguage) -> PythonImportReader:
-    """Return the facet ``imports``."""
-    return PythonImportReader(language)
-
-
-class PythonImportReader(BaseImportReader):
+class PythonImportReader(ImportReader):
     """`sonde.languages.engine.imports.ImportReader` for Python."""
 
     def read(self, text: str, path: str = "", *, propagate: bool = False) -> FileImports:
         """See `sonde.languages.engine.imports.ImportReader.read`."""
-        source, tree = self.language.syntax(text)
-        captures = dict(self.language.grammar.captures("imports", tree.root_node))
-        names = ImportedNames(find_locals(self.language.grammar, tree.root_node))
+        source, root = self.language.syntax(text)
+        captures = self.language.captures("imports", text)
+        names = ImportedNames(find_locals(self.language.grammar, root))
         reader = _StatementReader(source, _get_package(path))
         statements = sorted(captures.get("import", ()), key=lambda node: node.start_byte)
         imports: list[ImportBinding] = []
@@ -52,8 +44,10 @@ class PythonImportReader(BaseImportReader):
                 imports.append(binding)
         if propagate:
             _propagate_assignments(captures, names, source)
-        calls = _resolve_calls(captures, names, source, find_error_spans(tree.root_node))
-        return FileImports(tuple(imports), tuple(calls), tuple(reader.stars), reader.unplaced)
+        chains = ((node, _read_chain(node)) for node in captures.get("called", ()))
+        call_sites = (CallSite(levels, "call", *node.byte_range) for node, levels in chains if levels)
+        calls = resolve_calls(names, call_sites, source, find_error_spans(root))
+        return FileImports(tuple(imports), calls, tuple(reader.stars), reader.unplaced)
 
     def to_import_paths(self, paths: Iterable[str], folder: str = "") -> Mapping[str, str]:
         """Strip from each path the folders above its outermost package, one with an ``__init__``.
@@ -90,21 +84,6 @@ def _get_package(path: str) -> list[str] | None:
 _CapturedNodes = Mapping[str, list[tree_sitter.Node]]
 
 
-def _resolve_calls(
-    captures: _CapturedNodes, names: ImportedNames, source: EncodedText, errors: list[tuple[int, int]]
-) -> Iterator[ApiCall]:
-    for node in sorted(captures.get("called", ()), key=lambda node: (node.start_byte, node.end_byte)):
-        levels = _read_chain(node)
-        if levels is None or is_in_spans(errors, node.start_byte):
-            continue
-        call_site = CallSite(levels, "call", node.start_byte, node.end_byte)
-        call = resolve_call(
-            names, call_site, (source.to_character(node.start_byte), source.to_character(node.end_byte))
-        )
-        if call is not None:
-            yield call
-
-
 def _propagate_assignments(captures: _CapturedNodes, names: ImportedNames, source: EncodedText) -> None:
     """Bind ``x`` in ``x = m.C()`` to ``m.C``; all are resolved before any is bound, so one step far."""
     bindings: list[tuple[tree_sitter.Node, ImportBinding]] = []
@@ -118,10 +97,7 @@ def _propagate_assignments(captures: _CapturedNodes, names: ImportedNames, sourc
         binding = names.resolve(callee.start_byte, levels[0])
         if binding is not None:
             name = ".".join([binding.name, *levels[1:]])
-            span = (
-                source.to_character(target.parent.start_byte),
-                source.to_character(target.parent.end_byte),
-            )
+            span = source.to_span(target.parent.byte_range)
             bindings.append((target, ImportBinding(node_text(target), name, name, False, "", *span)))
     for target, value in bindings:
         names.propagate(target.start_byte, node_text(target), value)
@@ -143,7 +119,7 @@ class _StatementReader:
 
     def read_bindings(self, node: tree_sitter.Node) -> Iterator[ImportBinding]:
         """Yield the names that a statement binds."""
-        span = (self.source.to_character(node.start_byte), self.source.to_character(node.end_byte))
+        span = self.source.to_span(node.byte_range)
         names = [_read_name_and_alias(child) for child in node.children_by_field_name("name")]
         if node.type == "import_statement":
             for name, alias in names:
@@ -183,3 +159,6 @@ def _read_name_and_alias(node: tree_sitter.Node) -> tuple[str, str]:
 
 def _read_dotted_name(node: tree_sitter.Node) -> str:
     return ".".join(node_text(child) for child in node.children if child.type == "identifier")
+
+
+facet = PythonImportReader

@@ -13,42 +13,30 @@ from __future__ import annotations
 
 import tree_sitter
 
-from sonde.languages.engine.language import get_facet
 from sonde.languages.engine.metrics import (
     BranchRegion,
+    CapturedNodes,
+    ExecutionPaths,
     OperatorWeights,
-    QueryMetrics,
+    PathRule,
     count_branch_paths,
-    count_paths,
     count_row_paths,
     covers,
 )
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 _EXPRESSIONS = frozenset({"conditional_expression", "return_statement"})
 _LOOPS = frozenset({"for_statement", "while_statement"})
 
 
-class PythonPaths:
-    """The facet ``npath`` of Python.
+class PythonPaths(ExecutionPaths):
+    """The facet ``npath`` of Python."""
 
-    Args:
-        language: Python.
-    """
-
-    def __init__(self, language: TreeSitterLanguage) -> None:
-        self._metrics = get_facet(language.name, "metrics", QueryMetrics)
-
-    def count(self, text: str) -> int:
-        """Count the acyclic execution paths."""
-        captures = self._metrics.captured(text)
-        branches = self._metrics.select_counted_nodes(text, captures.get("path", []))
-        return count_paths(
-            branches, _PathRule(branches, captures.get("boolean", []), captures.get("default", [])).rule
-        )
+    def build_rule(self, branches: list[tree_sitter.Node], captures: CapturedNodes) -> PathRule:
+        """Build the rule of Python for one function."""
+        return _PythonRule(branches, captures.get("boolean", []), captures.get("default", [])).rule
 
 
-class _PathRule:
+class _PythonRule:
     """The NPath rule of Python.
 
     Args:
@@ -128,6 +116,4 @@ def _counts_with_parent(region: BranchRegion) -> bool:
     return False
 
 
-def facet(language: TreeSitterLanguage) -> PythonPaths:
-    """Return the facet ``npath``."""
-    return PythonPaths(language)
+facet = PythonPaths

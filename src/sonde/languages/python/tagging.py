@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import tree_sitter
 
-from sonde.languages.engine.tagging import QueryTagger, has_previous, is_class_name
+from sonde.languages.engine.tagging import Tagger, has_previous, is_class_name
 from sonde.languages.engine.tokens import Leaf
 from sonde.languages.engine.treesitter import TreeSitterLanguage
 
@@ -15,7 +15,7 @@ _IMPORT_CACHE_SIZE = 4_096
 """Number of files whose imported modules are cached, by their import statements."""
 
 
-class PythonTagger(QueryTagger):
+class PythonTagger(Tagger):
     """Python's `sonde.languages.engine.tagging.Tagger`."""
 
     def __init__(self, language: TreeSitterLanguage) -> None:
@@ -93,6 +93,4 @@ class PythonTagger(QueryTagger):
         return sorted(parsed_text.span(node) for node in nodes)
 
 
-def facet(language: TreeSitterLanguage) -> PythonTagger:
-    """Return Python's tagger."""
-    return PythonTagger(language)
+facet = PythonTagger

@@ -5,12 +5,11 @@ The names of modules are those of name spaces: before `::`, and after ``module``
 
 from __future__ import annotations
 
-from sonde.languages.engine.tagging import QueryTagger, is_class_name
+from sonde.languages.engine.tagging import Tagger, is_class_name
 from sonde.languages.engine.tokens import Leaf
-from sonde.languages.engine.treesitter import TreeSitterLanguage
 
 
-class RubyTagger(QueryTagger):
+class RubyTagger(Tagger):
     """Ruby's `sonde.languages.engine.tagging.Tagger`."""
 
     def classify_name(self, leaves: tuple[Leaf, ...], index: int, role: str) -> str:
@@ -23,6 +22,4 @@ class RubyTagger(QueryTagger):
         return super().classify_name(leaves, index, role)
 
 
-def facet(language: TreeSitterLanguage) -> RubyTagger:
-    """Return Ruby's tagger."""
-    return RubyTagger(language)
+facet = RubyTagger

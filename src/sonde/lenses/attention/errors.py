@@ -29,6 +29,7 @@ from sonde.lenses.attention.observe import FACET, TOO_LONG, AttentionOptions, Ed
 from sonde.lenses.engine.lens import CapturedItem, LensSettings
 from sonde.results import Score, share_rows
 from sonde.results.schema import Columns, to_schema
+from sonde.tasks.engine.task import resolve_task
 from sonde.tasks.syntax.syntax_relations import task
 
 SUFFIX = "-snippet"
@@ -86,7 +87,7 @@ def label_relations(item: Item, settings: LensSettings) -> pl.DataFrame:
     Raises:
         InputError: It does not parse, or holds none.
     """
-    rows = task.label([item], {}, mode=settings.mode, quirks=settings.quirks)[item.item_id]
+    rows = resolve_task(task, settings.mode, settings.quirks).label([item], {})[item.item_id]
     if rows["label"].null_count():
         raise InputError(f"snippet {item.path!r}: does not parse as {item.language}; give a whole function")
     if rows.is_empty():

@@ -21,7 +21,6 @@ from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.capture.interventions import Change, Put
 from sonde.capture.requests import (
     HeadOutputs,
-    ItemCapture,
     Lookups,
     Pass,
     Plain,
@@ -38,6 +37,7 @@ from sonde.lenses.causal.effects import (
     compute_effects,
     effect_means,
     excess_over_control,
+    group_captures,
     list_controls,
     list_draws,
     surprisal_requests,
@@ -328,9 +328,7 @@ def add_effect_rows(
         item = one.prepared.item.item_id
         if item not in fits.measured:
             continue
-        held: defaultdict[str, list[ItemCapture]] = defaultdict(list)
-        for capture in one.captures:
-            held[capture.change].append(capture)
+        held = group_captures(one)
         at = _dependents(one.prepared, edges.get(item, ()))
         nowhere = np.zeros(len(one.prepared.alignment.subwords), dtype=np.bool_)
         for made in once:

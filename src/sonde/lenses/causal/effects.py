@@ -21,7 +21,7 @@ from sonde.capture.interventions import Change
 from sonde.capture.requests import Changed, ItemCapture, Masked, Pass, Plain, Prepared, Request, TokenScores
 from sonde.languages import LANGUAGES
 from sonde.lenses.causal.interventions import CONTROL, FittedIntervention, RowBuilder
-from sonde.lenses.engine.lens import ScoringContext
+from sonde.lenses.engine.lens import CapturedItem, ScoringContext
 from sonde.lenses.engine.observations import find_overlapping_subwords
 from sonde.results import Mean, Score, means
 from sonde.results.schema import SELECTION
@@ -78,10 +78,6 @@ def compute_effects(
         right subwords fewer, all its subwords cost together; of several draws of a control the mean, and a
         column each, as ``random 2``.
     """
-    side = pl.DataFrame(
-        {"item_id": list(splits), "split": list(splits.values())},
-        schema={"item_id": pl.String, "split": pl.String},
-    )
     rows = (
         scoring.observations.filter((pl.col("what") == "effect") & (pl.col("method") == method))
         .select(
@@ -89,10 +85,12 @@ def compute_effects(
             delta=(pl.col(of.more) - pl.col(of.less)).cast(pl.Float64),
         )
         .collect()
-        .join(side, on="item_id")
-        .join(scoring.items.select("item_id", "cluster"), on="item_id")
     )
-    each = rows.group_by(*_KEYS, "kind", maintain_order=True).agg(pl.col("delta").mean())
+    each = (
+        join_splits(rows, scoring, splits)
+        .group_by(*_KEYS, "kind", maintain_order=True)
+        .agg(pl.col("delta").mean())
+    )
     mean = (
         each.filter(pl.col("kind") != CONTROL)
         .group_by(*_KEYS, kind=CONTROL, maintain_order=True)
@@ -100,6 +98,12 @@ def compute_effects(
     )
     kinds = pl.concat([each, mean.select(each.columns)])
     return kinds.pivot("kind", index=list(_KEYS), values="delta").sort(_KEYS)
+
+
+def join_splits(rows: pl.DataFrame, scoring: ScoringContext, splits: Mapping[str, str]) -> pl.DataFrame:
+    """Return the rows of functions that have a split, with ``split`` and ``cluster``."""
+    sides = pl.DataFrame(list(splits.items()), {"item_id": pl.String, "split": pl.String}, orient="row")
+    return rows.join(sides, on="item_id").join(scoring.items.select("item_id", "cluster"), on="item_id")
 
 
 def list_controls(effects: pl.DataFrame, own: str) -> list[str]:
@@ -309,6 +313,14 @@ def assign_constructs(one: Prepared) -> tuple[list[str], Int[np.ndarray, " subwo
             label = "other"
         found[at] = names.setdefault(label, len(names))
     return list(names), found
+
+
+def group_captures(observed: CapturedItem) -> dict[str, list[ItemCapture]]:
+    """Group the captures of a function by the name of the change."""
+    captures: dict[str, list[ItemCapture]] = {}
+    for capture in observed.captures:
+        captures.setdefault(capture.change, []).append(capture)
+    return captures
 
 
 def add_effects(

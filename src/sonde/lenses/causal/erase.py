@@ -36,6 +36,7 @@ from sonde.lenses.causal.effects import (
     baseline_scores,
     best_layer_scores,
     compute_effects,
+    group_captures,
     layer_scores,
     select_layer,
     surprisal_requests,
@@ -310,7 +311,7 @@ def add_effect_rows(
         collect_labelled_tokens(labels),
     )
     for one in observed:
-        held, measured = by_change(one), one.prepared.item.item_id in fits.measured
+        held, measured = group_captures(one), one.prepared.item.item_id in fits.measured
         _add_plain(rows, one, tokens, find_applied_positions(one.prepared, changes, fits) if measured else {})
         add_downstream_states(
             rows, one.prepared, held, [made for made in fits.for_method(NAME) if made.kind == LEACE], labels
@@ -318,14 +319,6 @@ def add_effect_rows(
         if measured:
             names, group = assign_constructs(one.prepared)
             add_effects(rows, one.prepared.item.item_id, fits.for_method(NAME), held, (names, [group]))
-
-
-def by_change(observed: CapturedItem) -> dict[str, list[ItemCapture]]:
-    """The captures of a function by the name of the change."""
-    held: dict[str, list[ItemCapture]] = {}
-    for capture in observed.captures:
-        held.setdefault(capture.change, []).append(capture)
-    return held
 
 
 def add_downstream_states(

@@ -28,6 +28,9 @@ from sonde.lenses.causal.effects import (
     compute_effects,
     effect_means,
     excess_over_control,
+    group_captures,
+    join_splits,
+    mean_change,
     surprisal_requests,
 )
 from sonde.lenses.causal.erase import (
@@ -36,7 +39,6 @@ from sonde.lenses.causal.erase import (
     AppliedPositions,
     add_downstream_states,
     build_interventions,
-    by_change,
     collect_unmodified_states,
     cross_fit_probes,
     find_applied_positions,
@@ -150,14 +152,8 @@ def score_downstream_heads(
         splits: Of the functions.
         template: What the scores share.
     """
-    test = [item for item, side in splits.items() if side == "test"]
-    rows = (
-        scoring.observations.filter(
-            (pl.col("what") == HIT) & pl.col("item_id").is_in(pl.Series(test, dtype=pl.String).implode())
-        )
-        .collect()
-        .join(scoring.items.select("item_id", "cluster"), on="item_id")
-    )
+    hits = scoring.observations.filter(pl.col("what") == HIT).collect()
+    rows = join_splits(hits, scoring, splits).filter(pl.col("split") == "test")
     plain = rows.filter(pl.col("method").is_null()).select("item_id", "group", before="hits")
     changed = rows.filter(pl.col("subject") == task).with_columns(kind=CONTROL)
     if plain.is_empty() or changed.is_empty():
@@ -166,7 +162,7 @@ def score_downstream_heads(
     both = changed.pivot("kind", index=keys, values="hits").join(plain, on=["item_id", "group"])
     controls = [name for name in both.columns if name not in (*keys, "before", own)]
     asked = [_mean_loss(own, None), *(_mean_loss(name, name) for name in controls)]
-    asked += [_mean(EXCESS, pl.col(name) - pl.col(own), name) for name in controls]
+    asked += [mean_change(EXCESS, pl.col(name) - pl.col(own), name) for name in controls]
     yield from means(both, asked, template, columns=("layer",))
     yield from means(
         both, asked, template, by={RELATION: pl.col("group")}, columns=("layer",), minimum=FEWEST_EDGES,
@@ -175,11 +171,7 @@ def score_downstream_heads(
 
 
 def _mean_loss(kind: str, control: str | None) -> Mean:
-    return _mean(LOST, pl.col("before") - pl.col(kind), control)
-
-
-def _mean(metric: str, value: pl.Expr, control: str | None) -> Mean:
-    return Mean(metric, value, "real", per=pl.col("n"), fields={"control": control})
+    return mean_change(LOST, pl.col("before") - pl.col(kind), control)
 
 
 WITH = "with"
@@ -256,7 +248,7 @@ def add_effect_rows(
     changes = build_interventions(fits, [one.prepared for one in observed], labels)
     read = [one for one in fits.for_method(NAME) if one.kind in READ]
     for one in observed:
-        item, held = one.prepared.item.item_id, by_change(one)
+        item, held = one.prepared.item.item_id, group_captures(one)
         add_downstream_states(rows, one.prepared, held, read, labels)
         if item not in fits.measured:
             continue

@@ -22,6 +22,8 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from sonde.base.fingerprint import derive_seed, unit_hash
+from sonde.lenses.causal.effects import join_splits
+from sonde.lenses.causal.findings import CONTROL_TASK, DONORS, PERMUTED, UNIFORM, WIDE
 from sonde.lenses.causal.interventions import FittedIntervention, unpack_states
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.stats.estimate import kish
@@ -112,12 +114,8 @@ class PropertyExamples:
         texts: Mapping[str, str] | None = None,
     ) -> PropertyExamples:
         """All examples of a property; classes of too few functions of the training split are left out."""
-        side = pl.DataFrame(
-            {"item_id": list(splits), "split": list(splits.values())},
-            schema={"item_id": pl.String, "split": pl.String},
-        )
         labels = scoring.labels[task].filter(pl.col("label").is_not_null())
-        rows = labels.join(side, on="item_id").join(scoring.items.select("item_id", "cluster"), on="item_id")
+        rows = join_splits(labels, scoring, splits)
         train = rows.filter(pl.col("split") == "train")
         sizes = train.group_by("label").agg(pl.col("item_id").n_unique())
         kept = sizes.filter(pl.col("item_id") >= FEWEST)["label"].implode()
@@ -355,10 +353,7 @@ def surface_features(
 NAME = "erase"
 
 
-LEACE, PERMUTED, DONORS, CONTROL_TASK = "leace", "permuted", "donors", "control_task"
-
-
-UNIFORM, WIDE = "uniform", "as_wide"
+LEACE = "leace"
 
 
 SURFACE, PERMUTED_SURFACE = "surface", "permuted_surface"

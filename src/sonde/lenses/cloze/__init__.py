@@ -21,14 +21,13 @@ from sonde.capture.requests import Answer, AnswerRanks, Masked, Pass, Plain, Pre
 from sonde.corpora import Item
 from sonde.lenses.cloze.libraries import write_libraries
 from sonde.lenses.cloze.observe import (
-    ONE,
+    ONE_PIECE,
     TOP_K,
     ClozeQuery,
     QueryRequest,
     build_query_requests,
     collect_statements,
-    distinct_gaps,
-    distinct_variants,
+    distinct_inputs,
     find_name,
     observe_queries,
     observe_texts,
@@ -37,11 +36,10 @@ from sonde.lenses.cloze.observe import (
 from sonde.lenses.cloze.paired import MARGIN_TASKS, score_margins
 from sonde.lenses.cloze.ranks import shared_surfaces
 from sonde.lenses.cloze.score import (
-    UNIFIED,
+    SHARED_VOCABULARY,
     ClozeOptions,
     list_statements,
-    score_candidates,
-    score_masked_model,
+    score_queries,
     write_predictions,
 )
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
@@ -58,7 +56,7 @@ NEEDS = ("encoder", "decoder", "encoder-decoder")
 
 TASK = "api_cloze"
 CONTROL_SHARE = 0.25
-_FEW = 10
+_SUGGESTED_CANDIDATES = 10
 """Candidates for each level that a run is advised to take where it would be long."""
 
 
@@ -92,7 +90,7 @@ class ClozeLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Models that cannot fill in what is left out are refused, decoders with a head excepted."""
+        """Refuse models that cannot fill in what is left out, except decoders with a head."""
         if not capabilities.lacks:
             return None
         return (
@@ -103,7 +101,7 @@ class ClozeLens(LensDefaults):
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options with the objective that all models of a run can be asked by.
+        """Add the objective by which all models of a run can be asked.
 
         Raises:
             UsageError: They cannot be asked by the objective chosen.
@@ -119,79 +117,83 @@ class ClozeLens(LensDefaults):
                 f"run; give {CANDIDATES} or {ANSWERS}, by which every model can be asked"
             )
         # What models share is ranked beside each one's own vocabulary as soon as there are several.
-        compared = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
-        options = {**compared, **options}
-        settled = ClozeOptions.read(options)
-        if settled.ranking == UNIFIED and not settled.unified:
+        default_models = {"unified": ",".join(sorted(models))} if len(models) > 1 else {}
+        options = {**default_models, **options}
+        resolved = ClozeOptions.read(options)
+        if resolved.ranking == SHARED_VOCABULARY and not resolved.unified:
             raise UsageError(
-                f"lens 'cloze': option ranking = {UNIFIED!r} needs several models, or their names in the "
-                "option unified"
+                f"lens 'cloze': option ranking = {SHARED_VOCABULARY!r} needs several models, or their names "
+                "in the option unified"
             )
         return options
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """One, which reads a quarter of the statements where each is asked by itself."""
+        """Return one control, which reads a quarter of the statements if each is asked by itself."""
         return (Control(settings.seed, CONTROL_SHARE if _objective(settings) == MASKED else 1.0),)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The statements that queries are cut from, or the candidate statements of each query and pair.
+        """Return the statements that queries are cut from, or the candidate statements of each query.
 
         Raises:
             UsageError: A task of another lens is among them.
             InputError: The models compared share no subtoken.
         """
-        if compared := ClozeOptions.read(settings.options).unified:
-            shared_surfaces(compared)
-        known = (TASK, *MARGIN_TASKS)
+        if models := ClozeOptions.read(settings.options).unified:
+            shared_surfaces(models)
+        known_tasks = (TASK, *MARGIN_TASKS)
         for task in labels:
-            if task not in known:
-                raise UsageError(f"lens 'cloze' asks the tasks {', '.join(known)}, and not {task!r}")
-        found: dict[str, Item] = {}
-        if TASK in labels and _objective(settings) == MASKED:
-            asked = set(labels[TASK]["item_id"])
-            found |= {item.item_id: item for item in items if item.item_id in asked}
-        elif TASK in labels:
+            if task not in known_tasks:
+                raise UsageError(f"lens 'cloze' asks the tasks {', '.join(known_tasks)}, and not {task!r}")
+        statements: dict[str, Item] = {}
+        for task in (task for task in known_tasks if task in labels):
+            queries = labels[task]
+            if task == TASK and _objective(settings) == MASKED:
+                query_ids = set(queries["item_id"])
+                statements |= {item.item_id: item for item in items if item.item_id in query_ids}
+                continue
             # Words that a published file brings are compared as whole texts.
-            answers = _objective(settings) == ANSWERS and GIVEN not in labels[TASK]["template"]
-            found |= {item.item_id: item for item in collect_statements(labels[TASK], answers=answers)}
-        for task in MARGIN_TASKS:
-            if task in labels:
-                found |= {item.item_id: item for item in collect_statements(labels[task])}
-        return list(found.values())
+            answers = task == TASK and _objective(settings) == ANSWERS and GIVEN not in queries["template"]
+            statements |= {item.item_id: item for item in collect_statements(queries, answers=answers)}
+        return list(statements.values())
 
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
-        """How many statements there are of few names, where each is made with many candidates."""
+        """Describe how many statements there are, if each is made with many candidates."""
         options = ClozeOptions.read(settings.options)
         if TASK not in labels or options.objective == MASKED:
             return ""
-        made = f"{len(inputs):,} statements of {labels[TASK]['name'].n_unique():,} names"
-        fewer = f"; fewer with --option cloze.candidates={_FEW}" if options.candidates > _FEW else ""
-        return f"{made}, with up to {options.candidates} candidates at each level{fewer}"
+        line = f"{len(inputs):,} statements of {labels[TASK]['name'].n_unique():,} names"
+        suggestion = (
+            f"; fewer with --option cloze.candidates={_SUGGESTED_CANDIDATES}"
+            if options.candidates > _SUGGESTED_CANDIDATES
+            else ""
+        )
+        return f"{line}, with up to {options.candidates} candidates at each level{suggestion}"
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """What is left out of every statement, or the statements as they are, as each kind can be asked."""
+        """Request what is left out of every statement, or the statements as they are."""
         queries = _queries(labels, settings)
         asks = {
-            one.item.item_id: build_query_requests(one, queries[one.item.item_id])
-            for one in prepared
-            if one.item.item_id in queries
+            item_input.item.item_id: build_query_requests(item_input, queries[item_input.item.item_id])
+            for item_input in prepared
+            if item_input.item.item_id in queries
         }
-        texts = [one for one in prepared if one.item.item_id not in asks]
-        whole = frozenset(one.item.item_id for one in texts)
-        plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",), whole)
+        texts = [item_input for item_input in prepared if item_input.item.item_id not in asks]
+        text_ids = frozenset(item_input.item.item_id for item_input in texts)
+        plain = Pass(Plain(), (TokenScores(top_k=1),), ("decoder",), text_ids)
         if not asks:
             return (plain, *_filled_in(texts))
         # Words that a published file brings compete by their probability, whatever models share.
-        alone = (
-            ClozeOptions.read(settings.options).ranking == UNIFIED and GIVEN not in labels[TASK]["template"]
+        ranks_shared_only = (
+            ClozeOptions.read(settings.options).ranking == SHARED_VOCABULARY
+            and GIVEN not in labels[TASK]["template"]
         )
-        return (*_pieces(asks, settings, alone=alone), plain, *_filled_in(texts))
+        return (*_pieces(asks, settings, shared_only=ranks_shared_only), plain, *_filled_in(texts))
 
     def observe(
         self,
@@ -200,89 +202,83 @@ class ClozeLens(LensDefaults):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """A row a query, or a row a statement; see `sonde.lenses.cloze.observe`.
+        """Build one row per query or statement; see `sonde.lenses.cloze.observe`.
 
         Raises:
             CaptureError: A capture holds no scores.
         """
         queries = _queries(labels, settings)
-        pieces = [one for one in observed if one.prepared.item.item_id in queries]
-        whole = [one for one in observed if one.prepared.item.item_id not in queries]
+        pieces = [observation for observation in observed if observation.prepared.item.item_id in queries]
+        texts = [observation for observation in observed if observation.prepared.item.item_id not in queries]
         tables = [observe_queries(pieces, labels[TASK], surfaces)] if pieces else []
-        return pl.concat([*tables, observe_texts(whole)])
+        return pl.concat([*tables, observe_texts(texts)])
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """P@k, MRR and log-probabilities with their controls, each number with its interval."""
-        found: list[Score] = []
+        """Compute P@k, MRR and log-probabilities with their controls and intervals."""
+        scores: list[Score] = []
         if TASK in scoring.labels:
-            score = score_masked_model if _objective(scoring.settings) == MASKED else score_candidates
-            found += score(scoring, scoring.labels[TASK])
+            scores += score_queries(scoring, scoring.labels[TASK])
         for task in MARGIN_TASKS:
             if task in scoring.labels:
-                found += score_margins(scoring, task)
-        return found
+                scores += score_margins(scoring, task)
+        return scores
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often names are right by kind of statement, and which statement is preferred."""
         return list_statements(scores)
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:
-        """The names of each library, and the predictions that the published evaluator of ClozeTest takes."""
+        """Write the names of each library, and predictions for the published evaluator of ClozeTest."""
         return [
             *(f"libraries: {path} ({names} names)" for path, names in write_libraries(run)),
             *(
-                f"predictions: {path} ({given} of {asked} entries)"
-                for path, given, asked in write_predictions(run)
+                f"predictions: {path} ({count} of {total} entries)"
+                for path, count, total in write_predictions(run)
             ),
         ]
 
 
 def _pieces(
-    asks: Mapping[str, Sequence[QueryRequest]], settings: LensSettings, *, alone: bool
+    asks: Mapping[str, Sequence[QueryRequest]], settings: LensSettings, *, shared_only: bool
 ) -> Iterator[Pass]:
-    """Inputs that ask for pieces; answers of one piece need no score where only the shared ones rank."""
-    compared = ClozeOptions.read(settings.options).unified
+    """Yield the requests for pieces; answers of one piece need no score if only shared ones rank."""
+    models = ClozeOptions.read(settings.options).unified
     right = {
         item: {
             ask.variants[0][0]: Answer(ask.query.answer, ask.query.word_start, ask.initial)
-            for ask in mine
-            if ask.status == ONE
+            for ask in requests
+            if ask.status == ONE_PIECE
         }
-        for item, mine in asks.items()
+        for item, requests in asks.items()
     }
-    ranks = AnswerRanks(right, shared_surfaces(compared) if compared else None, alone=alone)
+    ranks = AnswerRanks(right, shared_surfaces(models) if models else None, alone=shared_only)
     scores = TokenScores(top_k=TOP_K)
-    for kind, inputs in (
-        ("encoder", distinct_variants),
-        ("encoder-decoder", distinct_gaps),
-        ("decoder", distinct_gaps),
-    ):
-        every = {item: inputs(mine) for item, mine in asks.items()}
-        if not alone:
-            yield Pass(Masked(every), (scores, ranks), (kind,))
-            continue
-        several = {item: inputs([ask for ask in mine if ask.status != ONE]) for item, mine in asks.items()}
-        # In the order of all inputs: some are asked for nothing but ranks, the others for everything.
-        yield Pass(Masked(every), (ranks,), (kind,))
-        yield Pass(Masked(several), (scores,), (kind,))
+    for kind in ("encoder", "encoder-decoder", "decoder"):
+        writes = kind != "encoder"
+        all_inputs = {item: distinct_inputs(requests, writes=writes) for item, requests in asks.items()}
+        yield Pass(Masked(all_inputs), (ranks,) if shared_only else (scores, ranks), (kind,))
+        if shared_only:
+            # In the order of all inputs: some are asked for nothing but ranks, the others for everything.
+            long_answers = {
+                item: [ask for ask in requests if ask.status != ONE_PIECE] for item, requests in asks.items()
+            }
+            inputs = {
+                item: distinct_inputs(requests, writes=writes) for item, requests in long_answers.items()
+            }
+            yield Pass(Masked(inputs), (scores,), (kind,))
 
 
 def _filled_in(texts: Sequence[Prepared]) -> Iterator[Pass]:
-    """Whole statements of models that fill in: a mask a subword, or a gap a word; of some a name alone."""
+    """Yield the requests of models that fill in: one mask per subword, or one gap per word."""
     for kind, inputs in (("encoder", word_masks), ("encoder-decoder", word_gaps)):
         writes = kind == "encoder-decoder"
-        masked = Masked(
-            {
-                one.item.item_id: _of_name(one, writes=writes) if one.item.cuts else inputs(one.alignment)
-                for one in texts
-            }
-        )
-        yield Pass(masked, (TokenScores(top_k=1),), (kind,))
-
-
-def _of_name(one: Prepared, *, writes: bool) -> tuple[tuple[int, ...], ...]:
-    ask = find_name(one)
-    return ask.full_inputs if writes else ask.variants
+        positions = {
+            item_input.item.item_id: find_name(item_input).inputs(writes=writes)
+            if item_input.item.cuts
+            else inputs(item_input.alignment)
+            for item_input in texts
+        }
+        yield Pass(Masked(positions), (TokenScores(top_k=1),), (kind,))
 
 
 def _objective(settings: LensSettings) -> str:
@@ -290,9 +286,9 @@ def _objective(settings: LensSettings) -> str:
 
 
 def _queries(labels: Mapping[str, pl.DataFrame], settings: LensSettings) -> Mapping[str, list[ClozeQuery]]:
-    """The queries that are asked for a piece, by item; none where whole statements are scored."""
-    asked = TASK in labels and _objective(settings) == MASKED
-    return queries_by_item(labels[TASK]) if asked else {}
+    """Return the queries that ask for a piece, by item; empty if whole statements are scored."""
+    masks_pieces = TASK in labels and _objective(settings) == MASKED
+    return queries_by_item(labels[TASK]) if masks_pieces else {}
 
 
 lens = ClozeLens()

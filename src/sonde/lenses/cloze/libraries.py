@@ -1,4 +1,4 @@
-"""Which libraries a model knows, name by name, weighted by use; and what it knows of a release.
+"""Knowledge of libraries, name by name and weighted by use, and of a release.
 
 A name is asked for by its last level, in calls and imports, and known where the right answer ranks first.
 Within a library a query counts once for every other repository of the corpus (of `environment`: every other
@@ -16,13 +16,13 @@ from pathlib import Path
 import polars as pl
 
 from sonde.base.files import write_atomic
-from sonde.lenses.cloze.observe import ANSWER, TEXT
+from sonde.lenses.cloze.observe import ANSWER, TEXT, read_answers
 from sonde.lenses.cloze.ranks import (
-    COMPETING,
+    CANDIDATE_COUNT,
     NAMES,
     PUBLISHED_MODES,
-    RANDOM_WEIGHTS,
-    chance_at_k,
+    each_control,
+    gain_over,
     is_hit,
     precision_at_k,
     rank_answers,
@@ -30,24 +30,18 @@ from sonde.lenses.cloze.ranks import (
 )
 from sonde.results import Mean, Score, mean_differences, means
 from sonde.results.schema import scan_files
-from sonde.stats.intervals import Kind
-from sonde.store.run_folder import RunDirectory, slug
+from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import GIVEN, TASK
 from sonde.tasks.engine.cloze_statements import MEMBER
 
-_CONTROLS = {
-    "majority": "majority",
-    "unigram": "unigram",
-    RANDOM_WEIGHTS: "rank_random_weights",
-}
-_WHOLE = "whole"
+_FULL_NAME_MODE = "whole"
 _KS = (1, 10)
-_FEW = 10
+_MINIMUM_NAMES = 10
 """Fewest names that are divided into deciles."""
 
 
 def scores_by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Score]:
-    """How many of each library's uses are of known names, by decile of use, beside the controls.
+    """Score how many of each library's uses are of known names, by decile of use, with controls.
 
     ``known_by_use`` (of what was ranked), ``asked_by_use`` (the share that was), ``names`` (how many there
     are), of ``library=L`` and, from ten names on, ``library=L;decile=D``, 1 being the names used most.
@@ -57,32 +51,32 @@ def scores_by_use(names: pl.DataFrame, base: Score, minimum: int) -> Iterator[Sc
         base: What the scores share.
         minimum: Queries that a library needs.
     """
-    asked = _members(names)
+    queries = _members(names)
     enough = pl.len().over("library") >= minimum
-    used = asked.filter(enough & (pl.col("used_by") > 0)).explode("users")
+    used = queries.filter(enough & (pl.col("used_by") > 0)).explode("users")
     if used.is_empty():
         return
     for groups in (["library"], ["library", "decile"]):
         part = used.drop_nulls(groups)
-        wanted = [
+        mean_specs = [
             Mean("known_by_use", is_hit(part, "rank", 1)),
             Mean("asked_by_use", pl.col("rank").is_not_null()),
         ]
-        yield from means(part, wanted, base, by=groups, cluster="users")
+        yield from means(part, mean_specs, base, by=groups, cluster="users")
         yield from _controls(part, base, groups)
-        for key, held in part.group_by(groups, maintain_order=True):
-            where = tuple(zip(groups, (str(one) for one in key), strict=True))
+        for key, rows in part.group_by(groups, maintain_order=True):
+            dimensions = tuple(zip(groups, (str(value) for value in key), strict=True))
             yield dataclasses.replace(
-                base.within(*where),
+                base.within(*dimensions),
                 metric="names",
-                value=float(held["name"].n_unique()),
-                n=held["query_id"].n_unique(),
-                n_clusters=held["users"].n_unique(),
+                value=float(rows["name"].n_unique()),
+                n=rows["query_id"].n_unique(),
+                n_clusters=rows["users"].n_unique(),
             )
 
 
 def scores_by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
-    """P@k of names that appeared with a release, of those it kept, and the difference, beside the controls.
+    """Score names that appeared with a release and those it kept, with differences and controls.
 
     ``release=new|kept|new-kept``; within one library names are taken as independent. ``asked_in_release``
     is the share of the queries that were ranked. The controls' own difference says how much harder the new
@@ -90,39 +84,24 @@ def scores_by_release(names: pl.DataFrame, base: Score) -> Iterator[Score]:
     """
     if names["release"].is_null().all():
         return
-    asked = _members(names)
+    queries = _members(names)
     share = Mean("asked_in_release", pl.col("rank").is_not_null())
-    yield from means(asked, [share], base, by="release", cluster="name")
-    yield from _on_both_sides(asked, precision_at_k(asked, "rank", ks=_KS), base)
-    ranked = asked.filter(pl.col("rank").is_not_null())
-    for control, column in _CONTROLS.items():
-        if column in ranked.columns:
-            both = ranked.filter(pl.col(column).is_not_null())
-            rates = precision_at_k(both, column, ks=_KS)
-            named = dataclasses.replace(base, control=control)
-            yield from _on_both_sides(both, [*rates, *_gains(both, rates)], named)
-    if COMPETING in ranked.columns:
-        rates = chance_at_k(_KS)
-        named = dataclasses.replace(base, control="chance")
-        yield from _on_both_sides(ranked, [*rates, *_gains(ranked, rates)], named)
+    yield from means(queries, [share], base, by="release", cluster="name")
+    yield from _on_both_sides(queries, precision_at_k(queries, "rank", ks=_KS), base)
+    for control, answered, rates in each_control(queries, _KS):
+        gains = [gain_over(rate, answered) for rate in rates]
+        yield from _on_both_sides(answered, [*rates, *gains], dataclasses.replace(base, control=control))
 
 
-def _on_both_sides(frame: pl.DataFrame, wanted: list[Mean], named: Score) -> Iterator[Score]:
-    yield from means(frame, wanted, named, by="release", cluster="name")
+def _on_both_sides(frame: pl.DataFrame, mean_specs: list[Mean], template: Score) -> Iterator[Score]:
+    yield from means(frame, mean_specs, template, by="release", cluster="name")
     yield from mean_differences(
         frame,
-        [one for one in wanted if one.metric == "p_at_k"],
-        named,
+        [spec for spec in mean_specs if spec.metric == "p_at_k"],
+        template,
         ("release", "new", "kept"),
         cluster="name",
     )
-
-
-def _gains(frame: pl.DataFrame, rates: list[Mean]) -> Iterator[Mean]:
-    """The model's P@k less that of a control, query by query."""
-    for own, other in zip(precision_at_k(frame, "rank", ks=_KS), rates, strict=True):
-        gain = own.of.cast(pl.Float64) - other.of.cast(pl.Float64)
-        yield Mean("p_at_k_gain", gain, "difference", fields=own.fields)
 
 
 def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
@@ -146,16 +125,12 @@ def write_libraries(run: RunDirectory) -> Iterator[tuple[Path, int]]:
         return
     plain = (pl.col("context") == "") & (pl.col("frame") == "") & pl.col("template").is_in(NAMES)
     labels = labels.filter(plain)
-    for model in run.read_summary()["models"]:
-        parts = run.tables(run.observations("cloze", model["name"]))
-        if not parts:
-            continue
-        answers = scan_files(parts).collect()
-        whole = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
-        frame = _members((rank_statements if whole else rank_answers)(answers, labels))
+    for folder, answers in read_answers(run):
+        scores_statements = not {ANSWER, TEXT}.isdisjoint(answers["status"].to_list())
+        frame = _members((rank_statements if scores_statements else rank_answers)(answers, labels))
         if frame.is_empty():
             continue
-        path = run.root / "libraries" / f"model={slug(model['name'])}" / "names.csv"
+        path = run.root / "libraries" / f"model={folder}" / "names.csv"
         write_atomic(path, _csv(frame))
         yield path, frame["name"].n_unique()
 
@@ -185,14 +160,14 @@ def _csv(frame: pl.DataFrame) -> str:
 
 
 def _members(names: pl.DataFrame) -> pl.DataFrame:
-    """Queries for the last level of a name, with ``used_by`` and ``decile`` of the name in its library."""
-    modes = [*PUBLISHED_MODES, _WHOLE] if COMPETING in names.columns else PUBLISHED_MODES
-    asked = names.filter((pl.col("place") == MEMBER) & pl.col("mode").is_in(modes)).with_columns(
+    """Return queries for the last level of a name, with ``used_by`` and ``decile`` of the name."""
+    modes = [*PUBLISHED_MODES, _FULL_NAME_MODE] if CANDIDATE_COUNT in names.columns else PUBLISHED_MODES
+    queries = names.filter((pl.col("place") == MEMBER) & pl.col("mode").is_in(modes)).with_columns(
         used_by=pl.col("users").list.len().fill_null(0)
     )
     # Names that nobody else uses are in no decile: they weigh nothing.
     order = (
-        asked.filter(pl.col("used_by") > 0)
+        queries.filter(pl.col("used_by") > 0)
         .select("language", "library", "name", "used_by")
         .unique(["language", "library", "name"], keep="first", maintain_order=True)
         .sort("used_by", "name", descending=[True, False])
@@ -205,28 +180,17 @@ def _members(names: pl.DataFrame) -> pl.DataFrame:
         "language",
         "library",
         "name",
-        decile=pl.when(pl.col("size") >= _FEW).then(1 + 10 * pl.col("at") // pl.col("size")),
+        decile=pl.when(pl.col("size") >= _MINIMUM_NAMES).then(1 + 10 * pl.col("at") // pl.col("size")),
     )
-    return asked.join(deciles, on=["language", "library", "name"], how="left", maintain_order="left")
+    return queries.join(deciles, on=["language", "library", "name"], how="left", maintain_order="left")
 
 
-def _controls(used: pl.DataFrame, base: Score, by: list[str]) -> Iterator[Score]:
-    """The controls on what they and the model answer, and the model less each, paired."""
-    ranked = used.filter(pl.col("rank").is_not_null())
-    for control, column in _CONTROLS.items():
-        if column in ranked.columns:
-            both = ranked.filter(pl.col(column).is_not_null())
-            yield from _score_against_controls(both, is_hit(both, column, 1), "proportion", control, base, by)
-    if COMPETING in ranked.columns:
-        (first,) = chance_at_k((1,))
-        yield from _score_against_controls(ranked, first.of, first.kind, "chance", base, by)
-
-
-def _score_against_controls(
-    both: pl.DataFrame, value: pl.Expr, kind: Kind, control: str, base: Score, by: list[str]
-) -> Iterator[Score]:
-    if both.is_empty():
-        return
-    gain = is_hit(both, "rank", 1).cast(pl.Float64) - value.cast(pl.Float64)
-    wanted = [Mean("known_by_use", value, kind), Mean("known_by_use_gain", gain, "difference")]
-    yield from means(both, wanted, dataclasses.replace(base, control=control), by=by, cluster="users")
+def _controls(used: pl.DataFrame, base: Score, keys: list[str]) -> Iterator[Score]:
+    """Score the controls on the queries that they and the model answer, and the paired gain."""
+    for control, answered, (first,) in each_control(used, (1,)):
+        if not answered.is_empty():
+            rate = Mean("known_by_use", first.of, first.kind)
+            mean_specs = [rate, Mean("known_by_use_gain", gain_over(first, answered).of, "difference")]
+            yield from means(
+                answered, mean_specs, dataclasses.replace(base, control=control), by=keys, cluster="users"
+            )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,14 +29,20 @@ from sonde.base.errors import CaptureError
 from sonde.capture.requests import ItemCapture, Prepared, ScoredSubwords
 from sonde.corpora import Item
 from sonde.lenses.engine.lens import CapturedItem
-from sonde.results.schema import Columns, to_schema
+from sonde.results.schema import Columns, scan_files, to_schema
+from sonde.store.run_folder import RunDirectory, slug
 from sonde.tasks.engine.cloze_queries import prompt_id
 from sonde.tasks.engine.cloze_statements import make_statement_item
 
-ONE, SEVERAL, CUT, RESPELLED = "one piece", "several pieces", "cut", "spelled otherwise"
+ONE_PIECE, SEVERAL_PIECES, UNSPELLABLE, OTHER_SPELLING = (
+    "one piece",
+    "several pieces",
+    "cut",
+    "spelled otherwise",
+)
 
 
-NOT_ASKED = (CUT, RESPELLED)
+SKIPPED_STATUSES = (UNSPELLABLE, OTHER_SPELLING)
 """Answers that the vocabulary cannot spell, and those whose letters the tokenizer changes (uncased)."""
 
 
@@ -51,7 +57,7 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 @dataclass(frozen=True, slots=True)
 class ClozeQuery:
-    """What has to be known of a query to ask it.
+    """A query as it is asked.
 
     Attributes:
         query_id: Its identity.
@@ -85,24 +91,23 @@ class QueryRequest:
     variants: tuple[tuple[int, ...], ...]
     initial: bool = True
 
-    @property
-    def full_inputs(self) -> tuple[tuple[int, ...], ...]:
-        """The one input that it needs where the whole answer is written; none where it is not asked."""
-        return self.variants[:1]
+    def inputs(self, *, writes: bool) -> tuple[tuple[int, ...], ...]:
+        """Return its inputs; if the model writes, one without the whole answer."""
+        return self.variants[:1] if writes else self.variants
 
 
 def queries_by_item(labels: pl.DataFrame) -> dict[str, list[ClozeQuery]]:
-    """The queries of a job's items, by item, in the order of the table."""
-    found: dict[str, list[ClozeQuery]] = {}
+    """Group the queries of a job by item, in the order of the table."""
+    queries: dict[str, list[ClozeQuery]] = {}
     for item, query_id, answer, start, end, prefix in labels.select(QUERY_COLUMNS).iter_rows():
         word_start = not prefix or prefix[-1].isspace()
-        found.setdefault(item, []).append(ClozeQuery(query_id, answer, start, end, word_start))
-    return found
+        queries.setdefault(item, []).append(ClozeQuery(query_id, answer, start, end, word_start))
+    return queries
 
 
-def build_query_requests(prepared: Prepared, queries: Sequence[ClozeQuery]) -> list[QueryRequest]:
-    """How each query of an item is asked."""
-    subwords = prepared.alignment.subwords
+def build_query_requests(item_input: Prepared, queries: Sequence[ClozeQuery]) -> list[QueryRequest]:
+    """Build the request of each query of an item."""
+    subwords = item_input.alignment.subwords
     begins, ends = _inked_starts(subwords), subwords.end.tolist()
     by_start: dict[int, int] = {}
     by_end: dict[int, int] = {}
@@ -114,31 +119,28 @@ def build_query_requests(prepared: Prepared, queries: Sequence[ClozeQuery]) -> l
     return [_ask(query, by_start.get(query.start), by_end.get(query.end), subwords) for query in queries]
 
 
-def distinct_variants(asks: Iterable[QueryRequest]) -> tuple[tuple[int, ...], ...]:
-    """The inputs that an item's queries need, each once, in order."""
-    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.variants))
-
-
-def distinct_gaps(asks: Iterable[QueryRequest]) -> tuple[tuple[int, ...], ...]:
-    """The inputs that an item's queries need where whole answers are written, each once, in order."""
-    return tuple(dict.fromkeys(variant for ask in asks for variant in ask.full_inputs))
+def distinct_inputs(asks: Iterable[QueryRequest], *, writes: bool) -> tuple[tuple[int, ...], ...]:
+    """Return the distinct inputs that an item's queries need, in order."""
+    return tuple(dict.fromkeys(positions for ask in asks for positions in ask.inputs(writes=writes)))
 
 
 def _ask(query: ClozeQuery, first: int | None, last: int | None, subwords: Subwords) -> QueryRequest:
     if first is None or last is None or last < first:
-        return QueryRequest(query, CUT, ())
+        return QueryRequest(query, UNSPELLABLE, ())
     if not _spells(subwords, first, last, query.answer):
         unknown = subwords.unknown_id in subwords.ids[first : last + 1].tolist()
-        return QueryRequest(query, CUT if unknown else RESPELLED, ())
+        return QueryRequest(query, UNSPELLABLE if unknown else OTHER_SPELLING, ())
     initial = not subwords.surface[first].startswith(_GOES_ON)
     if first == last:
-        return QueryRequest(query, ONE, ((first,),), initial)
+        return QueryRequest(query, ONE_PIECE, ((first,),), initial)
     positions = tuple(range(first, last + 1))
-    return QueryRequest(query, SEVERAL, tuple(positions[at:] for at in range(len(positions))), initial)
+    return QueryRequest(
+        query, SEVERAL_PIECES, tuple(positions[index:] for index in range(len(positions))), initial
+    )
 
 
 def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
-    """Whether pieces say the characters of an answer: neither unknown nor changed by the tokenizer."""
+    """Check whether pieces spell an answer: neither unknown nor changed by the tokenizer."""
     surfaces = subwords.surface[first : last + 1]
     if subwords.lossless or any(map(_BYTE.fullmatch, surfaces)):
         return True
@@ -146,14 +148,14 @@ def _spells(subwords: Subwords, first: int, last: int, answer: str) -> bool:
 
 
 def _inked_starts(subwords: Subwords) -> list[int]:
-    """First character of each piece that is not blank; of blank pieces the first character."""
+    """Return the first character of each piece that is not a space; of blank pieces the first."""
     text = subwords.text
     starts: list[int] = []
     for start, end in zip(subwords.start.tolist(), subwords.end.tolist(), strict=True):
-        at = start
-        while at < end and text[at].isspace():
-            at += 1
-        starts.append(start if at == end else at)
+        position = start
+        while position < end and text[position].isspace():
+            position += 1
+        starts.append(start if position == end else position)
     return starts
 
 
@@ -162,51 +164,39 @@ def sum_precisely(values: Iterable[float]) -> float:
     return float(np.sum(np.fromiter(values, np.float64)))
 
 
-def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]:
-    """Ids of the statements of a query, the right one first.
+def candidate_statements(row: Mapping[str, Any], *, answers: bool = False) -> Iterator[Item]:
+    """Yield the statements of a query with each candidate, the right one first.
 
     Args:
         row: The query.
-        answers: Whether the name alone is scored in them, so that no subword crosses its ends.
+        answers: Whether the name alone is scored in them: each is cut at the ends of its name, so that no
+            subword crosses them.
     """
-    cuts = _ends(row) if answers else [()] * len(row["candidates"])
-    return [
-        prompt_id(text, row["language"], cut) for text, cut in zip(candidate_texts(row), cuts, strict=True)
-    ]
+    for name in row["candidates"]:
+        text = row["prefix"] + name + row["suffix"]
+        cuts = (row["start"], row["start"] + len(name)) if answers else ()
+        yield make_statement_item(row, prompt_id(text, row["language"], cuts), text, cuts=cuts)
 
 
-def _ends(row: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    """First and last character, exclusive, of each name in its statement."""
-    return [(row["start"], row["start"] + len(name)) for name in row["candidates"]]
-
-
-def candidate_texts(row: Mapping[str, Any]) -> list[str]:
-    """The statements of a query, the right one first."""
-    return [row["prefix"] + name + row["suffix"] for name in row["candidates"]]
+def candidate_ids(row: Mapping[str, Any], *, answers: bool = False) -> list[str]:
+    """Return the ids of the statements of a query, see `candidate_statements`."""
+    return [item.item_id for item in candidate_statements(row, answers=answers)]
 
 
 def collect_statements(labels: pl.DataFrame, *, answers: bool = False) -> list[Item]:
-    """The distinct statements of all queries, as items; each is scored once.
-
-    Args:
-        labels: The queries.
-        answers: Whether the name alone is scored in each: the item is cut at its ends.
-    """
-    found: dict[str, Item] = {}
+    """Return the distinct statements of all queries; see `candidate_statements`."""
+    items: dict[str, Item] = {}
     for row in labels.iter_rows(named=True):
-        cuts = _ends(row) if answers else [()] * len(row["candidates"])
-        ids = candidate_ids(row, answers=answers)
-        for number, text, cut in zip(ids, candidate_texts(row), cuts, strict=True):
-            if number not in found:
-                found[number] = make_statement_item(row, number, text, cuts=cut)
-    return list(found.values())
+        for item in candidate_statements(row, answers=answers):
+            items.setdefault(item.item_id, item)
+    return list(items.values())
 
 
-def find_name(prepared: Prepared) -> QueryRequest:
-    """The name between the cuts of a statement, in the subwords of a model."""
-    (start, end), text = prepared.item.cuts, prepared.item.text
+def find_name(item_input: Prepared) -> QueryRequest:
+    """Return the name between the cuts of a statement, in the subwords of a model."""
+    (start, end), text = item_input.item.cuts, item_input.item.text
     word_start = not start or text[start - 1].isspace()
-    (ask,) = build_query_requests(prepared, [ClozeQuery("", text[start:end], start, end, word_start)])
+    (ask,) = build_query_requests(item_input, [ClozeQuery("", text[start:end], start, end, word_start)])
     return ask
 
 
@@ -267,9 +257,9 @@ ANSWERS_SCHEMA = to_schema(ANSWERS_COLUMNS)
 
 
 def observe_queries(
-    observed: Sequence[CapturedItem], labels: pl.DataFrame, surfaces: Sequence[str]
+    observations: Sequence[CapturedItem], labels: pl.DataFrame, surfaces: Sequence[str]
 ) -> pl.DataFrame:
-    """Rows of the queries of a few items, in `ANSWERS_COLUMNS`.
+    """Build the rows of the queries of a few items, in `ANSWERS_COLUMNS`.
 
     Of one piece ``nats`` is that of the very id that the tokenizer writes there, over the whole vocabulary;
     ``nats_unified`` is that of the answer's likeliest id given that an id of a shared text is written, of
@@ -281,51 +271,51 @@ def observe_queries(
     """
     queries = queries_by_item(labels)
     rows: list[dict[str, Any]] = []
-    for one in observed:
-        item = one.prepared.item.item_id
-        asks = build_query_requests(one.prepared, queries.get(item, []))
-        writes = any(capture.written for capture in one.captures)
-        wanted = distinct_gaps(asks) if writes else distinct_variants(asks)
-        captured = dict(zip(wanted, one.captures, strict=False))
-        if len(captured) < len(wanted):
+    for observation in observations:
+        item = observation.prepared.item.item_id
+        asks = build_query_requests(observation.prepared, queries.get(item, []))
+        writes = any(capture.written for capture in observation.captures)
+        inputs = distinct_inputs(asks, writes=writes)
+        captures = dict(zip(inputs, observation.captures, strict=False))
+        if len(captures) < len(inputs):
             raise CaptureError(
-                f"item {item}: {len(captured)} captures for {len(wanted)} masked inputs; ask models that "
+                f"item {item}: {len(captures)} captures for {len(inputs)} masked inputs; ask models that "
                 "fill in what is left out"
             )
-        ids = one.prepared.alignment.subwords.ids
-        rows += [_row(item, ask, captured, surfaces, ids, writes=writes) for ask in asks]
+        ids = observation.prepared.alignment.subwords.ids
+        rows += [_row(item, ask, captures, surfaces, ids, writes=writes) for ask in asks]
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
-def observe_texts(observed: Sequence[CapturedItem]) -> pl.DataFrame:
-    """One row a statement: the summed score of all its subwords, in `ANSWERS_SCHEMA`.
+def observe_texts(observations: Sequence[CapturedItem]) -> pl.DataFrame:
+    """Build one row per statement: the summed score of its subwords, in `ANSWERS_SCHEMA`.
 
     For a decoder that is the log-probability of the text, for a masked model its pseudo-log-likelihood; for
     one that writes, the same with each word left out and written whole.
     """
     rows: list[dict[str, Any]] = []
-    for one in observed:
-        if one.prepared.item.cuts:
-            rows.append(_name_row(one))
+    for observation in observations:
+        if observation.prepared.item.cuts:
+            rows.append(_name_row(observation))
             continue
-        captures = [capture for capture in one.captures if capture.scores is not None]
-        scored = [nats for capture in captures for nats in _scores_to_sum(capture)]
+        captures = [capture for capture in observation.captures if capture.scores is not None]
+        values = [nats for capture in captures for nats in _scores_to_sum(capture)]
         rows.append(
             {
-                "item_id": one.prepared.item.item_id,
+                "item_id": observation.prepared.item.item_id,
                 "status": TEXT,
                 "measure": CAUSAL if all(capture.variant == 0 for capture in captures) else PLL,
-                "pieces": len(scored),
-                "nats": sum_precisely(scored),
-                "characters": len(one.prepared.item.text),
+                "pieces": len(values),
+                "nats": sum_precisely(values),
+                "characters": len(observation.prepared.item.text),
             }
         )
     return pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row")
 
 
-def _name_row(one: CapturedItem) -> dict[str, Any]:
-    """The summed score of the subwords of one name in its statement; endless where they cannot spell it."""
-    item, ask = one.prepared.item.item_id, find_name(one.prepared)
+def _name_row(observation: CapturedItem) -> dict[str, Any]:
+    """Sum the scores of the subwords of a name in its statement; infinite if they cannot spell it."""
+    item, ask = observation.prepared.item.item_id, find_name(observation.prepared)
     row: dict[str, Any] = {
         "item_id": item,
         "status": ANSWER,
@@ -333,26 +323,23 @@ def _name_row(one: CapturedItem) -> dict[str, Any]:
         "nats": math.inf,
         "characters": len(ask.query.answer),
     }
-    if ask.status in NOT_ASKED:
+    if ask.status in SKIPPED_STATUSES:
         return row
     positions = ask.variants[0]
-    captures = one.captures
-    if len(captures) == 1 and captures[0].variant == 0:
-        scores = _scores(captures[0], item)
-        row["measure"] = CAUSAL
-        row["nats"] = sum_precisely(float(scores.nats[at]) for at in positions if scores.scored[at])
-    elif any(capture.written for capture in captures):
-        row["measure"] = GAP
-        row["nats"] = sum_precisely(float(_scores(captures[0], item).nats[at]) for at in positions)
-    else:
-        row["measure"] = PLL
-        pairs = zip(captures, positions, strict=True)
-        row["nats"] = sum_precisely(float(_scores(capture, item).nats[at]) for capture, at in pairs)
+    captures = observation.captures
+    causal = len(captures) == 1 and captures[0].variant == 0
+    writes = any(capture.written for capture in captures)
+    row["measure"] = CAUSAL if causal else GAP if writes else PLL
+    read = captures[:1] * len(positions) if causal or writes else captures
+    pairs = [(_scores(capture, item), position) for capture, position in zip(read, positions, strict=True)]
+    row["nats"] = sum_precisely(
+        float(scores.nats[position]) for scores, position in pairs if scores.scored[position] or not causal
+    )
     return row
 
 
 def _scores_to_sum(capture: ItemCapture) -> list[float]:
-    """The scores that count of one input: all, or of a masked input the first."""
+    """Return the scores of one input that count: all, or of a masked input the first."""
     assert capture.scores is not None
     nats = capture.scores.nats[capture.scores.scored].tolist()
     return nats if capture.written or capture.variant == 0 else nats[:1]
@@ -361,7 +348,7 @@ def _scores_to_sum(capture: ItemCapture) -> list[float]:
 def _row(
     item: str,
     ask: QueryRequest,
-    captured: Mapping[tuple[int, ...], ItemCapture],
+    captures: Mapping[tuple[int, ...], ItemCapture],
     surfaces: Sequence[str],
     own_ids: Int[np.ndarray, " subword"],
     *,
@@ -374,46 +361,57 @@ def _row(
         "pieces": len(ask.variants),
         "characters": len(ask.query.answer),
     }
-    if ask.status in NOT_ASKED:
+    if ask.status in SKIPPED_STATUSES:
         return row
     row["measure"] = GAP if writes else MASK
     positions = ask.variants[0]
-    if ask.status == SEVERAL:
-        inputs = ask.full_inputs * len(positions) if writes else ask.variants
-        scored = [
-            (_scores(captured[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
+    if ask.status == SEVERAL_PIECES:
+        inputs = ask.variants[:1] * len(positions) if writes else ask.variants
+        pairs = [
+            (_scores(captures[variant], item), at) for variant, at in zip(inputs, positions, strict=True)
         ]
-        row["nats"] = sum_precisely(float(scores.nats[at]) for scores, at in scored)
-        row["greedy"] = all(scores.rank[at] == 1 for scores, at in scored)
+        row["nats"] = sum_precisely(float(scores.nats[at]) for scores, at in pairs)
+        row["greedy"] = all(scores.rank[at] == 1 for scores, at in pairs)
         return row
-    assert ask.status == ONE
-    capture, at = captured[positions], positions[0]
-    row["gold_id"] = int(own_ids[at])
-    row |= _ranks(capture, at, item)
+    assert ask.status == ONE_PIECE
+    capture, position = captures[positions], positions[0]
+    row["gold_id"] = int(own_ids[position])
+    row |= _ranks(capture, position, item)
     if capture.scores is not None:
-        row["nats"] = float(capture.scores.nats[at])
-        row["rank_id"] = int(capture.scores.rank[at])
+        row["nats"] = float(capture.scores.nats[position])
+        row["rank_id"] = int(capture.scores.rank[position])
         row["greedy"] = row["rank_id"] == 1
-        row["top"] = [surfaces[number] for number in capture.scores.top_ids[at].tolist()]
-        row["top_nats"] = capture.scores.top_nats[at].tolist()
+        row["top"] = [surfaces[number] for number in capture.scores.top_ids[position].tolist()]
+        row["top_nats"] = capture.scores.top_nats[position].tolist()
     return row
 
 
-def _ranks(capture: ItemCapture, at: int, item: str) -> dict[str, Any]:
-    """The ranks of an answer as a text; what is not known is left out."""
+def _ranks(capture: ItemCapture, position: int, item: str) -> dict[str, Any]:
+    """Return the known ranks of an answer as a text."""
     answers = capture.answers
     if answers is None:
         raise CaptureError(f"item {item}: the capture ranks no answers; the cloze lens asks for that")
-    found: dict[str, Any] = {}
-    if answers.rank[at]:
-        found["rank"] = int(answers.rank[at])
-    if answers.shared_rank[at]:
-        found["rank_unified"] = int(answers.shared_rank[at])
-        found["nats_unified"] = float(answers.shared_nats[at])
-    return found
+    ranks: dict[str, Any] = {}
+    if answers.rank[position]:
+        ranks["rank"] = int(answers.rank[position])
+    if answers.shared_rank[position]:
+        ranks["rank_unified"] = int(answers.shared_rank[position])
+        ranks["nats_unified"] = float(answers.shared_nats[position])
+    return ranks
 
 
 def _scores(capture: ItemCapture, item: str) -> ScoredSubwords:
     if capture.scores is None:
         raise CaptureError(f"item {item}: the capture holds no scores; the cloze lens asks for them")
     return capture.scores
+
+
+def read_answers(run: RunDirectory) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the answers of each model of a finished run, with the name of its folder.
+
+    Raises:
+        InputError: The folder holds no run.
+    """
+    for model in run.read_summary()["models"]:
+        if parts := run.tables(run.observations("cloze", model["name"])):
+            yield slug(model["name"]), scan_files(parts).collect()

@@ -4,24 +4,24 @@ Every table of the lens rests on these ranks, and on P@k and MRR of a column of 
 several right answers, each a query of its own. ``rank`` is that of the single gold answer, ``rank_filtered``
 leaves the other right answers of the prompt out, ``rank_any`` is that of its best one.
 
-The module also finds what the vocabularies of a run's models share, and how each tokenizer cuts the levels
-of names.
+The module also finds what the vocabularies of a run's models share.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
 import polars as pl
 
-from sonde.alignment import get_surfaces as surfaces_of
-from sonde.alignment.vocabulary import Vocabulary, get_vocabulary
+from sonde.alignment import get_surfaces
+from sonde.alignment.vocabulary import get_vocabulary
 from sonde.base.errors import InputError
 from sonde.base.files import FileStamp
-from sonde.lenses.cloze.observe import ANSWER, ONE, candidate_ids
+from sonde.lenses.cloze.observe import ANSWER, ONE_PIECE, candidate_ids
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.models import load_tokenizer, manifest, parse_spec, tokenizer_stamps
 from sonde.results import Mean, Score, means
@@ -41,75 +41,90 @@ by_library = partial(means, cluster="library")
 """Means of queries, of which whole libraries are independent."""
 
 
-COMPETING = "competing"
+CANDIDATE_COUNT = "competing"
 """Column of how many an answer is ranked among; frames whose answers compete with a vocabulary lack it."""
 
 
-def is_hit(frame: pl.DataFrame, column: str, k: int, among: str = COMPETING) -> pl.Expr:
-    """Whether a rank is at most k; nothing is said where no more than k compete, since all are hits then.
+RANDOM_WEIGHTS, CHANCE = "random_weights", "chance"
+"""The controls of random weights, and of ranking at random among those that compete."""
+
+
+CONTROLS: Mapping[str, str] = {
+    "unigram": "unigram",
+    "majority": "majority",
+    RANDOM_WEIGHTS: "rank_random_weights",
+}
+"""What answers without knowing a name (common answers and subwords of the corpus, random weights), with
+the column of its ranks."""
+
+
+def is_hit(frame: pl.DataFrame, column: str, k: int, count_column: str = CANDIDATE_COUNT) -> pl.Expr:
+    """Return whether a rank is at most k; null if no more than k compete, since all are hits then.
 
     Args:
         frame: What the expression is for.
         column: The ranks.
         k: The bound.
-        among: Column that counts what competes.
+        count_column: Column that counts what competes.
     """
-    within = pl.col(column) <= k
-    return pl.when(pl.col(among) > k).then(within) if among in frame.columns else within
+    hit = pl.col(column) <= k
+    return pl.when(pl.col(count_column) > k).then(hit) if count_column in frame.columns else hit
 
 
 def precision_at_k(
-    frame: pl.DataFrame, column: str, among: str = COMPETING, ks: Sequence[int] = KS
+    frame: pl.DataFrame, column: str, count_column: str = CANDIDATE_COUNT, ks: Sequence[int] = KS
 ) -> list[Mean]:
-    """P@k at every k that says something, of a column of ranks among ``among``."""
-    return [Mean("p_at_k", is_hit(frame, column, k, among), fields={"k": k}) for k in ks]
+    """Return P@k for every k that is informative, of a column of ranks."""
+    return [Mean("p_at_k", is_hit(frame, column, k, count_column), fields={"k": k}) for k in ks]
 
 
 def mean_reciprocal_rank(column: str) -> Mean:
-    """Mean reciprocal rank."""
+    """Return the mean reciprocal rank."""
     return Mean("mrr", 1.0 / pl.col(column), "unit")
 
 
-def score_chance(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Score ranking at random, of answers that compete with a few others, and the model's gain over it."""
-    competing = pl.col(COMPETING)
-    reciprocal = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in _counts(frame)}
-    value = competing.replace_strict(reciprocal, default=None, return_dtype=pl.Float64)
-    named = dataclasses.replace(template, control="chance")
-    rates = chance_at_k()
-    gains = [
-        Mean(
-            "p_at_k_gain", is_hit(frame, "rank", k).cast(pl.Float64) - rate.of, "difference", fields={"k": k}
-        )
-        for k, rate in zip(KS, rates, strict=True)
-    ]
-    return by_library(frame, [*rates, *gains, Mean("mrr", value, "unit")], named)
-
-
 def chance_at_k(ks: Sequence[int] = KS) -> list[Mean]:
-    """P@k of ranking at random among those that compete."""
-    competing = pl.col(COMPETING)
-    return [Mean("p_at_k", pl.when(competing > k).then(k / competing), "unit", fields={"k": k}) for k in ks]
+    """Return P@k of ranking at random among those that compete."""
+    count = pl.col(CANDIDATE_COUNT)
+    return [Mean("p_at_k", pl.when(count > k).then(k / count), "unit", fields={"k": k}) for k in ks]
 
 
-def _counts(frame: pl.DataFrame) -> list[int]:
-    return frame[COMPETING].drop_nulls().unique().to_list()
+def chance_reciprocal_rank(frame: pl.DataFrame) -> Mean:
+    """Return the mean reciprocal rank of ranking at random among those that compete."""
+    counts: list[int] = frame[CANDIDATE_COUNT].drop_nulls().unique().to_list()
+    by_count = {count: sum(1 / rank for rank in range(1, count + 1)) / count for count in counts}
+    value = pl.col(CANDIDATE_COUNT).replace_strict(by_count, default=None, return_dtype=pl.Float64)
+    return Mean("mrr", value, "unit")
+
+
+def each_control(
+    frame: pl.DataFrame, ks: Sequence[int] = KS
+) -> Iterator[tuple[str, pl.DataFrame, list[Mean]]]:
+    """Yield P@k of each control, with the queries that it and the model answer; also of chance."""
+    model_answers = frame.filter(pl.col("rank").is_not_null())
+    for control, column in CONTROLS.items():
+        if column in frame.columns:
+            answered = model_answers.filter(pl.col(column).is_not_null())
+            yield control, answered, precision_at_k(answered, column, ks=ks)
+    if CANDIDATE_COUNT in frame.columns:
+        yield CHANCE, model_answers, chance_at_k(ks)
+
+
+def gain_over(rate: Mean, frame: pl.DataFrame) -> Mean:
+    """Return the model's P@k less that of a control, query by query."""
+    gain = is_hit(frame, "rank", rate.fields["k"]).cast(pl.Float64) - rate.of.cast(pl.Float64)
+    return Mean("p_at_k_gain", gain, "difference", fields=rate.fields)
 
 
 def split_by_template(frame: pl.DataFrame, base: Score) -> Iterator[tuple[Score, pl.DataFrame]]:
-    """The queries of each template, with a score that names it."""
+    """Yield the queries of each template, with a score that names it."""
     for template in frame["template"].unique(maintain_order=True).to_list():
         part = frame.filter(pl.col("template") == template)
         yield base.within(("template", template)), part
 
 
-def load_vocabulary(model: str) -> Vocabulary:
-    """The vocabulary of a model by name; no weight is read."""
-    return get_vocabulary(surfaces_of(load_tokenizer(parse_spec(model.strip()))))
-
-
 def shared_surfaces(models: tuple[str, ...]) -> frozenset[str]:
-    """Surfaces that the vocabularies of all models hold, special tokens left out.
+    """Return the surfaces that the vocabularies of all models share, without special tokens.
 
     Raises:
         InputError: They share none.
@@ -123,171 +138,22 @@ def shared_surfaces(models: tuple[str, ...]) -> frozenset[str]:
 def _intersect_vocabularies(
     models: tuple[str, ...], stamps: tuple[tuple[FileStamp, ...], ...]
 ) -> frozenset[str]:
-    held: frozenset[str] | None = None
+    common: frozenset[str] | None = None
     for model in models:
         tokenizer = load_tokenizer(parse_spec(model.strip()))
         special = {str(token) for token in tokenizer.all_special_tokens}
-        mine = frozenset(load_vocabulary(model).ids) - special
-        held = mine if held is None else held & mine
-    if not held:
+        surfaces = frozenset(get_vocabulary(get_surfaces(tokenizer)).ids) - special
+        common = surfaces if common is None else common & surfaces
+    if not common:
         raise InputError(
             f"the vocabularies of {', '.join(models) or 'no model'} share no subtoken; compare models whose "
             "tokenizers spell text in the same script"
         )
-    return held
-
-
-def segment_levels(model: str, levels: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The pieces that a model's tokenizer makes of each level alone, without blanks and marks."""
-    tokenizer = load_tokenizer(parse_spec(model.strip()))
-    vocabulary = load_vocabulary(model)
-    encoded = tokenizer(list(levels), add_special_tokens=False)["input_ids"] if levels else []
-    return {
-        level: tuple(text for number in ids if (text := vocabulary.texts[number]))
-        for level, ids in zip(levels, encoded, strict=True)
-    }
-
-
-PUBLISHED_MODES = ("full", "first", "last")
-"""The masking modes of the paper; the others are ours and stand beside them."""
-
-
-MATCHINGS: Mapping[str, str] = {
-    "single": "rank",
-    "filtered": "rank_filtered",
-    "any": "rank_any",
-    "id": "rank_id",
-    "unified": "rank_unified",
-    "common": "rank_common",
-}
-"""How an answer is counted, and the column that holds its rank."""
-
-
-RANDOM_WEIGHTS = "random_weights"
-"""The control of random weights."""
-
-
-SHARED = "competing_shared"
-"""Column of how many candidates are one shared piece, where whole statements are scored."""
-
-
-_BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
-
-
-_MOST = "20+"
-
-
-def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """The answers of a masked model with their queries and ranks; queries that were not asked have nulls.
-
-    Args:
-        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
-    """
-    joined = labels.join(answers.drop("item_id"), on="query_id", how="inner", suffix="_here")
-    return _with_groups(_with_other_answers(joined))
-
-
-def with_common(frame: pl.DataFrame, beside: Sequence[pl.LazyFrame]) -> pl.DataFrame:
-    """Add ``rank_common`` and ``asked_of_all``: what every model of a run was asked, and how it ranks.
-
-    ``rank_common`` is the rank where the answer is one piece for every model, ``asked_of_all`` whether every
-    model has a log-probability of it. As they are where the run has one model.
-
-    Args:
-        frame: From `rank_answers`.
-        beside: The answers of every other model of the run.
-    """
-    if not beside:
-        return frame
-    asked, ranked = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
-    for answers in beside:
-        others = answers.select("query_id", "nats", "rank").collect()
-        for_nats, for_rank = (
-            others.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
-        )
-        asked, ranked = (
-            asked & pl.col("query_id").is_in(for_nats),
-            ranked & pl.col("query_id").is_in(for_rank),
-        )
-    return frame.with_columns(rank_common=pl.when(ranked).then("rank"), asked_of_all=asked)
-
-
-def rank_statements(
-    answers: pl.DataFrame,
-    labels: pl.DataFrame,
-    shared: frozenset[str] = frozenset(),
-    beside: Sequence[pl.LazyFrame] = (),
-) -> pl.DataFrame:
-    """Queries decided by whole statements: the rank of the right one among its candidates.
-
-    ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
-    ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
-    none, ``rank_common`` by the sum where every model of the run scored all of its statements. Where the
-    name alone was scored, that is its score in place of the statement's. Ties count
-    against the right one; a query of which a statement was not scored is left out.
-
-    Args:
-        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
-        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
-        shared: Pieces that the vocabularies of the models compared share.
-        beside: The answers of every other model of the run.
-    """
-    alone = ANSWER in answers["status"]
-    everywhere = [set(one.select("item_id").collect()["item_id"]) for one in beside]
-    nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
-    rows: list[tuple[str, int, int, int | None, int | None, float, int, int]] = []
-    for row in labels.iter_rows(named=True):
-        wanted = candidate_ids(row, answers=alone)
-        found = [nats.get(item) for item in wanted]
-        held = [one for one in found if one is not None]
-        if len(held) < len(found):
-            continue
-        sums = np.array([one["nats"] for one in held])
-        means = sums / np.array([max(one["pieces"], 1) for one in held])
-        ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
-        among = [name in shared for name in row["candidates"]]
-        unified = int((sums <= sums[0] + 1e-4)[among].sum()) if among[0] else None
-        common = ranks[0] if beside and all(one.issuperset(wanted) for one in everywhere) else None
-        rows.append((row["query_id"], *ranks, unified, common, float(sums[0]), len(held), sum(among)))
-    schema = {
-        "query_id": pl.String,
-        "rank": pl.Int32,
-        "rank_per_piece": pl.Int32,
-        "rank_unified": pl.Int32,
-        "rank_common": pl.Int32,
-        "nats": pl.Float64,
-        COMPETING: pl.Int32,
-        SHARED: pl.Int32,
-    }
-    table = pl.DataFrame(rows, schema=schema, orient="row")
-    return _with_groups(labels.join(table, on="query_id", how="inner"))
-
-
-def with_random_weights(
-    frame: pl.DataFrame,
-    scoring: ScoringContext,
-    labels: pl.DataFrame,
-    ranked: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame],
-) -> pl.DataFrame:
-    """Add ``rank_random_weights``: how random weights rank each answer; as it is where none were observed.
-
-    Args:
-        frame: From `rank_answers` or `rank_statements`.
-        scoring: What the lens scores with.
-        labels: The queries.
-        ranked: The same function.
-    """
-    if not scoring.controls:
-        return frame
-    control = ranked(scoring.controls[0].observations.collect(), labels).select(
-        "query_id", rank_random_weights="rank"
-    )
-    return frame.join(control, on="query_id", how="left", maintain_order="left")
+    return common
 
 
 def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
-    """Add ``agree``: whether the tokenizers of all models cut the level alike.
+    """Add ``agree``: whether the tokenizers of all models cut the level alike, blanks and marks aside.
 
     Args:
         frame: From `rank_answers` or `rank_statements`.
@@ -298,10 +164,189 @@ def with_agreement(frame: pl.DataFrame, models: Sequence[str]) -> pl.DataFrame:
             pl.col("level_start"), pl.col("level_end") - pl.col("level_start")
         )
     )["level"]
-    distinct = sorted(set(levels))
-    cut = [segment_levels(one, distinct) for one in models]
-    alike = {level: len({pieces[level] for pieces in cut}) == 1 for level in distinct}
-    return frame.with_columns(agree=levels.replace_strict(alike, return_dtype=pl.Boolean))
+    distinct_levels = sorted(set(levels))
+    segmentations = [_segment_levels(model, distinct_levels) for model in models]
+    agreement = {
+        level: len(set(pieces)) == 1 for level, *pieces in zip(distinct_levels, *segmentations, strict=True)
+    }
+    return frame.with_columns(agree=levels.replace_strict(agreement, return_dtype=pl.Boolean))
+
+
+def _segment_levels(model: str, levels: Sequence[str]) -> list[tuple[str, ...]]:
+    tokenizer = load_tokenizer(parse_spec(model.strip()))
+    texts = get_vocabulary(get_surfaces(tokenizer)).texts
+    encoded = tokenizer(list(levels), add_special_tokens=False)["input_ids"] if levels else []
+    return [tuple(text for number in ids if (text := texts[number])) for ids in encoded]
+
+
+PUBLISHED_MODES = ("full", "first", "last")
+"""The masking modes of the paper; the others are ours and stand beside them."""
+
+
+SHARED_COUNT = "competing_shared"
+"""Column of how many candidates are one shared piece, where whole statements are scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A way of counting an answer.
+
+    Attributes:
+        column: Column of its ranks.
+        name: Its name in scores, as ``matching``.
+        aggregation: How the subwords of a statement count, in scores of whole statements.
+        count_column: Column that counts what competes.
+    """
+
+    column: str
+    name: str
+    aggregation: str | None = None
+    count_column: str = CANDIDATE_COUNT
+
+    def template(self, base: Score) -> Score:
+        """Scores that are counted so."""
+        return dataclasses.replace(base, matching=self.name, aggregation=self.aggregation)
+
+
+PIECE_RANKINGS = (
+    Ranking("rank", "single"),
+    Ranking("rank_filtered", "filtered"),
+    Ranking("rank_any", "any"),
+    Ranking("rank_id", "id"),
+    Ranking("rank_unified", "unified"),
+    Ranking("rank_common", "common"),
+)
+"""How an answer among all pieces of a vocabulary is counted."""
+
+
+CANDIDATE_RANKINGS = (
+    Ranking("rank", "candidates", "sum"),
+    Ranking("rank_per_piece", "candidates", "mean"),
+    Ranking("rank_unified", "unified", "sum", SHARED_COUNT),
+    Ranking("rank_common", "common", "sum"),
+)
+"""How an answer among some candidates is counted."""
+
+
+_BUCKETS = ((1, "1"), (4, "2-4"), (19, "5-19"))
+
+
+_LAST_BUCKET = "20+"
+
+
+def rank_answers(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """Join the answers of a masked model with their queries and ranks; null if not asked.
+
+    Args:
+        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
+        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
+    """
+    table = labels.join(answers.drop("item_id"), on="query_id", how="inner", suffix="_here")
+    return _with_groups(_with_other_answers(table))
+
+
+def with_common(frame: pl.DataFrame, other_answers: Sequence[pl.LazyFrame]) -> pl.DataFrame:
+    """Add ``rank_common`` and ``asked_of_all``: what every model of a run was asked, and how it ranks.
+
+    ``rank_common`` is the rank where the answer is one piece for every model, ``asked_of_all`` whether every
+    model has a log-probability of it. As they are where the run has one model.
+
+    Args:
+        frame: From `rank_answers`.
+        other_answers: The answers of every other model of the run.
+    """
+    if not other_answers:
+        return frame
+    has_nats, has_rank = pl.col("nats").is_not_null(), pl.col("rank").is_not_null()
+    for answers in other_answers:
+        rows = answers.select("query_id", "nats", "rank").collect()
+        for_nats, for_rank = (
+            rows.filter(pl.col(column).is_not_null())["query_id"].implode() for column in ("nats", "rank")
+        )
+        has_nats, has_rank = (
+            has_nats & pl.col("query_id").is_in(for_nats),
+            has_rank & pl.col("query_id").is_in(for_rank),
+        )
+    return frame.with_columns(rank_common=pl.when(has_rank).then("rank"), asked_of_all=has_nats)
+
+
+def rank_statements(
+    answers: pl.DataFrame,
+    labels: pl.DataFrame,
+    shared_pieces: frozenset[str] = frozenset(),
+    other_answers: Sequence[pl.LazyFrame] = (),
+) -> pl.DataFrame:
+    """Rank the right statement of each query among its candidates.
+
+    ``rank`` is by the statement's summed log-probability, ``rank_per_piece`` by its mean over subwords,
+    ``rank_unified`` by the sum among the candidates that are one shared piece, null where the right one is
+    none, ``rank_common`` by the sum where every model of the run scored all of its statements. Where the
+    name alone was scored, that is its score in place of the statement's. Ties count
+    against the right one; a query of which a statement was not scored is left out.
+
+    Args:
+        answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
+        labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
+        shared_pieces: Pieces that the vocabularies of the models compared share.
+        other_answers: The answers of every other model of the run.
+    """
+    names_only = ANSWER in answers["status"]
+    everywhere = [
+        set(answers_of_model.select("item_id").collect()["item_id"]) for answers_of_model in other_answers
+    ]
+    nats = dict(answers.select("item_id", pl.struct("nats", "pieces")).iter_rows())
+    rows: list[tuple[str, int, int, int | None, int | None, float, int, int]] = []
+    for row in labels.iter_rows(named=True):
+        ids = candidate_ids(row, answers=names_only)
+        candidate_scores = [nats.get(item) for item in ids]
+        scores = [score for score in candidate_scores if score is not None]
+        if len(scores) < len(candidate_scores):
+            continue
+        sums = np.array([score["nats"] for score in scores])
+        means = sums / np.array([max(score["pieces"], 1) for score in scores])
+        ranks = (int((sums <= sums[0] + 1e-4).sum()), int((means <= means[0] + 1e-6).sum()))
+        is_shared = [name in shared_pieces for name in row["candidates"]]
+        unified_rank = int((sums <= sums[0] + 1e-4)[is_shared].sum()) if is_shared[0] else None
+        common = (
+            ranks[0] if other_answers and all(answered.issuperset(ids) for answered in everywhere) else None
+        )
+        rows.append(
+            (row["query_id"], *ranks, unified_rank, common, float(sums[0]), len(scores), sum(is_shared))
+        )
+    schema = {
+        "query_id": pl.String,
+        "rank": pl.Int32,
+        "rank_per_piece": pl.Int32,
+        "rank_unified": pl.Int32,
+        "rank_common": pl.Int32,
+        "nats": pl.Float64,
+        CANDIDATE_COUNT: pl.Int32,
+        SHARED_COUNT: pl.Int32,
+    }
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    return _with_groups(labels.join(table, on="query_id", how="inner"))
+
+
+def with_random_weights(
+    frame: pl.DataFrame,
+    scoring: ScoringContext,
+    labels: pl.DataFrame,
+    rank_function: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame],
+) -> pl.DataFrame:
+    """Add ``rank_random_weights``: how random weights rank each answer; as it is where none were observed.
+
+    Args:
+        frame: From `rank_answers` or `rank_statements`.
+        scoring: What the lens scores with.
+        labels: The queries.
+        rank_function: The same function.
+    """
+    if not scoring.controls:
+        return frame
+    control = rank_function(scoring.controls[0].observations.collect(), labels).select(
+        "query_id", rank_random_weights="rank"
+    )
+    return frame.join(control, on="query_id", how="left", maintain_order="left")
 
 
 def with_seen_libraries(frame: pl.DataFrame, model: str) -> pl.DataFrame:
@@ -311,37 +356,37 @@ def with_seen_libraries(frame: pl.DataFrame, model: str) -> pl.DataFrame:
     seen. Where the model does not say what it was trained on, the corpus counts that the user named for it
     (column ``trained``), and null stands where there is none.
     """
-    listed = manifest(model).files
-    if listed is None:
+    manifest_files = manifest(model).files
+    if manifest_files is None:
         return frame.with_columns(seen=pl.col("trained"))
-    files = scan_files(listed).collect()
-    trained = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
-    numbers = pl.Series([path_number(path) for path in trained["path"].unique()], dtype=pl.UInt64)
-    held = frame.select("library", "paths").explode("paths").unique()
-    libraries = held.filter(pl.col("paths").is_in(numbers.implode()))["library"].unique()
+    files = scan_files(manifest_files).collect()
+    training_files = files.filter("seen_in_training") if "seen_in_training" in files.columns else files
+    numbers = pl.Series([path_number(path) for path in training_files["path"].unique()], dtype=pl.UInt64)
+    paths = frame.select("library", "paths").explode("paths").unique()
+    libraries = paths.filter(pl.col("paths").is_in(numbers.implode()))["library"].unique()
     return frame.with_columns(seen=pl.col("library").is_in(libraries.implode()))
 
 
 def _with_other_answers(frame: pl.DataFrame) -> pl.DataFrame:
     """Ranks that know of the other right answers to a prompt."""
     prompt = ["language", "prefix", "suffix"]
-    asked = frame.filter(pl.col("status") == ONE).unique([*prompt, "answer"], maintain_order=True)
-    ranked = asked.select(
+    answered = frame.filter(pl.col("status") == ONE_PIECE).unique([*prompt, "answer"], maintain_order=True)
+    ranks = answered.select(
         *prompt,
         "answer",
         better=pl.col("rank").rank("max").over(prompt).cast(pl.Int32) - 1,
         rank_any=pl.col("rank").min().over(prompt),
         answers=pl.len().over(prompt),
     )
-    return frame.join(ranked, on=[*prompt, "answer"], how="left", maintain_order="left").with_columns(
+    return frame.join(ranks, on=[*prompt, "answer"], how="left", maintain_order="left").with_columns(
         rank_filtered=pl.col("rank") - pl.col("better")
     )
 
 
 def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
-    """What tables are made by: the place of the level and how often the name is called."""
+    """Add the columns that tables group by: position of the level, and calls of the name."""
     levels = frame.select("level", "levels").unique()
-    places = pl.DataFrame(
+    positions = pl.DataFrame(
         {
             "level": levels["level"],
             "levels": levels["levels"],
@@ -349,9 +394,9 @@ def _with_groups(frame: pl.DataFrame) -> pl.DataFrame:
         },
         schema_overrides={"place": pl.String},
     )
-    bucket = pl.lit(_MOST)
-    for most, name in reversed(_BUCKETS):
-        bucket = pl.when(pl.col("calls") <= most).then(pl.lit(name)).otherwise(bucket)
-    return frame.join(places, on=["level", "levels"], how="left", maintain_order="left").with_columns(
+    bucket = pl.lit(_LAST_BUCKET)
+    for maximum, name in reversed(_BUCKETS):
+        bucket = pl.when(pl.col("calls") <= maximum).then(pl.lit(name)).otherwise(bucket)
+    return frame.join(positions, on=["level", "levels"], how="left", maintain_order="left").with_columns(
         bucket=bucket
     )

@@ -19,7 +19,15 @@ from sonde.base.options import Count, OneOf, option
 from sonde.corpora.sources.codexglue import predictions
 from sonde.languages import format_language
 from sonde.lenses.cloze.libraries import scores_by_release, scores_by_use
-from sonde.lenses.cloze.observe import ANSWER, CUT, ONE, RESPELLED, SEVERAL, candidate_ids
+from sonde.lenses.cloze.observe import (
+    ANSWER,
+    ONE_PIECE,
+    OTHER_SPELLING,
+    SEVERAL_PIECES,
+    UNSPELLABLE,
+    candidate_ids,
+    read_answers,
+)
 from sonde.lenses.cloze.paired import (
     ALIASES_APART,
     aliases_of_names,
@@ -31,20 +39,20 @@ from sonde.lenses.cloze.paired import (
     score_wordings,
 )
 from sonde.lenses.cloze.ranks import (
-    COMPETING,
-    KS,
-    MATCHINGS,
+    CANDIDATE_RANKINGS,
+    CHANCE,
     NAMES,
+    PIECE_RANKINGS,
     PUBLISHED_MODES,
-    RANDOM_WEIGHTS,
-    SHARED,
+    Ranking,
     by_library,
-    is_hit,
+    chance_reciprocal_rank,
+    each_control,
+    gain_over,
     mean_reciprocal_rank,
     precision_at_k,
     rank_answers,
     rank_statements,
-    score_chance,
     shared_surfaces,
     split_by_template,
     with_agreement,
@@ -58,10 +66,10 @@ from sonde.results.schema import dimension_value, has_dimension_names, scan_file
 from sonde.results.scores import split_by_model
 from sonde.results.tables import Column, Table, estimate_columns, sample_size_column
 from sonde.results.text_format import Row, with_interval
-from sonde.store.run_folder import RunDirectory, slug
-from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, TASK, StatementOptions
+from sonde.store.run_folder import RunDirectory
+from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, MASKED, TASK, StatementOptions
 
-BOTH, UNIFIED = "both", "unified"
+BOTH_VOCABULARIES, SHARED_VOCABULARY = "both", "unified"
 
 
 class ClozeOptions(StatementOptions):
@@ -72,10 +80,10 @@ class ClozeOptions(StatementOptions):
         "models whose shared vocabulary is ranked beside the model's own",
         unset="the models of the run, where there are several",
     )
-    ranking: Annotated[str, OneOf((BOTH, UNIFIED))] = option(
-        BOTH,
-        f"{BOTH}: ranks and probabilities over each model's own vocabulary and over the shared one; "
-        f"{UNIFIED}: of answers of one subtoken over the shared one alone, faster",
+    ranking: Annotated[str, OneOf((BOTH_VOCABULARIES, SHARED_VOCABULARY))] = option(
+        BOTH_VOCABULARIES,
+        f"{BOTH_VOCABULARIES}: ranks and probabilities over each model's own vocabulary and over the shared "
+        f"one; {SHARED_VOCABULARY}: of answers of one subtoken over the shared one alone, faster",
     )
     min_count: Count = option(20, "fewest cloze queries that a library needs for a row of its own")
 
@@ -85,7 +93,7 @@ _ENTRY = ["library", "name"]
 
 
 def select_preferred_words(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """``library, name, word``: the likeliest word of each entry, in the order of the queries.
+    """Return ``library, name, word``: the likeliest word of each entry, in the order of the queries.
 
     Of equally likely words the first by alphabet is taken, whatever order they were asked in.
 
@@ -95,20 +103,24 @@ def select_preferred_words(answers: pl.DataFrame, labels: pl.DataFrame) -> pl.Da
         answers: Observations in `sonde.lenses.cloze.observe.ANSWERS_SCHEMA`.
         labels: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
-    given = labels.filter(pl.col("template") == GIVEN)
-    texts = pl.Series("text_id", [candidate_ids(row)[0] for row in given.iter_rows(named=True)], pl.String)
+    provided_queries = labels.filter(pl.col("template") == GIVEN)
+    texts = pl.Series(
+        "text_id", [candidate_ids(row)[0] for row in provided_queries.iter_rows(named=True)], pl.String
+    )
     by_query = answers.filter(pl.col("query_id").is_not_null()).select("query_id", asked=pl.col("nats"))
     by_text = answers.filter(pl.col("query_id").is_null()).select(text_id="item_id", scored=pl.col("nats"))
-    joined = (
-        given.select(*_ENTRY, "query_id", word="answer")
+    word_scores = (
+        provided_queries.select(*_ENTRY, "query_id", word="answer")
         .with_columns(texts)
         .join(by_query, on="query_id", how="left", maintain_order="left")
         .join(by_text, on="text_id", how="left", maintain_order="left")
         .with_columns(nats=pl.coalesce("asked", "scored"))
     )
-    whole = joined.filter(pl.col("nats").is_not_null().all().over(_ENTRY))
-    best = whole.sort("nats", "word", maintain_order=True).unique(_ENTRY, keep="first", maintain_order=True)
-    entries = given.select(_ENTRY).unique(maintain_order=True)
+    complete = word_scores.filter(pl.col("nats").is_not_null().all().over(_ENTRY))
+    best = complete.sort("nats", "word", maintain_order=True).unique(
+        _ENTRY, keep="first", maintain_order=True
+    )
+    entries = provided_queries.select(_ENTRY).unique(maintain_order=True)
     return entries.join(best.select(*_ENTRY, "word"), on=_ENTRY, how="inner", maintain_order="left")
 
 
@@ -128,29 +140,24 @@ def write_predictions(run: RunDirectory) -> list[tuple[Path, int, int]]:
         InputError: The folder holds no run.
         StoreError: A file cannot be written.
     """
-    root = run.root
     tables = run.label_tables(TASK, "cloze")
-    labels = [scan_files([one]).filter(pl.col("template") == GIVEN).collect() for one in tables]
+    labels = [scan_files([table]).filter(pl.col("template") == GIVEN).collect() for table in tables]
     queries = pl.concat(labels) if labels else pl.DataFrame()
     if queries.is_empty():
         return []
-    written: list[tuple[Path, int, int]] = []
-    for model in run.read_summary()["models"]:
-        parts = run.tables(run.observations("cloze", model["name"]))
-        if not parts:
-            continue
-        answers = scan_files(parts).collect()
-        for folder, asked in _by_folder(queries):
-            words = select_preferred_words(answers, asked).select("name", "word").rows()
-            path = root / "predictions" / f"model={slug(model['name'])}" / folder / "predictions.txt"
+    files: list[tuple[Path, int, int]] = []
+    for model, answers in read_answers(run):
+        for folder, folder_queries in _by_folder(queries):
+            words = select_preferred_words(answers, folder_queries).select("name", "word").rows()
+            path = run.root / "predictions" / f"model={model}" / folder / "predictions.txt"
             write_atomic(path, predictions(sorted(words, key=lambda row: _entry_sort_key(row[0]))))
-            written.append((path, len(words), asked.select(_ENTRY).n_unique()))
-    return written
+            files.append((path, len(words), folder_queries.select(_ENTRY).n_unique()))
+    return files
 
 
 def _by_folder(queries: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    named = queries.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
-    for (folder,), part in named.partition_by("_folder", as_dict=True, include_key=False).items():
+    folder_queries = queries.with_columns(_folder=pl.col("library").str.replace(r"/[^/]*$", ""))
+    for (folder,), part in folder_queries.partition_by("_folder", as_dict=True, include_key=False).items():
         yield str(folder), part
 
 
@@ -161,19 +168,19 @@ def _entry_sort_key(number: str) -> tuple[str, int, str]:
 
 
 def prediction_scores(answers: pl.DataFrame, labels: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """How often each word is preferred; the published answers would say how often rightly."""
-    found = select_preferred_words(answers, labels)
+    """Score how often each word is preferred; only the published answers would tell how often rightly."""
+    preferences = select_preferred_words(answers, labels)
     base = template.within(("template", GIVEN))
-    words = sorted(set(found["word"]))
+    words = sorted(set(preferences["word"]))
     for word in words:
-        one = base.within(("word", word))
-        yield from by_library(found, [Mean("preferred", pl.col("word") == word)], one)
+        word_template = base.within(("word", word))
+        yield from by_library(preferences, [Mean("preferred", pl.col("word") == word)], word_template)
     # As often at random as there are words to choose from.
     count = labels.filter(pl.col("template") == GIVEN).group_by(_ENTRY).agg(_words=pl.len())
-    at_random = found.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
+    at_random = preferences.join(count, on=_ENTRY).with_columns(chance=1 / pl.col("_words"))
     for word in words:
-        one = dataclasses.replace(base, control="chance").within(("word", word))
-        yield from by_library(at_random, [Mean("preferred", pl.col("chance"), "unit")], one)
+        word_template = dataclasses.replace(base, control="chance").within(("word", word))
+        yield from by_library(at_random, [Mean("preferred", pl.col("chance"), "unit")], word_template)
 
 
 _CUTS: Mapping[str, str] = {
@@ -185,132 +192,85 @@ _CUTS: Mapping[str, str] = {
 """Name of the dimension, and the column that makes the groups."""
 
 
-_CONTROLS: Mapping[str, str] = {
-    "unigram": "unigram",
-    "majority": "majority",
-    RANDOM_WEIGHTS: "rank_random_weights",
-}
-"""What answers without knowing a name (common answers and subwords of the corpus, random weights), with
-the column of its ranks."""
-
-
-_OF_STATEMENTS: Mapping[str, tuple[str, str]] = {
-    "rank": ("candidates", "sum"),
-    "rank_per_piece": ("candidates", "mean"),
-    "rank_unified": ("unified", "sum"),
-    "rank_common": ("common", "sum"),
-}
-"""Columns of ranks among candidates, with ``matching`` and ``aggregation`` of their scores."""
-
-
-def score_masked_model(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
-    """Every table of a masked model."""
-    base = dataclasses.replace(scoring.template, task="api_cloze")
-    if GIVEN in labels["template"]:
-        yield from prediction_scores(scoring.observations.collect(), labels, base)
-        return
-    frame = _prepare_answers(scoring, labels)
-    alone = frame.filter(_ALONE)
-    published = alone.filter(pl.col("mode").is_in(PUBLISHED_MODES))
-    names = published.filter(pl.col("template").is_in(NAMES))
-    ranked = [matching for matching in MATCHINGS if MATCHINGS[matching] in frame.columns]
-    yield from _ranks(names, base, ranked)
-    for template, part in split_by_template(published, base):
-        yield from _ranks(part, template, ranked)
-        yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
-    for template, part in split_by_template(alone, base):
-        yield from _ranks(part, template, ["single"], by=["mode"])
-        yield from _answers(part, template)
-        if "asked_of_all" in part.columns:
-            shared = dataclasses.replace(template, matching="common")
-            yield from _answers(part.filter("asked_of_all"), shared)
-        yield from _coverage(part, template)
-    for template, part in ((base, names), *split_by_template(published, base)):
-        yield from _controls(part, dataclasses.replace(template, matching="single"))
-    minimum = ClozeOptions.read(scoring.settings.options).min_count
-    yield from _score_comparisons(frame, names, labels, base, minimum)
-
-
-def score_candidates(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
-    """Every table of a model that scores whole statements."""
-    answers = scoring.observations.collect()
-    base = dataclasses.replace(scoring.template, task="api_cloze")
-    if GIVEN in labels["template"]:
-        yield from prediction_scores(answers, labels, base)
-        return
-    if ANSWER in answers["status"]:
-        base = dataclasses.replace(base, objective=ANSWERS)
-    compared = ClozeOptions.read(scoring.settings.options).unified
-    shared = shared_surfaces(compared) if compared else frozenset[str]()
-    contest = rank_statements(answers, labels, shared, scoring.beside)
-    frame = with_seen_libraries(contest, scoring.template.model).with_columns(status=pl.lit(ONE))
-    frame = with_agreement(frame, compared) if compared else frame
-    frame = with_random_weights(frame, scoring, labels, rank_statements)
-    alone = frame.filter(_ALONE)
-    names = alone.filter(pl.col("template").is_in(NAMES))
-    for template, part in ((base, names), *split_by_template(alone, base)):
-        for column, (matching, aggregation) in _OF_STATEMENTS.items():
-            named = dataclasses.replace(template, matching=matching, aggregation=aggregation)
-            among = SHARED if column == "rank_unified" else COMPETING
-            yield from by_library(
-                part, [*precision_at_k(part, column, among), mean_reciprocal_rank(column)], named
-            )
-        summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
-        yield from score_chance(part, summed)
-        yield from _controls(part, summed)
-    for template, part in split_by_template(alone, base):
-        summed = dataclasses.replace(template, matching="candidates", aggregation="sum")
-        yield from by_library(part, precision_at_k(part, "rank"), summed, by="mode")
-        yield from _cuts(part, template, ClozeOptions.read(scoring.settings.options).min_count)
-    minimum = ClozeOptions.read(scoring.settings.options).min_count
-    yield from _score_comparisons(frame, names, labels, base, minimum)
-
-
-_ALONE = (pl.col("context") == "") & (pl.col("frame") == "")
+_IS_PLAIN = (pl.col("context") == "") & (pl.col("frame") == "")
 """The statement and nothing else."""
 
 
-def _score_comparisons(
-    frame: pl.DataFrame, names: pl.DataFrame, labels: pl.DataFrame, base: Score, minimum: int
-) -> Iterator[Score]:
-    """What is said of pairs of queries and of the queries themselves, however they are scored."""
+def score_queries(scoring: ScoringContext, labels: pl.DataFrame) -> Iterator[Score]:
+    """Score all queries, whether pieces of their answers or whole statements were scored."""
+    options = ClozeOptions.read(scoring.settings.options)
+    base = dataclasses.replace(scoring.template, task=TASK)
+    answers = scoring.observations.collect()
+    if GIVEN in labels["template"]:
+        yield from prediction_scores(answers, labels, base)
+        return
+    is_masked = options.objective == MASKED
+    if is_masked:
+        frame = with_common(rank_answers(answers, labels), scoring.beside)
+        frame = with_random_weights(frame, scoring, labels, rank_answers)
+    else:
+        shared_pieces = shared_surfaces(options.unified) if options.unified else frozenset[str]()
+        frame = rank_statements(answers, labels, shared_pieces, scoring.beside).with_columns(
+            status=pl.lit(ONE_PIECE)
+        )
+        frame = with_random_weights(frame, scoring, labels, rank_statements)
+    if ANSWER in answers["status"]:
+        base = dataclasses.replace(base, objective=ANSWERS)
+    frame = with_seen_libraries(frame, scoring.template.model)
+    if options.unified:
+        frame = with_agreement(frame, options.unified)
+    rankings = PIECE_RANKINGS if is_masked else CANDIDATE_RANKINGS
+    rankings = [ranking for ranking in rankings if ranking.column in frame.columns]
+    plain_queries = frame.filter(_IS_PLAIN)
+    ranked_queries = (
+        plain_queries.filter(pl.col("mode").is_in(PUBLISHED_MODES)) if is_masked else plain_queries
+    )
+    names = ranked_queries.filter(pl.col("template").is_in(NAMES))
+    for template, part in ((base, names), *split_by_template(ranked_queries, base)):
+        yield from _ranks(part, template, rankings)
+        yield from _controls(part, rankings[0].template(template))
+    for template, part in split_by_template(ranked_queries, base):
+        yield from _cuts(part, template, options.min_count)
+    for template, part in split_by_template(plain_queries, base):
+        if is_masked:
+            yield from _ranks(part, template, rankings[:1], keys="mode")
+            yield from _answers(part, template)
+            if "asked_of_all" in part.columns:
+                common = dataclasses.replace(template, matching="common")
+                yield from _answers(part.filter("asked_of_all"), common)
+            yield from _coverage(part, template)
+        else:
+            by_mode = rankings[0].template(template)
+            yield from by_library(part, precision_at_k(part, "rank"), by_mode, by="mode")
     yield from paired_aliases(frame, base)
     yield from score_wordings(frame, base)
     yield from score_import_context(frame, base)
     yield from score_frames(frame, base)
-    yield from scores_by_use(names, base, minimum)
+    yield from scores_by_use(names, base, options.min_count)
     yield from scores_by_release(names, base)
     yield from score_seen_libraries(names, base)
     yield from score_overlap(names, base)
     yield from aliases_of_names(labels, base)
 
 
-def _prepare_answers(scoring: ScoringContext, labels: pl.DataFrame) -> pl.DataFrame:
-    model = scoring.template.model
-    frame = with_common(rank_answers(scoring.observations.collect(), labels), scoring.beside)
-    frame = with_seen_libraries(frame, model)
-    frame = with_random_weights(frame, scoring, labels, rank_answers)
-    compared = ClozeOptions.read(scoring.settings.options).unified
-    return with_agreement(frame, compared) if compared else frame
-
-
 def _ranks(
-    frame: pl.DataFrame, template: Score, matchings: list[str], by: Sequence[str] = ()
+    frame: pl.DataFrame, template: Score, rankings: Sequence[Ranking], keys: str | tuple[()] = ()
 ) -> Iterator[Score]:
-    for matching in matchings:
-        column, named = MATCHINGS[matching], dataclasses.replace(template, matching=matching)
-        yield from by_library(
-            frame, [*precision_at_k(frame, column), mean_reciprocal_rank(column)], named, by=by
-        )
+    for ranking in rankings:
+        mean_specs = [
+            *precision_at_k(frame, ranking.column, ranking.count_column),
+            mean_reciprocal_rank(ranking.column),
+        ]
+        yield from by_library(frame, mean_specs, ranking.template(template), by=keys)
 
 
 def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]:
-    """P@1, P@10 and MRR of the single answer by every cut; every k by whether the library was seen."""
+    """Score the single answer by every cut; every k by whether the library was seen."""
     single = dataclasses.replace(template, matching="single")
     first_ten = [*precision_at_k(frame, "rank", ks=(1, 10)), mean_reciprocal_rank("rank")]
-    for cut, column in _CUTS.items():
+    for dimension, column in _CUTS.items():
         if column in frame.columns:
-            yield from by_library(frame, first_ten, single, by={cut: pl.col(column)})
+            yield from by_library(frame, first_ten, single, by={dimension: pl.col(column)})
     yield from by_library(frame, precision_at_k(frame, "rank"), single, by="seen")
     # A library has no other to be resampled with: within it, names are taken as independent.
     for score in means(frame, first_ten, single, by="library", cluster="name", minimum=minimum):
@@ -318,42 +278,32 @@ def _cuts(frame: pl.DataFrame, template: Score, minimum: int) -> Iterator[Score]
 
 
 def _answers(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Log-probabilities, and how often all pieces of an answer rank first one after the other."""
-    wanted = [
+    """Score log-probabilities, and how often all pieces of an answer rank first in turn."""
+    mean_specs = [
         Mean("nats", pl.col("nats"), "nonnegative"),
         Mean("nats_per_character", pl.col("nats") / pl.col("characters"), "nonnegative"),
         Mean("greedy", pl.col("greedy")),
     ]
-    return by_library(frame, wanted, template, by="mode")
+    return by_library(frame, mean_specs, template, by="mode")
 
 
 def _coverage(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """How the model's tokenizer cuts the answers that the reference cuts into one piece."""
+    """Score how the model's tokenizer cuts answers that the reference cuts into one piece."""
     one_piece = frame.filter(pl.col("mode") != "whole")
-    wanted = [
+    mean_specs = [
         Mean(f"share_{status.replace(' ', '_')}", pl.col("status") == status)
-        for status in (ONE, SEVERAL, CUT, RESPELLED)
+        for status in (ONE_PIECE, SEVERAL_PIECES, UNSPELLABLE, OTHER_SPELLING)
     ]
-    return by_library(one_piece, wanted, template)
+    return by_library(one_piece, mean_specs, template)
 
 
 def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """P@k of the controls on the queries that they and the model answer, and the model's gain over them."""
-    for control, column in _CONTROLS.items():
-        if column not in frame.columns:
-            continue
-        both = frame.filter(pl.col("rank").is_not_null() & pl.col(column).is_not_null())
-        gains = [
-            Mean(
-                "p_at_k_gain",
-                is_hit(both, "rank", k).cast(pl.Int8) - is_hit(both, column, k).cast(pl.Int8),
-                "difference",
-                fields={"k": k},
-            )
-            for k in KS
-        ]
-        named = dataclasses.replace(template, control=control)
-        yield from by_library(both, [*precision_at_k(both, column), *gains], named)
+    """Score the controls on the queries that they and the model answer, and the model's gain."""
+    for control, answered, rates in each_control(frame):
+        mean_specs = [*rates, *(gain_over(rate, answered) for rate in rates)]
+        if control == CHANCE:
+            mean_specs.append(chance_reciprocal_rank(answered))
+        yield from by_library(answered, mean_specs, dataclasses.replace(template, control=control))
 
 
 _K = (1, 10)
@@ -361,8 +311,8 @@ _K = (1, 10)
 
 def list_statements(scores: pl.DataFrame) -> Iterator[str]:
     """Yield how often names are right by kind of statement, and which of two statements is preferred."""
-    summed = pl.col("aggregation").fill_null("sum") == "sum"
-    rates = scores.filter((pl.col("metric") == "p_at_k") & summed)
+    is_sum = pl.col("aggregation").fill_null("sum") == "sum"
+    rates = scores.filter((pl.col("metric") == "p_at_k") & is_sum)
     single = rates.filter(pl.col("matching").is_in(["single", "candidates"]))
     # A run may have ranked among what its models share alone.
     table = (rates.filter(pl.col("matching") == "unified") if single.is_empty() else single).with_columns(
@@ -378,8 +328,8 @@ def list_statements(scores: pl.DataFrame) -> Iterator[str]:
             Column(title="k", value=lambda row: f"k={row['k']}"),
         )
         yield from _table(rows.sort("template", "k"), *statements, controls=table)
-    whole = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
-    pairs = scores.filter((pl.col("metric") == "preferred") & whole)
+    is_summary = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
+    pairs = scores.filter((pl.col("metric") == "preferred") & is_summary)
     for model, language, rows in split_by_model(pairs.with_columns(pair=dimension_value("pair"))):
         yield ""
         yield f"{model}, statements in {format_language(language)}: the better of two preferred, in %"
@@ -387,19 +337,24 @@ def list_statements(scores: pl.DataFrame) -> Iterator[str]:
         yield from _table(rows.sort("pair"), pair)
 
 
-def _table(rows: pl.DataFrame, *about: Column, controls: pl.DataFrame | None = None) -> list[str]:
-    """A line a row: what it is about, its share with the interval, what it rests on, and the best control."""
+def _table(rows: pl.DataFrame, *leading_columns: Column, controls: pl.DataFrame | None = None) -> list[str]:
+    """Return one line per row: its subject, share, interval, sample size and best control."""
     rests = sample_size_column("library", "libraries")
-    beside = Column(
+    size_column = Column(
         title=rests.title,
         value=lambda row: rests.cell(row).text + ("" if controls is None else _best_control(controls, row)),
     )
-    columns = (*about, *estimate_columns("%", 1, 100), beside)
+    columns = (*leading_columns, *estimate_columns("%", 1, 100), size_column)
     return Table(summary="Right, in %", columns=columns, rows=rows).lines(header=False, indent=2)
 
 
 def _best_control(table: pl.DataFrame, row: Row) -> str:
-    same = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
-    found = table.filter(pl.col("control").is_not_null(), *same).sort("value", descending=True).head(1)
-    best = "".join(f"{one['control']} {with_interval(one, 100, 1)}" for one in found.iter_rows(named=True))
+    conditions = [pl.col(name) == row[name] for name in ("model", "language", "template", "k")]
+    best_rows = (
+        table.filter(pl.col("control").is_not_null(), *conditions).sort("value", descending=True).head(1)
+    )
+    best = "".join(
+        f"{control_row['control']} {with_interval(control_row, 100, 1)}"
+        for control_row in best_rows.iter_rows(named=True)
+    )
     return f"  best control: {best}" if best else ""

@@ -646,7 +646,6 @@ class ServerOptions(Options):
         "tokens that a call of the command may spend at the server, as it counts them, prompts and replies "
         "together; what was answered by then is kept",
         scoring=True,
-        unset="no limit",
     )
     parameters: str = option(
         "",

@@ -34,19 +34,13 @@ from sonde.lenses.finetune.data import (
     with_evidence,
 )
 from sonde.lenses.finetune.options import (
-    AS_SAVED,
     BAG,
-    BAG_OPTIONS,
     LENS,
-    MODEL_OPTIONS,
     POINTER_TASKS,
     PRETRAINED,
     SCRATCH,
-    SCRATCH_OPTIONS,
     FinetuneOptions,
     further_texts,
-    get_baseline_options,
-    get_replaced_options,
     inapplicable_reason,
     make_method,
     variants,
@@ -60,7 +54,7 @@ from sonde.results.schema import has_dimensions
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.results.text_format import SHARE
-from sonde.training.finetune.recipe import BASELINES, MODEL
+from sonde.training.finetune.recipe import BASELINES
 
 if TYPE_CHECKING:
     from sonde.training.finetune.data import TaskData
@@ -83,8 +77,8 @@ or, with whatever stands before a text put there as in training:
 """
 
 
-def write_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> None:
-    """Write the card into the folder of a model.
+def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
+    """Render the card as Markdown.
 
     Args:
         tuned: The training.
@@ -92,11 +86,6 @@ def write_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about:
         data: What it was trained on.
         about: Task, language, base model, method and seed.
     """
-    write_atomic(Path(tuned.folder) / CARD_FILE, render_card(tuned, rows, data, about))
-
-
-def render_card(tuned: FinetuneResult, rows: pl.DataFrame, data: TaskData, about: Mapping[str, Any]) -> str:
-    """The card as Markdown; see `write_card`."""
     setting, kind = tuned.setting, tuned.head
     tried = ", ".join(
         f"rate {one.rate:g} x batch {one.batch} x {one.epochs} epochs"
@@ -159,7 +148,7 @@ def _describe_test(rows: pl.DataFrame) -> str:
 
 
 def reevaluate(method: Method, training: Training, examples: pl.DataFrame) -> pl.DataFrame:
-    """The item table of a model that was fine-tuned before.
+    """Evaluate a model that was fine-tuned before; return its item table.
 
     Args:
         method: What is asked for; its task has to be that of the model.
@@ -220,37 +209,26 @@ class FinetuneLens(LensDefaults):
     )
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """Every model has states."""
+        """Return None: every model has states."""
         return None
 
     def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
-        """For each task what needs no model, then the others from each seed, value by value."""
+        """List the methods of each task: what needs no model first, then the others by seed and value."""
         methods: dict[Method, None] = {}
         for task in tasks:
             for variant in variants(settings):
                 options = FinetuneOptions.read(variant.settings(settings).options)
                 if options.as_saved:
-                    methods[make_method(PRETRAINED, task, settings, variant, only=AS_SAVED)] = None
+                    methods[make_method(PRETRAINED, task, settings, variant)] = None
                     continue
                 if BAG in options.methods:
                     # The same for all values of what it does not know.
-                    bag = make_method(BAG, task, settings, variant, needs_model=False, only=BAG_OPTIONS)
-                    methods[bag] = None
+                    methods[make_method(BAG, task, settings, variant)] = None
                 for number, name in itertools.product(
                     range(options.seeds), (PRETRAINED, SCRATCH, *BASELINES)
                 ):
-                    if name not in options.methods or inapplicable_reason(name, task):
-                        continue
-                    own = name not in BASELINES or options.subwords == MODEL
-                    only = get_baseline_options(name, MODEL_OPTIONS) if name in BASELINES else MODEL_OPTIONS
-                    if name in BASELINES and "baseline_epochs" in settings.options:
-                        only -= {"epochs"}
-                    if name == SCRATCH:
-                        only = (only | SCRATCH_OPTIONS) - get_replaced_options(settings)
-                    one = make_method(
-                        name, task, settings, variant, number=number, needs_model=own, only=only
-                    )
-                    methods[one] = None
+                    if name in options.methods and not inapplicable_reason(name, task):
+                        methods[make_method(name, task, settings, variant, number=number)] = None
         return tuple(methods)
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
@@ -278,50 +256,43 @@ class FinetuneLens(LensDefaults):
         if method.name in BASELINES:
             from sonde.training.finetune.baselines import tune_baseline
 
-            own, further = options.baseline_recipe(recipe), None
+            further = None
             if options.word2vec_corpus:
                 further = partial(further_texts, options.word2vec_corpus, training.language, splits)
             tuned = tune_baseline(
                 method.name,
                 training.model,
                 data,
-                own,
-                options.sizes,
+                recipe.with_grid(options.baseline_rates, options.baseline_epochs),
                 training.folder,
                 unlabelled=further,
                 about=about,
             )
-            _count(training, tuned.halved)
-            rows = trained_rows(tuned, splits, data)
-            write_card(tuned, rows, data, about)
-            return rows
-        from sonde.lenses.finetune.attention import with_attention
-        from sonde.training.finetune.tune import tune
+        else:
+            from sonde.training.finetune.tune import tune
 
-        spec = training.model
-        if method.name == SCRATCH:
-            spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
-            recipe = options.scratch_recipe(recipe)
-        tuned = tune(spec, data, recipe, training.folder, about=about)
-        _count(training, tuned.halved)
+            spec = training.model
+            if method.name == SCRATCH:
+                spec = dataclasses.replace(spec, reinitialise=derive_seed("scratch", method.seed) % 2**31)
+                recipe = recipe.with_grid(options.scratch_rates, options.scratch_epochs)
+            tuned = tune(spec, data, recipe, training.folder, about=about)
+        if tuned.halved:
+            training.counts["batches of trainings halved for memory"] = tuned.halved
         rows = trained_rows(tuned, splits, data)
-        write_card(tuned, rows, data, about)
+        write_atomic(Path(tuned.folder) / CARD_FILE, render_card(tuned, rows, data, about))
         if method.name == PRETRAINED and method.seed == training.settings.seed:
-            rows = with_attention(rows, tuned, spec, splits["test"], data, recipe)
+            from sonde.lenses.finetune.attention import with_attention
+
+            rows = with_attention(rows, tuned, training.model, splits["test"], data, recipe)
         return rows
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """How much each method gets right on test, and what the model gains over the others."""
+        """Score each method's test accuracy and the gain of the model over the others."""
         return list(score_all(scoring))
 
     def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """How much the length leaves out, and whether training was long enough."""
         return list_training_notes(scores)
-
-
-def _count(training: Training, halved: int) -> None:
-    if halved:
-        training.counts["batches of trainings halved for memory"] = halved
 
 
 lens = FinetuneLens()

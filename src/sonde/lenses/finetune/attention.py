@@ -1,4 +1,4 @@
-"""What the last layer of a trained model attends to in a few test examples, as CuBERT's figures draw it."""
+"""Attention of a trained model's last layer in a few test examples, for CuBERT's figures."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def with_attention(
     data: TaskData,
     recipe: FinetuneRecipe,
 ) -> pl.DataFrame:
-    """The item table of a training with what its model attends to in a few of its test examples.
+    """Add the attention in a few test examples to the item table of a training.
 
     Args:
         rows: The item table.
@@ -110,7 +110,7 @@ def with_attention(
 
 
 def _preference(row: dict[str, Any]) -> tuple[bool, bool, float]:
-    """Whole texts first, and those in which something is wrong: there is something to look at."""
+    """Sort full texts first, and those with a bug: there is something to look at."""
     return row["truncated"], row["label"] == "Correct", unit_hash("attention", row["example_id"])
 
 
@@ -162,7 +162,7 @@ def _by_words(
 
 
 def _find_word_starts(spans: Int[np.ndarray, "token 2"], text: str) -> Int[np.ndarray, " token"]:
-    """First character of each subword's word; below 0, and different for each, around the text."""
+    """Find the first character of each subword's word; around the text, distinct negative numbers."""
     begins = [match.start() for match in _WORD.finditer(text) for _ in match[0]]
     found: list[int] = []
     for number, (start, end) in enumerate(spans.tolist()):

@@ -40,7 +40,7 @@ TESTED = (TEST, EXTERNAL)
 def split_examples(
     examples: pl.DataFrame, fraction: float, valid: int, most: int = 0, seed: int = 0
 ) -> dict[str, pl.DataFrame]:
-    """The examples of each split, those that are few enough whole, of others as many as asked, by hash.
+    """Split the examples; of a split that is too large, take as many as requested, by hash.
 
     Args:
         examples: All of them.
@@ -71,7 +71,7 @@ def _sample_examples(rows: pl.DataFrame, why: str, size: int) -> pl.DataFrame:
 
 
 def _whole_groups(rows: pl.DataFrame, most: int, seed: int) -> pl.DataFrame:
-    """As many groups as hold so many examples, by hash of the seed and the group."""
+    """Take groups in hash order until they contain `most` examples."""
     groups = [group or name for name, group in rows.select("example_id", "group").iter_rows()]
     order = sorted(
         range(len(groups)), key=lambda row: (unit_hash("examples", seed, groups[row]), groups[row])
@@ -92,7 +92,7 @@ EVIDENCE = {"evidence_start": pl.Int32, "evidence_end": pl.Int32, "group": pl.St
 
 
 def with_evidence(examples: pl.DataFrame) -> pl.DataFrame:
-    """The examples of a task with the characters that each one's label rests on; see `EVIDENCE`.
+    """Add the characters that each example's label rests on; see `EVIDENCE`.
 
     Of two examples of one function these are the characters in which they differ, of an example alone the
     labelled part of its text. Published files do not say which examples belong together.
@@ -117,7 +117,7 @@ def with_evidence(examples: pl.DataFrame) -> pl.DataFrame:
 
 
 def find_difference(one: str, other: str) -> tuple[Span, Span]:
-    """The characters of two texts between their common beginning and their common end.
+    """Return the characters between the common prefix and the common suffix of two texts.
 
     >>> find_difference("a is b", "a is not b")
     ((5, 5), (5, 9))
@@ -129,7 +129,7 @@ def find_difference(one: str, other: str) -> tuple[Span, Span]:
 
 
 def build_training_data(task: str, splits: Mapping[str, pl.DataFrame], language: str) -> TaskData:
-    """What a model is trained on.
+    """Build the training data of a task.
 
     Args:
         task: Public name of the task.
@@ -154,7 +154,7 @@ def build_training_data(task: str, splits: Mapping[str, pl.DataFrame], language:
 
 
 def build_samples(task: str, rows: pl.DataFrame, classes: tuple[str, ...], language: str) -> list[Sample]:
-    """The examples of a table.
+    """Build the samples of a table of examples.
 
     Args:
         task: Public name of the task.
@@ -254,7 +254,7 @@ _POINTERS = ("pointed", "repair")
 
 
 def trained_rows(tuned: FinetuneResult, splits: Mapping[str, pl.DataFrame], data: TaskData) -> pl.DataFrame:
-    """The rows of a trained model: its answers to valid and test, and its epochs."""
+    """Build the rows of a trained model: its answers to valid and test, and its epochs."""
     rows = [
         *_answers(tuned.valid, splits["valid"], data.classes, data.valid),
         *_answers(tuned.test, splits["test"], data.classes, data.test),
@@ -279,7 +279,7 @@ def trained_rows(tuned: FinetuneResult, splits: Mapping[str, pl.DataFrame], data
 def answer_rows(
     answers: ExamplePredictions, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
 ) -> pl.DataFrame:
-    """The rows of a model that was not trained here: its answers alone."""
+    """Build the rows of a model that was not trained here: only its answers."""
     return pl.DataFrame(_answers(answers, examples, classes, samples), schema=dict(ROWS_SCHEMA))
 
 
@@ -287,8 +287,9 @@ def _answers(
     answers: ExamplePredictions, examples: pl.DataFrame, classes: Sequence[str], samples: Sequence[Sample]
 ) -> list[dict[str, Any]]:
     pointer = answers.located is not None
-    rows = [_shared_fields(row) for row in examples.iter_rows(named=True)]
-    for place, row in enumerate(rows):
+    rows: list[dict[str, Any]] = []
+    for place, example in enumerate(examples.iter_rows(named=True)):
+        row = _shared_fields(example)
         row["truncated"] = bool(answers.truncated[place])
         row["reached"], row["read"] = answers.reached[place], answers.read[place]
         row["correct"] = bool(answers.correct[place])
@@ -299,10 +300,8 @@ def _answers(
         said = int(answers.predicted[place])
         row["classes"] = ["nothing", "something"] if pointer else list(classes)
         row["predicted"] = row["classes"][said]
-        row["buggy"] = None
-    if pointer:
-        for row, example in zip(rows, examples.iter_rows(named=True), strict=True):
-            row["buggy"] = example["start"] < example["end"]
+        row["buggy"] = example["start"] < example["end"] if pointer else None
+        rows.append(row)
     if answers.pointed is not None:
         for row, sample, spans in zip(rows, samples, answers.pointed.tolist(), strict=True):
             for name, (start, end) in zip(_POINTERS, spans, strict=False):
@@ -319,7 +318,7 @@ def _shared_fields(row: Mapping[str, Any]) -> dict[str, Any]:
 def baseline_rows(
     task: str, splits: Mapping[str, pl.DataFrame], language: str, *, pointer: bool
 ) -> pl.DataFrame:
-    """The rows of what needs no model: a bag of tokens, and beside it majority, length and parse errors.
+    """Build the rows of what needs no model: a bag of tokens, majority, length and parse errors.
 
     Where examples come as a function and its changed copy, also what their neighbours give away
     (`sonde.tasks.engine.surface`). Of a pointer's task they tell whether there is an error, and nothing of

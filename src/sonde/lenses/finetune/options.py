@@ -41,11 +41,11 @@ from sonde.training.finetune.recipe import (
     HELD,
     KEEP,
     LSTM_POINTER,
+    MODEL,
     SUBWORDS,
     TRANSFORMER,
     WEIGHTS,
     WORD2VEC,
-    BaselineSizes,
     FinetuneRecipe,
 )
 from sonde.training.precision import PRECISIONS
@@ -63,7 +63,7 @@ Rate = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Le(0.9)]
 
 
-_DEFAULT_SIZES = BaselineSizes()
+_DEFAULT = FinetuneRecipe()
 
 
 _SHARED = frozenset({"baseline_rates", "baseline_epochs", "subwords", "vocabulary"})
@@ -80,10 +80,6 @@ _WORD2VEC = frozenset({"word2vec_epochs", "word2vec_window", "word2vec_negative"
 
 _MOST = 40_000
 """Further functions that are read; by hash, as many as data sets are drawn from at most."""
-
-
-_NOT_THEIRS = frozenset({"rates", "frozen"})
-"""Options of fine-tuning that baselines do not know."""
 
 
 scoring_option = partial(option, scoring=True)
@@ -104,29 +100,25 @@ class BaselineOptions(Options):
         (), "most passes of the baselines, as epochs is the model's", unset="as epochs"
     )
     subwords: Annotated[str, OneOf(SUBWORDS)] = scoring_option(
-        _DEFAULT_SIZES.subwords,
+        _DEFAULT.subwords,
         "what baselines read: the model's subwords, or a vocabulary of program tokens learned on the "
         "training texts",
     )
-    vocabulary: Count = scoring_option(_DEFAULT_SIZES.vocabulary, "size of that vocabulary")
-    embedding: Count = scoring_option(_DEFAULT_SIZES.embedding, "width of token vectors below an LSTM")
-    lstm_layers: Count = scoring_option(_DEFAULT_SIZES.lstm_layers, "layers of an LSTM")
-    lstm_width: Count = scoring_option(_DEFAULT_SIZES.lstm_width, "its hidden units in each direction")
-    lstm_dropout: Dropout = scoring_option(_DEFAULT_SIZES.lstm_dropout, "dropout between its layers")
+    vocabulary: Count = scoring_option(_DEFAULT.vocabulary, "size of that vocabulary")
+    embedding: Count = scoring_option(_DEFAULT.embedding, "width of token vectors below an LSTM")
+    lstm_layers: Count = scoring_option(_DEFAULT.lstm_layers, "layers of an LSTM")
+    lstm_width: Count = scoring_option(_DEFAULT.lstm_width, "its hidden units in each direction")
+    lstm_dropout: Dropout = scoring_option(_DEFAULT.lstm_dropout, "dropout between its layers")
     transformer_layers: Count = scoring_option(
-        _DEFAULT_SIZES.transformer_layers, "layers of the transformer that is trained from scratch"
+        _DEFAULT.transformer_layers, "layers of the transformer that is trained from scratch"
     )
-    transformer_width: Count = scoring_option(
-        _DEFAULT_SIZES.transformer_width, "its hidden units, in heads of 64"
-    )
-    word2vec_epochs: Count = scoring_option(
-        _DEFAULT_SIZES.word2vec_epochs, "passes of Word2Vec over its texts"
-    )
+    transformer_width: Count = scoring_option(_DEFAULT.transformer_width, "its hidden units, in heads of 64")
+    word2vec_epochs: Count = scoring_option(_DEFAULT.word2vec_epochs, "passes of Word2Vec over its texts")
     word2vec_window: Count = scoring_option(
-        _DEFAULT_SIZES.word2vec_window, "subwords to each side that it looks at"
+        _DEFAULT.word2vec_window, "subwords to each side that it looks at"
     )
     word2vec_negative: Count = scoring_option(
-        _DEFAULT_SIZES.word2vec_negative, "negative samples for each subword that occurs"
+        _DEFAULT.word2vec_negative, "negative samples for each subword that occurs"
     )
     word2vec_corpus: str = scoring_option(
         "",
@@ -135,43 +127,16 @@ class BaselineOptions(Options):
         corpus=True,
     )
 
-    @property
-    def sizes(self) -> BaselineSizes:
-        """The sizes of the baselines."""
-        return BaselineSizes(
-            **self.model_dump(include={one.name for one in dataclasses.fields(BaselineSizes)})
-        )
-
-    def baseline_recipe(self, recipe: FinetuneRecipe) -> FinetuneRecipe:
-        """How a baseline is trained: as a model is, but for its rates and epochs."""
-        recipe = dataclasses.replace(recipe, rates=self.baseline_rates)
-        if not self.baseline_epochs:
-            return recipe
-        first, *others = self.baseline_epochs
-        return dataclasses.replace(recipe, epochs=first, other_epochs=tuple(others))
-
 
 def inapplicable_reason(name: str, task: str) -> str:
-    """Why a method does not apply to a task; empty where it does."""
+    """Return the reason why a method does not apply to a task; empty if it does."""
     if name == LSTM_POINTER and task not in POINTER_TASKS:
         return f"{LSTM_POINTER} points at places, and the task asks for a class; bilstm takes it"
     return ""
 
 
-def get_baseline_options(name: str, of_models: frozenset[str]) -> frozenset[str]:
-    """The options that a baseline's training depends on.
-
-    Args:
-        name: The baseline.
-        of_models: Those that the training of a model depends on.
-    """
-    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
-    more = _WORD2VEC if name in WORD2VEC else ()
-    return (of_models - _NOT_THEIRS) | {*_SHARED, *own, *more}
-
-
 def further_texts(corpus: str, language: str, splits: Mapping[str, pl.DataFrame]) -> UnlabelledTexts:
-    """The functions of a corpus without those of validation and test, and without what is like them.
+    """Select functions of a corpus that are not in validation or test, nor similar to any there.
 
     Args:
         corpus: The corpus as named on the command line.
@@ -238,16 +203,16 @@ class SweepVariant:
 
     @property
     def dimensions(self) -> Dimensions:
-        """Its dimensions of the scores; none where nothing is swept."""
+        """Dimensions of the scores; none if nothing is swept."""
         return tuple((name, value_text(name, value)) for name, value in self.options.items())
 
     def settings(self, base: LensSettings) -> LensSettings:
-        """Settings with these values."""
+        """Return settings with these values."""
         return dataclasses.replace(base, options={**base.options, **self.options})
 
 
 def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
-    """Every combination of swept values, the first option's values outermost.
+    """List every combination of swept values, the first option's values outermost.
 
     The option ``sweep`` reads ``NAME: VALUE, VALUE; NAME: VALUE, VALUE``.
 
@@ -279,16 +244,9 @@ def variants(settings: LensSettings) -> tuple[SweepVariant, ...]:
 
 
 def make_method(
-    name: str,
-    task: str,
-    settings: LensSettings,
-    variant: SweepVariant,
-    *,
-    number: int = 0,
-    needs_model: bool = True,
-    only: frozenset[str] | None = None,
+    name: str, task: str, settings: LensSettings, variant: SweepVariant, *, number: int = 0
 ) -> Method:
-    """A method with the options that its training depends on.
+    """Make a method with the options that its training depends on.
 
     Args:
         name: What is trained.
@@ -296,27 +254,24 @@ def make_method(
         settings: What the user chose.
         variant: The values of what is swept.
         number: Which of several seeds, from 0.
-        needs_model: See `Method`.
-        only: Names of all options that it knows; None for every option of a training.
     """
-    known = {
-        option: value
-        for option, value in variant.settings(settings).options.items()
-        if option not in _APART and (only is None or option in only)
-    }
+    chosen = variant.settings(settings)
+    options = FinetuneOptions.read(chosen.options)
+    names = get_method_options(name, settings)
+    known = {option: value for option, value in chosen.options.items() if option in names}
     kept = [part for part in variant.name.split(";") if part.partition("=")[0] in known]
     return Method(
         name=name,
         task=task,
         seed=settings.seed + number,
-        needs_model=needs_model,
+        needs_model=name != BAG and (name not in BASELINES or options.subwords == MODEL),
         variant=";".join(kept),
         options=tuple(sorted(known.items())),
     )
 
 
 def is_subset(part: str, whole: str) -> bool:
-    """Whether every value of one variant is among those of another.
+    """Return whether every value of one variant is among those of another.
 
     >>> is_subset("fraction=0.5", "fraction=0.5;epochs=2")
     True
@@ -334,7 +289,7 @@ def _unreadable(written: object) -> UsageError:
 
 
 def value_text(name: str, value: Option) -> str:
-    """A swept value of an option as scores and item tables name it."""
+    """Format a swept value of an option as scores and item tables name it."""
     if (name, value) == (_WHOLE[0], 0):
         return _WHOLE[1]
     if isinstance(value, bool):
@@ -363,9 +318,6 @@ POOLINGS = ("auto", "mean", "max", "last", "first")
 
 BAG_OPTIONS = frozenset({"fraction", "valid", "examples"})
 """Options that what needs no model knows."""
-
-
-_DEFAULT = FinetuneRecipe()
 
 
 class FinetuneOptions(BaselineOptions):
@@ -488,14 +440,8 @@ class FinetuneOptions(BaselineOptions):
         "published file alone is a test",
     )
 
-    def scratch_recipe(self, recipe: FinetuneRecipe) -> FinetuneRecipe:
-        """How a model is trained from scratch: as one that is fine-tuned, but for its rates and epochs."""
-        first, *others = self.scratch_epochs or (recipe.epochs, *recipe.other_epochs)
-        rates = self.scratch_rates or recipe.rates
-        return dataclasses.replace(recipe, rates=rates, epochs=first, other_epochs=tuple(others))
-
     def recipe(self, settings: LensSettings) -> FinetuneRecipe:
-        """How a model is fine-tuned; the seed is a method's."""
+        """Build the recipe of fine-tuning; its seed is that of a method."""
         same = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {"epochs", "batch", "cut"}
         (epochs, *other_epochs), (batch, *other_batches) = self.epochs, self.batch
         preset = paper_options(LENS, settings).get("cut", self.cut)
@@ -510,18 +456,33 @@ class FinetuneOptions(BaselineOptions):
         return RECIPE.resolve(settings, recipe)
 
 
-AS_SAVED = frozenset({"as_saved"})
-"""Options that a model which is not trained knows."""
-
-
 SCRATCH_OPTIONS = frozenset({"scratch_rates", "scratch_epochs"})
 """Options that the training from scratch alone knows."""
 
 
-def get_replaced_options(settings: LensSettings) -> frozenset[str]:
-    """Options that a grid of its own takes the place of, where a model is trained from scratch."""
-    return frozenset(name.removeprefix("scratch_") for name in SCRATCH_OPTIONS if settings.options.get(name))
-
-
 MODEL_OPTIONS = FinetuneOptions.names() - BaselineOptions.names() - SCRATCH_OPTIONS
 """Options that the training of a model knows."""
+
+
+def get_method_options(name: str, settings: LensSettings) -> frozenset[str]:
+    """Return the names of the options that the training of a method depends on.
+
+    Args:
+        name: The method.
+        settings: What the user chose.
+    """
+    if name == BAG:
+        return BAG_OPTIONS
+    if settings.options.get("as_saved"):
+        return frozenset({"as_saved"})
+    names = MODEL_OPTIONS - _APART
+    if name == SCRATCH:
+        # A grid of its own takes the place of the model's.
+        replaced = {option for option in SCRATCH_OPTIONS if settings.options.get(option)}
+        return (names | SCRATCH_OPTIONS) - {option.removeprefix("scratch_") for option in replaced}
+    if name not in BASELINES:
+        return names
+    replaced = {"epochs"} if "baseline_epochs" in settings.options else set[str]()
+    own = _TRANSFORMER if name == TRANSFORMER else _RECURRENT
+    more = _WORD2VEC if name in WORD2VEC else set[str]()
+    return (names - {"rates", "frozen"} - replaced) | _SHARED | own | more

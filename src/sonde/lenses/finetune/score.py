@@ -46,7 +46,7 @@ COLLAPSED = 0.99
 
 
 def stopped_early(epochs: pl.DataFrame) -> tuple[bool, bool]:
-    """Whether more epochs, and whether another rate, might have been better.
+    """Return whether more epochs, and whether another rate, might have been better.
 
     Args:
         epochs: All epochs of one training, in columns of the item table.
@@ -59,7 +59,7 @@ def stopped_early(epochs: pl.DataFrame) -> tuple[bool, bool]:
 
 
 def convergence_lines(scores: pl.DataFrame) -> Iterator[str]:
-    """What a run prints of trainings that may want more, and of those that learned nothing, a line a task.
+    """Yield a line per task about trainings that may need more epochs or rates, or learned nothing.
 
     Args:
         scores: Rows of the lens.
@@ -104,22 +104,22 @@ REACHABLE = ("reachable", "true")
 
 
 def find_truncated_examples(examples: pl.DataFrame) -> pl.Series:
-    """Ids of the examples whose label rests on something that one of the methods does not read."""
+    """Return the ids of examples whose label rests on text that a method does not read."""
     return examples.filter(~pl.col("reached"))["example_id"].unique()
 
 
 def exclude_examples(examples: pl.DataFrame, out: pl.Series) -> pl.DataFrame:
-    """The other examples."""
+    """Remove examples by id."""
     return examples.filter(~pl.col("example_id").is_in(out.implode()))
 
 
 def select_readable_examples(examples: pl.DataFrame, cut: str) -> pl.DataFrame:
-    """The examples that count: all of them, or those within reach."""
+    """Select the examples that count: all of them, or those whose evidence is read."""
     return examples if cut == KEEP else exclude_examples(examples, find_truncated_examples(examples))
 
 
 def score_truncation(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFrame]]:
-    """How much of a test set one training does not read, with the examples that it is a share of.
+    """Yield the shares of a test set that a training does not read, with their examples.
 
     Of a pointer, something is cut off where there is an error of which it or all its repairs are not read.
     """
@@ -133,7 +133,7 @@ def score_truncation(examples: pl.DataFrame) -> Iterator[tuple[Mean, pl.DataFram
 
 
 def accuracy_ceilings(examples: pl.DataFrame) -> dict[str, float]:
-    """The most that any answers of one method could get right, by metric; nothing where it reads everything.
+    """Compute the upper bound of a method's metrics, by metric; empty if it reads everything.
 
     Examples of which the same is read get the same answer, so of contradictory ones the most frequent label
     is right at best. An error that is not read is not found.
@@ -192,12 +192,12 @@ class _MetricValues:
 
     @property
     def trainings(self) -> int | None:
-        """Independent trainings behind the values; None where nothing was trained by chance."""
+        """Number of independent trainings, or None if nothing was trained with randomness."""
         return len(self.seeds) if self.trained else None
 
 
 def score_all(scoring: ScoringContext) -> Iterator[Score]:
-    """Every row of every task."""
+    """Yield every score of every task."""
     observations = scoring.observations.collect()
     every = variants(scoring.settings)
     for task in scoring.labels:
@@ -226,7 +226,7 @@ def _truncation_policy(settings: LensSettings) -> str:
 
 
 def _skipped_scores(scoring: ScoringContext, task: str) -> Iterator[Score]:
-    """A row for each method that was asked for and does not apply to a task."""
+    """Yield a row for each requested method that does not apply to a task."""
     for method in FinetuneOptions.read(scoring.settings.options).methods:
         if reason := inapplicable_reason(method, task):
             about = dataclasses.replace(scoring.template, task=task, split="test", control=method)
@@ -234,7 +234,7 @@ def _skipped_scores(scoring: ScoringContext, task: str) -> Iterator[Score]:
 
 
 def _select_variant(rows: pl.DataFrame, variant: str) -> pl.DataFrame:
-    """The rows of a variant; what does not know all of its options has fewer of them in its name."""
+    """Select the rows of a variant; a method that lacks some options has fewer of them in its name."""
     held = [name for name in rows["variant"].unique().to_list() if is_subset(name, variant)]
     return rows.filter(pl.col("variant").is_in(held))
 
@@ -252,7 +252,7 @@ def _examples(rows: pl.DataFrame, split: str) -> pl.DataFrame:
 
 
 def _score_test_set(examples: pl.DataFrame, template: Score, cut: str) -> Iterator[Score]:
-    """What each method gets right on one test set, what the model is ahead by, and what cannot be right."""
+    """Score each method on one test set, the gains of the model, and the upper bounds."""
     counted = select_readable_examples(examples, cut)
     yield from _compare_methods(counted, template)
     yield from _confusions(counted.filter(pl.col("method") == PRETRAINED), template)
@@ -276,7 +276,7 @@ def _score_test_set(examples: pl.DataFrame, template: Score, cut: str) -> Iterat
 
 
 def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """How many answers of each training are the commonest one: all of them where it has collapsed."""
+    """Score the share of each training's most common answer: 1 if it has collapsed."""
     for (method, seed), part in examples.partition_by(
         "method", "seed", as_dict=True, maintain_order=True
     ).items():
@@ -293,7 +293,7 @@ def _commonest(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _compare_methods(examples: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What each method gets right, and what the model is ahead by."""
+    """Score each method, and the gain of the model over it."""
     measured = {name: _measure(part) for name, part in _subjects(examples)}
     for name, metrics in measured.items():
         for metric, one in metrics.items():
@@ -309,7 +309,7 @@ def _compare_methods(examples: pl.DataFrame, template: Score) -> Iterator[Score]
 
 
 def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What each trained method gets right more with some values than with the last, on what both count."""
+    """Score the gain of each trained method with some values over the last, on common examples."""
     held = dict(_subjects(last))
     for name, part in _subjects(own):
         if name not in held or part["variant"][0] == held[name]["variant"][0]:
@@ -325,7 +325,7 @@ def _changes(own: pl.DataFrame, last: pl.DataFrame, template: Score) -> Iterator
 
 
 def _confusions(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """Which classes the model takes for which, over all seeds; of two classes accuracy says it."""
+    """Score confusions of classes over all seeds; for two classes accuracy is enough."""
     if rows.is_empty() or rows["classes"].list.len().max() == 2:
         return
     counts = rows.group_by("label", "predicted").len().sort("label", "predicted")
@@ -342,7 +342,7 @@ def _confusions(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
 
 
 def _subjects(examples: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The methods, those without a model by the name of the baseline."""
+    """Yield the methods with their examples; those without a model by the name of the baseline."""
     named = examples.with_columns(
         subject=pl.when(pl.col("baseline") == "").then(pl.col("method")).otherwise(pl.col("baseline"))
     )
@@ -355,7 +355,7 @@ def _control(subject: str) -> str | None:
 
 
 def _measure(rows: pl.DataFrame) -> dict[str, _MetricValues]:
-    """The metrics of one method.
+    """Compute the metrics of one method.
 
     Of a pointer as in CuBERT's tables: ``true_positive``, the clean functions in which it points at nothing;
     ``classification``, the functions of which it says rightly whether there is an error; ``localisation``,
@@ -386,7 +386,7 @@ def _measure(rows: pl.DataFrame) -> dict[str, _MetricValues]:
 
 
 def _pivot(rows: pl.DataFrame) -> _MetricValues:
-    """A column ``value`` by seed and example."""
+    """Arrange the column ``value`` by seed and example."""
     ordered = rows.sort("seed", "example_id")
     first = ordered.filter(pl.col("seed") == ordered["seed"][0])
     seeds = ordered["seed"].unique(maintain_order=True).to_list()
@@ -401,7 +401,7 @@ def _pivot(rows: pl.DataFrame) -> _MetricValues:
 
 
 def _means(template: Score, one: _MetricValues) -> Iterator[Score]:
-    """The mean over seeds, and each seed by itself where there are several."""
+    """Score the mean over seeds, and each seed by itself if there are several."""
     mean = dataclasses.replace(template, seed=one.seeds[0], seeds=one.trainings)
     yield from trained_rows(mean, one.values, one.clusters)
     if len(one.seeds) > 1:
@@ -413,7 +413,7 @@ def _means(template: Score, one: _MetricValues) -> Iterator[Score]:
 
 
 def _difference(template: Score, first: _MetricValues, second: _MetricValues) -> list[Score]:
-    """The mean over seeds of one method less that of another, over the same examples."""
+    """Score the mean over seeds of one method less that of another, over the same examples."""
     assert first.examples == second.examples
     seeds = min((side.trainings for side in (first, second) if side.trainings is not None), default=None)
     about = dataclasses.replace(template, seeds=seeds)
@@ -421,7 +421,7 @@ def _difference(template: Score, first: _MetricValues, second: _MetricValues) ->
 
 
 def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
-    """What was chosen on validation, every epoch of it, and the best epoch of every other setting."""
+    """Score the hyperparameters chosen on validation, their epochs, and the best epoch of the others."""
     epochs = rows.filter(pl.col("kind") == EPOCH)
     for (method, seed), part in epochs.partition_by(
         "method", "seed", as_dict=True, maintain_order=True

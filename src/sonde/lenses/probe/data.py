@@ -235,7 +235,7 @@ def gather_states(
         if examples.frame["other_start"].is_not_null().any():
             other = pl.col("other_start").alias("start"), pl.col("other_end").alias("end")
             ends.append(examples.frame.select("item_id", *other))
-        return _gather(observations, examples.task, SPAN, ends, layer)
+        return gather_vectors(observations, examples.task, SPAN, ends, layer)
     if pooling == ISOLATED:
         ids = {surface: item_id(surface, language, TOKEN_UNIT) for surface in set(examples.types)}
         texts = pl.DataFrame({"item_id": [ids[surface] for surface in examples.types]})
@@ -243,7 +243,7 @@ def gather_states(
     else:
         texts = examples.frame.select("item_id")
     whole = texts.with_columns(start=pl.lit(WHOLE, pl.Int32), end=pl.lit(WHOLE, pl.Int32))
-    return _gather(observations, examples.task, pooling, [whole], layer)
+    return gather_vectors(observations, examples.task, pooling, [whole], layer)
 
 
 def scan_text_states(observations: pl.LazyFrame, examples: Examples, poolings: Sequence[str]) -> pl.LazyFrame:
@@ -259,9 +259,18 @@ def scan_text_states(observations: pl.LazyFrame, examples: Examples, poolings: S
     return observations.filter(*wanted).collect().lazy()
 
 
-def _gather(
+def gather_vectors(
     observations: pl.LazyFrame, task: str, pooling: str, ends: Sequence[pl.DataFrame], layer: int | None
 ) -> tuple[States, Int[np.ndarray, " row"]]:
+    """States by item and characters, and the rows that have one; as `gather_states`, whose errors it raises.
+
+    Args:
+        observations: The item table.
+        task: The task, for errors and to know whether two texts are compared.
+        pooling: How the states were pooled.
+        ends: Tables of ``item_id, start, end``; two of them for pairs, row by row.
+        layer: One layer; None for all.
+    """
     keys = ("item_id", "start", "end")
     observations = observations if layer is None else _of_layer(observations, layer)
     wanted = pl.concat(ends).unique()

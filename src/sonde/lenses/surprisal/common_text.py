@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int
 from sonde.base.fingerprint import fingerprint
 from sonde.languages.engine.text import encode, whitespace_mask
 from sonde.lenses.surprisal.origin import OriginSummary, scores_by_origin
-from sonde.lenses.surprisal.score import BITS, CALL_KEYS, KEYS, ratio_of_sums
+from sonde.lenses.surprisal.score import BITS, CALL_KEYS, KEYS, ratio_of_sums, score_dimension, sum_calls
 from sonde.results import Score, means
 from sonde.results.group_means import Accumulator, to_fixed_point
 from sonde.results.schema import SHARED_TOKENS
@@ -142,23 +142,14 @@ def _token_sums(tokens: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     for dimension, (column, mark) in _OF_SEVERAL.items():
         parts = tokens.with_columns(slice=pl.col(column).str.split(mark).list.unique()).explode("slice")
         yield dimension, parts.filter(pl.col("slice") != "").group_by(KEYS).agg(*sums)
-    calls = tokens.filter(pl.col("origin") != "").rename({"origin_part": "part", "call_form": "form"})
-    yield "calls", calls.group_by(CALL_KEYS).agg(*sums)
+    yield "calls", sum_calls(tokens)
 
 
 def _of_tokens(sums: dict[str, pl.DataFrame], template: Score, by_token: TokenRows) -> Iterator[Score]:
     """What a token costs, in all and by everything that tokens are put under."""
     yield from means(sums["all"], _PER_TOKEN, template, columns=("language",))
     for name in (*_OF_TOKENS, *_OF_SEVERAL, "name"):
-        yield from means(
-            sums[name],
-            _PER_TOKEN,
-            template,
-            by={name: pl.col("slice")},
-            columns=("language",),
-            minimum=by_token.minimum,
-            size=pl.col("n"),
-        )
+        yield from score_dimension(sums[name], name, _PER_TOKEN, template, by_token.minimum)
     yield from scores_by_origin(sums["calls"], template, by_token.summary, metric="nats_per_token")
 
 

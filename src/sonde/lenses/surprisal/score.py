@@ -205,7 +205,7 @@ def _sum_batch(job: AccumulationJob[_SumsRequest]) -> dict[str, pl.DataFrame]:
         found["user_tag"].add(_sum_slices(later, "user_tag", "|"))
         found["names"].add(_names(rows))
         found["characters"].add(_characters(rows))
-        found["calls"].add(_calls(later))
+        found["calls"].add(sum_calls(later))
         found["calibration"].add(_calibration(rows, asked.bins))
         found["vocabulary"].add(rows.select(asked.subword.alias("slice"), "subword_id").unique())
     return {name: one.merge_parts() for name, one in found.items()}
@@ -306,7 +306,8 @@ def _characters(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _calls(rows: pl.DataFrame) -> pl.DataFrame:
+def sum_calls(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sum the rows that belong to a call by what calls are told apart by."""
     return (
         rows.filter(pl.col("origin") != "")
         .rename({"origin_part": "part", "call_form": "form"})
@@ -392,15 +393,27 @@ def slice_scores(sums: Sums, template: Score, minimum: int, *, change: bool = Fa
     ]
     for dimension, frame, counted in tables:
         asked = {"subword": _PER_SUBWORD, "name": _NAMES}.get(dimension, _FULL)
-        yield from means(
-            frame,
-            _select_means(asked, change),
-            template,
-            by={dimension: pl.col("slice")},
-            columns=("language",),
-            minimum=minimum,
-            size=pl.col(counted),
-        )
+        yield from score_dimension(frame, dimension, _select_means(asked, change), template, minimum, counted)
+
+
+def score_dimension(
+    frame: pl.DataFrame,
+    dimension: str,
+    metrics: Sequence[Mean],
+    template: Score,
+    minimum: int,
+    counted: str = "n",
+) -> Iterator[Score]:
+    """Score every slice of one dimension that holds at least ``minimum`` of what the column counts."""
+    return means(
+        frame,
+        metrics,
+        template,
+        by={dimension: pl.col("slice")},
+        columns=("language",),
+        minimum=minimum,
+        size=pl.col(counted),
+    )
 
 
 def _select_means(metrics: Sequence[Mean], change: bool) -> list[Mean]:

@@ -1,1 +1,1 @@
-"""What every model shares: finding, checking and loading checkpoints."""
+"""Shared code of all models: finding, checking and loading checkpoints."""

@@ -23,7 +23,7 @@ from sonde.models.engine.files import (
 )
 from sonde.models.engine.locate import local_headers, locate_model
 from sonde.models.engine.model_names import bundled_folder, split_family, split_revision
-from sonde.models.engine.silence import format_error
+from sonde.models.engine.silence import one_line_errors
 
 _TRIAL = 16
 """Subwords on which a merged adapter is held against the same beside the weights."""
@@ -68,7 +68,7 @@ def check_adapter(spec: ModelSpec, vocabulary: int) -> None:
 
 
 def _is_different_model(spec: ModelSpec, named: str) -> bool:
-    """Whether an adapter's base is known to be another model than the one that was named."""
+    """Return whether the base of an adapter is known to be another model than the one of `spec`."""
     place = locate_model(spec)
     bare = split_revision(split_family(spec.name)[1])[0]
     if not named or named == bare:
@@ -128,7 +128,7 @@ def _times(one: Tensor) -> str:
 
 
 def apply_adapter(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
-    """A base with its adapter.
+    """Apply an adapter to its base.
 
     Args:
         spec: What was asked for.
@@ -146,32 +146,23 @@ def apply_adapter(spec: ModelSpec, model: Any, *, merge: bool) -> Any:
 
     settings, _ = adapter_files(spec)
     folder = str(settings.parent)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            wrapped = peft.PeftModel(
-                model, peft.PeftConfig.from_pretrained(folder), autocast_adapter_dtype=False
-            )
-            told = wrapped.load_adapter(
-                folder, "default", torch_device=str(model.device), autocast_adapter_dtype=False
-            )
-            lost = [*told.missing_keys, *told.unexpected_keys]
-            if (
-                not lost
-                and merge
-                and hasattr(wrapped.base_model, "merge_and_unload")
-                and not _changes_tied_weights(model)
-            ):
-                return _merge_adapter(wrapped)
-    except Exception as error:
-        raise InputError(
-            f"model {spec.name!r}: adapter {spec.adapter!r} does not fit it: {format_error(error)}; name the "
-            "base that it was trained over"
-        ) from error
+    subject = f"model {spec.name!r}: adapter {spec.adapter!r} does not fit it"
+    fix = "; name the base that it was trained over"
+    with one_line_errors(subject, fix=fix), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        config = peft.PeftConfig.from_pretrained(folder)
+        wrapped = peft.PeftModel(model, config, autocast_adapter_dtype=False)
+        told = wrapped.load_adapter(
+            folder, "default", torch_device=str(model.device), autocast_adapter_dtype=False
+        )
+        lost = [*told.missing_keys, *told.unexpected_keys]
+        can_merge = merge and hasattr(wrapped.base_model, "merge_and_unload")
+        if not lost and can_merge and not _changes_tied_weights(model):
+            return _merge_adapter(wrapped)
     if lost:
         raise InputError(
             f"model {spec.name!r}: adapter {spec.adapter!r} is another model's: {lost[0]!r} is in one of the "
-            "two alone; name the base that it was trained over"
+            f"two alone{fix}"
         )
     return wrapped.get_base_model()
 
@@ -205,5 +196,5 @@ def _merge_adapter(wrapped: Any) -> Any:
 
 
 def lacks_adapter(model: Any) -> bool:
-    """Whether no adapter stands beside the weights of a model."""
+    """Return whether no adapter is beside the weights of a model."""
     return not any(hasattr(module, "base_layer") for module in model.modules())

@@ -11,8 +11,8 @@ them: the model's card does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.models.engine import config_values
@@ -37,21 +37,23 @@ _SIGNS: tuple[tuple[str, str, str | None], ...] = (
 
 
 def find_infill_tokens(tokenizer: Any, vocab: int) -> Infill | None:
-    """The tokens of a tokenizer by which a decoder is asked to fill in; None where it has none.
+    """Return the tokens by which a decoder is asked to fill in, or None if the tokenizer has none.
 
     Args:
         tokenizer: A tokenizer of transformers.
         vocab: Ids that the model has an embedding for.
     """
     for names in _SIGNS:
-        before, behind, write = (None if name is None else _id(tokenizer, name, vocab) for name in names)
+        before, behind, write = (
+            None if name is None else find_token_id(tokenizer, name, vocab) for name in names
+        )
         if before is not None and behind is not None and (write is not None or names[2] is None):
             return Infill(before=before, behind=behind, write=write, reversed=names[2] is None)
     return None
 
 
-def _id(tokenizer: Any, name: str, vocab: int) -> int | None:
-    """The id of a token; None for one that the tokenizer or the model does not have."""
+def find_token_id(tokenizer: Any, name: str, vocab: int) -> int | None:
+    """Return the id of a token, or None if the tokenizer or the model does not have it."""
     found = tokenizer.convert_tokens_to_ids(name)
     known = isinstance(found, int) and found < vocab and tokenizer.convert_ids_to_tokens(found) == name
     return found if known else None
@@ -100,7 +102,7 @@ Sites = Mapping[str, ModelStack]
 
 
 def find_sites(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Sites:
-    """The modules that places name.
+    """Find the layers and heads of each side of a model.
 
     Args:
         body: What their names begin at.
@@ -116,7 +118,10 @@ def find_sites(body: Any, places: Mapping[str, ModuleNames], model: Any) -> Site
 def _side(body: Any, places: ModuleNames, model: Any) -> ModelStack:
     layers = _first(body, places.layers)
     if layers is None or not len(layers):
-        raise _unknown(model, "layers")
+        raise CaptureError(
+            f"model class {type(model).__name__}: its family does not say where its layers are, so nothing "
+            "can be changed in it; read it as it is"
+        )
     heads = tuple(_first(layer, places.heads) for layer in layers)
     cross = tuple(_first(layer, places.cross) for layer in layers) if places.cross else ()
     return ModelStack(
@@ -129,7 +134,7 @@ def _side(body: Any, places: ModuleNames, model: Any) -> ModelStack:
 
 
 def _first(module: Any, names: tuple[str, ...]) -> Any | None:
-    """The first of several parts that a module has."""
+    """Return the first of several parts that a module has, or None."""
     for name in names:
         at = module
         for part in name.split("."):
@@ -141,32 +146,29 @@ def _first(module: Any, names: tuple[str, ...]) -> Any | None:
     return None
 
 
-def _unknown(model: Any, what: str) -> CaptureError:
-    return CaptureError(
-        f"model class {type(model).__name__}: its family does not say where its {what} are, so nothing can "
-        "be changed in it; read it as it is"
+_DECODER = {
+    "decoder": ModuleNames(
+        layers=("layers", "h", "decoder.layers", "blocks"),
+        heads=(
+            *("self_attn.o_proj", "self_attn.out_proj", "self_attn.dense", "attn.c_proj", "attn.out_proj"),
+            *("attn.attention.out_proj", "attention.dense", "self_attention.dense", "attention.o_proj"),
+        ),
+        final=(
+            *("norm", "ln_f", "final_layernorm", "final_layer_norm", "norm_f"),
+            *("decoder.final_layer_norm", "decoder.layer_norm"),
+        ),
     )
-
-
-_DECODER = ModuleNames(
-    layers=("layers", "h", "decoder.layers", "blocks"),
-    heads=(
-        *("self_attn.o_proj", "self_attn.out_proj", "self_attn.dense", "attn.c_proj", "attn.out_proj"),
-        *("attn.attention.out_proj", "attention.dense", "self_attention.dense", "attention.o_proj"),
-    ),
-    final=(
-        *("norm", "ln_f", "final_layernorm", "final_layer_norm", "norm_f"),
-        *("decoder.final_layer_norm", "decoder.layer_norm"),
-    ),
-)
+}
 """Decoders as transformers builds them."""
 
 
-_ENCODER = ModuleNames(
-    layers=("encoder.layer", "layers", "transformer.layer"),
-    heads=("attention.output.dense", "attn.Wo", "attention.out_lin"),
-    final=("final_norm",),
-)
+_ENCODER = {
+    "encoder": ModuleNames(
+        layers=("encoder.layer", "layers", "transformer.layer"),
+        heads=("attention.output.dense", "attn.Wo", "attention.out_lin"),
+        final=("final_norm",),
+    )
+}
 """Encoders as transformers builds them."""
 
 
@@ -199,11 +201,20 @@ def _pad(tokenizer: Any, vocab: int) -> int:
 
 
 def _template(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Ids that the tokenizer puts before and after a text, read off its own post-processing."""
+    """Return the ids that the tokenizer puts before and after a text, read off its post-processing."""
     ids = tokenizer("a")["input_ids"]
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     before = next((at for at in range(len(ids)) if ids[at : at + len(bare)] == bare), 0)
     return tuple(ids[:before]), tuple(ids[before + len(bare) :])
+
+
+def _framed_text(tokenizer: Any, config: Any) -> SpecialTokens:
+    """Return the ids around a text that is read from both sides, and the mask."""
+    prefix, suffix = _template(tokenizer)
+    pad = _pad(tokenizer, config_values.number(config, "vocab_size"))
+    return SpecialTokens(
+        bos=None, bos_source="none", prefix=prefix, suffix=suffix, pad=pad, mask=tokenizer.mask_token_id
+    )
 
 
 def _saved_as_decoder(config: Any) -> bool:
@@ -211,32 +222,8 @@ def _saved_as_decoder(config: Any) -> bool:
     return any(name.endswith(("ForCausalLM", "LMHeadModel")) for name in saved)
 
 
-def _describe_single_stack(
-    kind: str,
-    config: Any,
-    model_class: Any,
-    context: Callable[[Any], int],
-    *,
-    masks: bool,
-    head: bool = True,
-) -> Capabilities:
-    """Capabilities of a model with a decoder or an encoder alone."""
-    text = config_values.text_config(config)
-    return Capabilities(
-        kind=kind,
-        layers=config_values.number(text, "num_hidden_layers", "n_layer", "num_layers"),
-        heads=config_values.number(text, "num_attention_heads", "n_head", "num_heads"),
-        d_model=_width(text),
-        vocab=config_values.number(text, "vocab_size"),
-        context=context(text),
-        attention=config_values.attention(model_class, text),
-        masks=masks,
-        head=head,
-    )
-
-
 def _by_prefix(model: Any) -> tuple[Any, Any]:
-    """The body, by the name that its class has for it, and the model's own way from its states to logits."""
+    """Return the body, by the name that its class has for it, and the model's own head."""
     from sonde.models.engine.lm_head import build_head
 
     body = getattr(model, model.base_model_prefix, None)
@@ -248,52 +235,89 @@ def _by_prefix(model: Any) -> tuple[Any, Any]:
 
 
 def _like_bart(model: Any) -> tuple[Any, Any]:
-    """Body and head of a model whose encoder and decoder stand together in ``model``."""
+    """Return body and head of a model whose encoder and decoder are together in ``model``."""
     from sonde.models.engine.lm_head import build_head
 
     return model.model, build_head(model, "model", states="decoder_inputs_embeds")
 
 
-def _stem(model: Any) -> Any:
-    """What holds the encoder and the decoder of a model."""
-    held = getattr(model, model.base_model_prefix, None)
-    return model if held is None else held
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchitectureFamily:
+    """Base of the families of all three kinds.
+
+    Attributes:
+        kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
+        auto_class: The class of transformers that picks the architecture.
+        model_types: Of transformers' configurations; None takes every model of the kind.
+        context: Positions by configuration, where it is not simply named there.
+        separate: From a model to its body and head.
+        places: Where the layers and heads of each side are.
+    """
+
+    kind: ClassVar[str]
+    auto_class: ClassVar[str]
+
+    model_types: frozenset[str] | None = None
+    context: Callable[[Any], int] = config_values.context
+    separate: Callable[[Any], tuple[Any, Any]] = _by_prefix
+    places: Mapping[str, ModuleNames]
+
+    def load(self, spec: ModelSpec, config: Any) -> Any:
+        """Load the model with its head."""
+        return read_weights(self.auto_class, spec, config)
+
+    def body_and_head(self, model: Any) -> tuple[Any, Any]:
+        """Return the body, whose states are those of the last side, and the head from states to logits."""
+        return self.separate(model)
+
+    def sites(self, model: Any) -> Sites:
+        """Return the places where a model can be changed during a forward pass."""
+        return find_sites(getattr(model, model.base_model_prefix, model), self.places, model)
+
+    def _class(self, config: Any) -> Any:
+        return config_values.model_class(self.kind, config)
+
+    def _single_stack(self, config: Any, *, head: bool = True) -> Capabilities:
+        """Describe a model with only a decoder or only an encoder."""
+        text = config_values.text_config(config)
+        return Capabilities(
+            kind=self.kind,
+            layers=config_values.number(text, "num_hidden_layers", "n_layer", "num_layers"),
+            heads=config_values.number(text, "num_attention_heads", "n_head", "num_heads"),
+            d_model=_width(text),
+            vocab=config_values.number(text, "vocab_size"),
+            context=self.context(text),
+            attention=config_values.attention(self._class(config), text),
+            masks=True,
+            head=head,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecoderFamily:
-    """Models that read from left to right and predict the next subword.
+class DecoderFamily(ArchitectureFamily):
+    """Models that read from left to right and predict the next subword."""
 
-    Attributes:
-        model_types: Of transformers' configurations; None takes every causal model.
-        places: Where its layers and heads are.
-    """
+    kind: ClassVar[str] = "decoder"
+    auto_class: ClassVar[str] = "AutoModelForCausalLM"
 
-    model_types: frozenset[str] | None = None
-    places: ModuleNames = _DECODER
+    places: Mapping[str, ModuleNames] = field(default_factory=lambda: _DECODER)
 
     def matches(self, config: Any) -> bool:
-        """Whether this family takes a configuration."""
+        """Return whether this family takes a configuration."""
         if self.model_types is not None:
             return config.model_type in self.model_types
-        if "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {}):
+        if self.auto_class in (getattr(config, "auto_map", None) or {}):
             return True
         # The decoder of an encoder-decoder is a causal model only where it was saved as one.
         whole = getattr(config, "is_encoder_decoder", False) and not _saved_as_decoder(config)
         return not whole and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone."""
-        return _describe_single_stack(
-            "decoder", config, self._class(config), config_values.context, masks=True
-        )
-
-    def load(self, spec: ModelSpec, config: Any) -> Any:
-        """The model with its head."""
-        return read_weights("AutoModelForCausalLM", spec, config)
+        """Describe a model by its configuration."""
+        return self._single_stack(config)
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """BOS where the tokenizer has one, else EOS in its place, else nothing; and how it fills in."""
+        """Return BOS if the tokenizer has it, else EOS, else nothing; and the infilling tokens."""
         vocab = config_values.number(config_values.text_config(config), "vocab_size")
         tokens = ((source, getattr(tokenizer, f"{source}_token_id")) for source in ("bos", "eos"))
         held = [(source, int(token)) for source, token in tokens if token is not None and token < vocab]
@@ -306,34 +330,18 @@ class DecoderFamily:
             infill=find_infill_tokens(tokenizer, vocab),
         )
 
-    def body_and_head(self, model: Any) -> tuple[Any, Any]:
-        """The body, and the model's own way from its states to logits."""
-        return _by_prefix(model)
-
-    def sites(self, model: Any) -> Sites:
-        """Where it can be changed on its way."""
-        return find_sites(_by_prefix(model)[0], {"decoder": self.places}, model)
-
-    def _class(self, config: Any) -> Any:
-        return config_values.model_class("MODEL_FOR_CAUSAL_LM_MAPPING", config)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EncoderFamily:
-    """Models that see both sides; those with a masked head predict what stands under a mask.
+class EncoderFamily(ArchitectureFamily):
+    """Models that see both sides; those with a masked head predict what stands under a mask."""
 
-    Attributes:
-        model_types: Of transformers' configurations; None takes every masked model.
-        context: Positions by configuration, where it is not simply named there.
-        places: Where its layers and heads are.
-    """
+    kind: ClassVar[str] = "encoder"
+    auto_class: ClassVar[str] = "AutoModelForMaskedLM"
 
-    model_types: frozenset[str] | None = None
-    context: Callable[[Any], int] = config_values.context
-    places: ModuleNames = _ENCODER
+    places: Mapping[str, ModuleNames] = field(default_factory=lambda: _ENCODER)
 
     def matches(self, config: Any) -> bool:
-        """Whether this family takes a configuration."""
+        """Return whether this family takes a configuration."""
         if getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False):
             return False
         if self.model_types is not None:
@@ -341,65 +349,38 @@ class EncoderFamily:
         return not _saved_as_decoder(config) and self._class(config) is not None
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone; whether there is a head is told by the files, if at hand."""
+        """Describe a model by its configuration; its files tell later whether there is a head."""
         saved = config_values.architectures(config)
-        head = not saved or config_values.names_language_model(saved)
-        return _describe_single_stack(
-            "encoder", config, self._class(config), self.context, masks=True, head=head
-        )
-
-    def load(self, spec: ModelSpec, config: Any) -> Any:
-        """The model with its masked head."""
-        return read_weights("AutoModelForMaskedLM", spec, config)
+        return self._single_stack(config, head=not saved or config_values.names_language_model(saved))
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """What the tokenizer puts around a text, and its mask."""
-        prefix, suffix = _template(tokenizer)
-        vocab = config_values.number(config_values.text_config(config), "vocab_size")
-        return SpecialTokens(
-            bos=None,
-            bos_source="none",
-            prefix=prefix,
-            suffix=suffix,
-            pad=_pad(tokenizer, vocab),
-            mask=tokenizer.mask_token_id,
-        )
-
-    def body_and_head(self, model: Any) -> tuple[Any, Any]:
-        """The body, and the model's own way from its states to logits."""
-        return _by_prefix(model)
-
-    def sites(self, model: Any) -> Sites:
-        """Where it can be changed on its way."""
-        return find_sites(_by_prefix(model)[0], {"encoder": self.places}, model)
-
-    def _class(self, config: Any) -> Any:
-        return config_values.model_class("MODEL_FOR_MASKED_LM_MAPPING", config)
+        """Return the ids that the tokenizer puts around a text, and its mask."""
+        return _framed_text(tokenizer, config_values.text_config(config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EncoderDecoderFamily:
+class EncoderDecoderFamily(ArchitectureFamily):
     """Models with an encoder that sees both sides and a decoder that writes.
 
     Attributes:
-        model_types: Of transformers' configurations.
-        separate: From a model to its body and head, where it is not built as BART is.
         gap: From tokenizer, configuration, and the ids put before and after a text, to how a gap is filled;
             None where the tokenizer has no sign for one, or pre-training left none.
-        places: Where its layers and heads are, of each side.
     """
 
-    model_types: frozenset[str]
+    kind: ClassVar[str] = "encoder-decoder"
+    auto_class: ClassVar[str] = "AutoModelForSeq2SeqLM"
+
     separate: Callable[[Any], tuple[Any, Any]] = _like_bart
     gap: Callable[[Any, Any, tuple[int, ...], tuple[int, ...]], Gap | None]
     places: Mapping[str, ModuleNames] = field(default_factory=lambda: _BART)
 
     def matches(self, config: Any) -> bool:
-        """Whether this family takes a configuration."""
-        return config.model_type in self.model_types and bool(getattr(config, "is_encoder_decoder", True))
+        """Return whether this family takes a configuration."""
+        known = self.model_types is not None and config.model_type in self.model_types
+        return known and bool(getattr(config, "is_encoder_decoder", True))
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone; layers of both sides are counted together.
+        """Describe a model by its configuration; layers of both sides are counted together.
 
         Raises:
             InputError: The decoder writes with a vocabulary of its own.
@@ -412,41 +393,19 @@ class EncoderDecoderFamily:
         encoder = config_values.number(config, "encoder_layers", "num_layers")
         decoder = config_values.number(config, "decoder_layers", "num_decoder_layers", default=encoder)
         return Capabilities(
-            kind="encoder-decoder",
+            kind=self.kind,
             layers=encoder + decoder,
             heads=config_values.number(config, "encoder_attention_heads", "num_heads"),
             d_model=_width(config),
             vocab=config_values.number(config, "vocab_size"),
-            context=config_values.context(config),
-            attention=config_values.attention(
-                config_values.model_class("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", config), config
-            ),
+            context=self.context(config),
+            attention=config_values.attention(self._class(config), config),
             masks=True,
         )
 
-    def load(self, spec: ModelSpec, config: Any) -> Any:
-        """The model with its head."""
-        return read_weights("AutoModelForSeq2SeqLM", spec, config)
-
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """What the tokenizer puts around a text; the decoder starts from its configured id."""
-        prefix, suffix = _template(tokenizer)
-        vocab = config_values.number(config, "vocab_size")
+        """Return the ids around a text; the decoder starts from its configured id."""
+        around = _framed_text(tokenizer, config)
         start = getattr(config, "decoder_start_token_id", None)
-        return SpecialTokens(
-            bos=start,
-            bos_source="none" if start is None else "bos",
-            prefix=prefix,
-            suffix=suffix,
-            pad=_pad(tokenizer, vocab),
-            mask=tokenizer.mask_token_id,
-            gap=self.gap(tokenizer, config, prefix, suffix),
-        )
-
-    def body_and_head(self, model: Any) -> tuple[Any, Any]:
-        """The body, whose states are the decoder's, and the way from them to logits."""
-        return self.separate(model)
-
-    def sites(self, model: Any) -> Sites:
-        """Where it can be changed on its way."""
-        return find_sites(_stem(model), self.places, model)
+        gap = self.gap(tokenizer, config, around.prefix, around.suffix)
+        return replace(around, bos=start, bos_source="none" if start is None else "bos", gap=gap)

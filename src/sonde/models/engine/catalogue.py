@@ -24,7 +24,7 @@ MASKED_HEAD, ATTENTION_WEIGHTS = "masked head", "attention weights"
 
 @dataclass(frozen=True, slots=True)
 class CitedValue:
-    """What is known of a checkpoint, and who says so.
+    """A known fact about a checkpoint, with its source.
 
     Attributes:
         value: A number of parameters, an ISO month or day, or words.
@@ -63,7 +63,7 @@ class Checkpoint:
         return Header(self.name, f"{self.family}: {self.summary}")
 
     def data(self) -> dict[str, Any]:
-        """All that is known, as plain data; None in a cell that no source fills."""
+        """Return the checkpoint as plain data, with None in a cell that no source fills."""
         return {
             "name": self.name,
             "summary": self.header.summary,
@@ -76,7 +76,7 @@ class Checkpoint:
 
 @lru_cache(maxsize=1)
 def known_checkpoints() -> tuple[Checkpoint, ...]:
-    """The bundled models, then the catalogue."""
+    """Return the bundled models, then those of the catalogue."""
     table = tomllib.loads((files("sonde.models") / "catalogue.toml").read_text(encoding="utf-8"))
     published = [
         Checkpoint(

@@ -27,7 +27,7 @@ from sonde.models.engine.files import (
     VOCABULARY_LIMIT,
     check_size,
     find_file,
-    read_header,
+    read_headers,
     read_object,
     resolve_commit,
     small_files,
@@ -139,7 +139,7 @@ def check_config(spec: ModelSpec) -> None:
 
 
 def tokenizer_fault(spec: ModelSpec) -> str | None:
-    """Why no tokenizer could be made, where its files say so."""
+    """Return the reason why no tokenizer could be made, if the files show one."""
     place = locate_model(spec)
     held = [name for name in _VOCABULARIES if find_file(place, name) is not None]
     if not held:
@@ -257,7 +257,7 @@ def check_keys(spec: ModelSpec, model: Any, report: dict[str, Any]) -> Contents:
 
 
 def head_weights(model: Any, missing: Sequence[str]) -> dict[str, bool]:
-    """The weights that a head does not share with the body, by name, each with whether it is missing."""
+    """Return the weights that a head does not share with the body; True for those that are missing."""
     body = getattr(model, model.base_model_prefix, None)
     named = dict(model.named_parameters(remove_duplicate=False))
     if body is None or body is model:
@@ -315,7 +315,7 @@ def check_finite(spec: ModelSpec, model: Any, files: Iterable[Path], absent: Con
         return
     about = f"model {spec.name!r}: in {_list(broken)}"
     dtype = str(model.dtype).removeprefix("torch.")
-    if dtype == "float16" and all(_finite_in(files, name, spec.name) for name in broken):
+    if dtype == "float16" and not _broken_in(files):
         raise InputError(f"{about} numbers do not fit into float16; run it with --dtype float32 or bfloat16")
     raise InputError(f"{about} numbers are NaN or infinite; the checkpoint is damaged, fetch it again")
 
@@ -334,29 +334,11 @@ def _broken_in(files: Iterable[Path]) -> list[str]:
     return broken
 
 
-def _finite_in(files: Iterable[Path], name: str, model: str) -> bool:
-    from safetensors import safe_open
-
-    for file in files:
-        if name in read_header(file, model):
-            with safe_open(file, framework="pt") as held:
-                return bool(held.get_tensor(name).isfinite().all())
-    return False
-
-
-_MAPPINGS = {
-    "decoder": "MODEL_FOR_CAUSAL_LM_MAPPING",
-    "encoder": "MODEL_FOR_MASKED_LM_MAPPING",
-    "encoder-decoder": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
-}
-"""Classes by kind, as the families load them."""
-
-
 _Shapes = Mapping[str, tuple[int, ...]]
 
 
 def contents_by_headers(spec: ModelSpec, config: Any, kind: str) -> Contents | None:
-    """What the files hold; None where that is seen only when they are read.
+    """Return the contents of the files, or None if only reading the weights shows them.
 
     That is so of code that a model brings, of weights that were quantised before they were saved, and of what
     the hub does not say.
@@ -369,7 +351,7 @@ def contents_by_headers(spec: ModelSpec, config: Any, kind: str) -> Contents | N
     Raises:
         InputError: The weights are missing, damaged, or another configuration's.
     """
-    model_class = config_values.model_class(_MAPPINGS[kind], config) if kind in _MAPPINGS else None
+    model_class = config_values.model_class(kind, config)
     if model_class is None or getattr(config, "auto_map", None) or saved_quantisation(config):
         return None
     if locate_model(spec).local:
@@ -402,14 +384,13 @@ class _Config:
 def _of_folder(
     name: str, model_class: Any, config: _Config, stamps: tuple[FileStamp, ...]
 ) -> Contents | None:
-    shapes: dict[str, tuple[int, ...]] = {}
-    for path, *_ in stamps:
-        shapes |= {tensor: one.shape for tensor, one in read_header(Path(path), name).items()}
+    headers = read_headers((Path(path) for path, *_ in stamps), name)
+    shapes = {tensor: header.shape for tensor, header in headers.items()}
     return _inspect_shapes(name, model_class, config.config, shapes)
 
 
 def _shapes_on_hub(spec: ModelSpec) -> _Shapes | None:
-    """What the hub says of the safetensors of a model, without fetching them; None where it says nothing."""
+    """Return the shapes of a model's tensors as the hub lists them, or None if it does not."""
     from huggingface_hub import HfApi
 
     place = locate_model(spec)

@@ -27,12 +27,12 @@ _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length
 
 
 def text_config(config: Any) -> Any:
-    """The part of a configuration that describes the text model."""
+    """Return the part of a configuration that describes the text model."""
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
 def number(config: Any, *names: str, default: int = 0) -> int:
-    """The first of several fields that a configuration sets to a whole number."""
+    """Return the first of several fields that a configuration sets to a whole number."""
     for name in names:
         value = getattr(config, name, None)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -41,33 +41,46 @@ def number(config: Any, *names: str, default: int = 0) -> int:
 
 
 def context(config: Any) -> int:
-    """Positions that a model can take at once; XLNet writes -1 for no limit."""
+    """Return the number of positions that a model takes at once; XLNet writes -1 for no limit."""
     found = number(config, *_CONTEXT, default=UNBOUNDED)
     return found if found > 0 else UNBOUNDED
 
 
 def attention(model_class: Any, config: Any) -> str:
-    """How a model's attention can be read: its module calls registered functions, or only eagerly."""
+    """Return how attention can be read: ``"interface"`` (registered functions), ``"eager"`` or ``"none"``."""
     if number(config, "num_attention_heads", "n_head", "num_heads") == 0:
         return "none"
     module = sys.modules.get(getattr(model_class, "__module__", ""))
     return "interface" if hasattr(module, "ALL_ATTENTION_FUNCTIONS") else "eager"
 
 
-def model_class(mapping: str, config: Any) -> Any:
-    """The class that transformers has for a configuration in one of its mappings; None where it has none."""
+_MAPPINGS = {
+    "decoder": "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "encoder": "MODEL_FOR_MASKED_LM_MAPPING",
+    "encoder-decoder": "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+}
+"""Mappings of transformers from configurations to models with a head, by the kind of the model."""
+
+
+def model_class(kind: str, config: Any) -> Any:
+    """Return the class that transformers has for a configuration, or None.
+
+    Args:
+        kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``; None is returned for any other.
+        config: A configuration of transformers.
+    """
     from transformers.models.auto import modeling_auto
 
-    return getattr(modeling_auto, mapping).get(type(config), None)
+    return getattr(modeling_auto, _MAPPINGS[kind]).get(type(config), None) if kind in _MAPPINGS else None
 
 
 def names_language_model(saved: Iterable[str]) -> bool:
-    """Whether one of some class names is that of a model with a head that scores subwords."""
+    """Return whether a class name is that of a model with a head that scores subwords."""
     return any(name.endswith(_LANGUAGE_MODELS) for name in saved)
 
 
 def architectures(config: Any) -> tuple[str, ...]:
-    """Class names that the checkpoint was saved from."""
+    """Return the class names that the checkpoint was saved from."""
     return tuple(getattr(config, "architectures", None) or ())
 
 

@@ -23,7 +23,6 @@ _ABSENT = ("RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError")
 
 def load_auto_class(auto_class: Any, spec: ModelSpec, **more: Any) -> Any:
     """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
-    """Call ``from_pretrained`` of a transformers class for a model; a failure is told in one line."""
     place = locate_model(spec)
     try:
         with silence_libraries():
@@ -91,7 +90,7 @@ def tokenizer_stamps(spec: ModelSpec) -> tuple[FileStamp, ...]:
 
 
 def strip_weight_options(spec: ModelSpec) -> ModelSpec:
-    """What a configuration and a tokenizer depend on."""
+    """Return the part of a specification that configuration and tokenizer depend on."""
     return ModelSpec(
         name=spec.name, revision=spec.revision, gguf=spec.gguf, trust_remote_code=spec.trust_remote_code
     )
@@ -106,7 +105,7 @@ def _read_config(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> Any:
 
 
 def _strip_runtime_settings(config: Any) -> Any:
-    """A configuration without what it says of how a model was run where it was saved.
+    """Remove the settings of the machine where a configuration was saved.
 
     Attention by a package of that machine gives way to what transformers chooses on this one, and outputs are
     asked for by their names.

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import get_cache_folder, write_atomic
+from sonde.base.files import write_atomic
 from sonde.models.engine import unpickle
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
@@ -24,11 +25,14 @@ from sonde.models.engine.files import (
     WEIGHTS,
     Location,
     WeightFiles,
+    check_folder_empty,
     check_not_pointer,
-    files_hash,
+    convert_once,
+    copy_files,
     find_file,
     find_weights,
     read_header,
+    read_headers,
     resolve_commit,
     small_files,
     write_folder,
@@ -53,7 +57,7 @@ _SECONDS, _BYTES_A_SECOND = 600, 4 << 20
 
 
 def convert_weights(place: Location, weights: WeightFiles, model: str) -> Path:
-    """The folder in sonde's cache that holds pickled weights as safetensors; written on first use.
+    """Convert pickled weights to safetensors in sonde's cache on first use; return the folder.
 
     It is named by the content of the pickles and of what is copied beside them: the configuration, and of a
     folder the code that a model brings.
@@ -65,10 +69,8 @@ def convert_weights(place: Location, weights: WeightFiles, model: str) -> Path:
     beside = [file for name in _COPIED if (file := find_file(place, name))]
     if place.local:
         beside += [path for path in small_files(Path(place.name)) if path.suffix == ".py"]
-    folder = get_cache_folder("weights") / f"{files_hash([*weights.files, *beside])}-{VERSION}"
-    if not folder.is_dir():
-        _convert_folder(folder, weights, beside, model)
-    return folder
+    convert = partial(_convert_files, weights, beside, model)
+    return convert_once("weights", [*weights.files, *beside], VERSION, convert)
 
 
 def convert_checkpoint(name: str, target: Path) -> Path:
@@ -87,12 +89,11 @@ def convert_checkpoint(name: str, target: Path) -> Path:
         StoreError: The folder cannot be written.
     """
     place = locate_model(ModelSpec(name=name))
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"folder {str(target)!r} is not empty; name a new one")
+    check_folder_empty(target)
     weights = find_weights(place, name)
     if not weights.pickled:
         raise UsageError(f"model {name!r} has safetensors weights already; name it as it is")
-    _convert_folder(target, weights, list(small_files(_cache_folder(place))), name)
+    write_folder(target, partial(_convert_files, weights, small_files(_cache_folder(place)), name))
     return target
 
 
@@ -105,17 +106,8 @@ def _cache_folder(place: Location) -> Path:
     return Path(snapshot_download(place.name, revision=resolve_commit(place), allow_patterns=wanted))
 
 
-def _convert_folder(folder: Path, weights: WeightFiles, beside: list[Path], model: str) -> None:
-    def write(made: Path) -> None:
-        made.mkdir()
-        _write(made, weights, model)
-        for path in beside:
-            shutil.copyfile(path, made / path.name)
-
-    write_folder(folder, write)
-
-
-def _write(folder: Path, weights: WeightFiles, model: str) -> None:
+def _convert_files(weights: WeightFiles, beside: Iterable[Path], model: str, folder: Path) -> None:
+    copy_files(beside, folder)
     if weights.index is None:
         _convert_in_child(weights.files[0], folder / WEIGHTS, model)
         return
@@ -167,7 +159,7 @@ def _convert_in_child(source: Path, target: Path, model: str) -> None:
 
 
 def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
-    """Where a model's safetensors are, whole; pickled weights are converted into the cache on first use.
+    """Return the location and files of a model's safetensors; pickled weights are converted on first use.
 
     Raises:
         InputError: They are missing or damaged.
@@ -178,6 +170,5 @@ def locate_safetensors(spec: ModelSpec) -> tuple[Location, tuple[Path, ...]]:
     if weights.pickled:
         place = Location(name=str(convert_weights(place, weights, spec.name)), local=True, revision="")
         weights = find_weights(place, spec.name)
-    for file in weights.files:
-        read_header(file, spec.name)
+    read_headers(weights.files, spec.name)
     return place, weights.files

@@ -1,4 +1,4 @@
-"""Where the parts of a model lie: on one device, or as accelerate maps them over devices, memory and disk.
+"""Placement of a model's parts: on one device, or over devices, memory and disk as accelerate maps them.
 
 What lies in memory or on disk is fetched by accelerate for each module that computes. `copy_to_device` gives
 a head its weights where it computes.
@@ -29,7 +29,7 @@ _OFFLOADED = ("cpu", "disk")
 
 
 def device_map_text(given: str | os.PathLike[str] | Mapping[str, str | int]) -> str:
-    """A device map as one text: a policy, or devices by module as sorted JSON.
+    """Write a device map as one text: a policy, or devices by module as sorted JSON.
 
     >>> device_map_text({"model": "cpu", "lm_head": 0})
     '{"lm_head": 0, "model": "cpu"}'
@@ -69,7 +69,7 @@ def device_map_text(given: str | os.PathLike[str] | Mapping[str, str | int]) -> 
 
 
 def parse_map(spec: ModelSpec) -> str | dict[str, str | int] | None:
-    """The device map of a specification as accelerate takes it."""
+    """Return the device map of a specification as accelerate takes it."""
     if not spec.device_map:
         return None
     return spec.device_map if spec.device_map in POLICIES else json.loads(spec.device_map)
@@ -110,7 +110,7 @@ def check_map(spec: ModelSpec, model: Any) -> dict[str, str | int] | str:
 
 
 def _whole_map(model: Any, asked: Mapping[str, str | int]) -> dict[str, str | int]:
-    """Devices of parts that together are the model: what a map does not name is where the part around it is.
+    """Complete a device map: a part that it does not name is where the part around it is.
 
     What shares a weight with another part lies beside it, since a weight has one place.
     """
@@ -148,14 +148,14 @@ def _iterate_parts(
 
 
 def _find_device(part: str, placed: Mapping[str, str | int]) -> str | int:
-    """The device of a part, as of the nearest around it that the map names."""
+    """Return the device of a part: that of the nearest enclosing part that the map names."""
     parts = part.split(".")
     around = (".".join(parts[:size]) for size in range(len(parts), -1, -1))
     return next(placed[name] for name in around if name in placed)
 
 
 def architecture(picker: Any, config: Any, *, trust_remote_code: bool) -> Any:
-    """A model without weights."""
+    """Build a model without weights."""
     from accelerate import init_empty_weights
 
     with init_empty_weights():
@@ -165,7 +165,7 @@ def architecture(picker: Any, config: Any, *, trust_remote_code: bool) -> Any:
 
 
 def offload_folder() -> Path:
-    """A new folder for weights that are laid on disk in another form than they were saved in.
+    """Make a folder for weights that go to disk in another form than they were saved in.
 
     Raises:
         StoreError: It cannot be made.
@@ -212,7 +212,7 @@ def dispatch_model(model: Any, device_map: str | Mapping[str, str | int], folder
 
 
 def count_modules_by_device(model: Any) -> dict[str, int]:
-    """How many modules lie where; empty where all lie on one device."""
+    """Count the modules on each device; empty if all are on one device."""
     placed = getattr(model, "hf_device_map", None) or {}
     counts: dict[str, int] = {}
     for device in placed.values():
@@ -221,12 +221,12 @@ def count_modules_by_device(model: Any) -> dict[str, int]:
 
 
 def spans_devices(model: Any) -> bool:
-    """Whether accelerate moves a model's weights or states between places."""
+    """Return whether accelerate moves a model's weights or states between devices."""
     return any(hasattr(module, "_hf_hook") for module in model.modules())
 
 
 def fetch_parameter(module: Any, name: str) -> Any:
-    """A parameter of a module itself, read from where it was laid if it is not there."""
+    """Return a parameter of a module itself, read from where it is offloaded if needed."""
     from torch import nn
 
     given = module._parameters[name]
@@ -240,7 +240,7 @@ def fetch_parameter(module: Any, name: str) -> Any:
 
 
 def copy_to_device(module: Any) -> Any:
-    """A copy of a module that has its weights where it computes, and needs no hook."""
+    """Copy a module with its weights where it computes, so that it needs no hook."""
     one = copy.copy(module)
     for name in ("forward", "_hf_hook", "_old_forward"):
         vars(one).pop(name, None)

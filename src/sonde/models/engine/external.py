@@ -75,7 +75,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where a server is and how it is asked.
+    """Address of a server and settings of the requests.
 
     Attributes:
         base_url: What stands before ``/chat/completions``.
@@ -93,7 +93,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a model replied in a conversation.
+    """A model's reply in a conversation.
 
     Attributes:
         text: The reply; empty where there is none.
@@ -135,7 +135,7 @@ class Server:
         self._lock, self._spent = threading.Lock(), 0
 
     def chat(self, prompt: str, most: int) -> Reply:
-        """What the model replies to a prompt, at temperature 0 unless the parameters say otherwise.
+        """Return the model's reply to a prompt, at temperature 0 unless the parameters say otherwise.
 
         Args:
             prompt: The user's turn.
@@ -148,7 +148,7 @@ class Server:
         return self._ask("/chat/completions", said, _reply)
 
     def complete(self, prompt: str, **said: Any) -> Mapping[str, Any]:
-        """The first choice of a completion, as the server gives it.
+        """Return the first choice of a completion, as the server gives it.
 
         Args:
             prompt: The text that is completed.
@@ -163,7 +163,7 @@ class Server:
     def ask_all(
         self, ask: Callable[[Asked], Answer], asked: Sequence[Asked]
     ) -> Iterator[tuple[Asked, Answer]]:
-        """Each thing that is asked and its answer, as they come, several at a time.
+        """Yield each question with its answer as answers arrive, several requests at a time.
 
         Raises:
             Exception: The first that a request raised; answers that come after it are given before it is
@@ -227,7 +227,7 @@ class Server:
 
 @lru_cache(maxsize=4)
 def get_server(name: str, settings: ServerSettings) -> Server:
-    """The server of a model; one in this process, so that all that is asked of it counts together."""
+    """Return the server of a model; one per process, so that all its requests count together."""
     return Server(name, settings)
 
 
@@ -246,7 +246,7 @@ def _client(address: str) -> OpenAI:
 
 
 def _headers() -> Any:
-    """Many servers want no key, and the client one: what stands for it is not sent."""
+    """Build headers without the stand-in for a key: many servers want none, and the client requires one."""
     from openai import Omit
 
     return {} if os.environ.get(KEY) else {"headers": {"Authorization": Omit()}}
@@ -260,7 +260,7 @@ def _choice(found: Any) -> Mapping[str, Any]:
 
 
 def _reply(found: Any) -> Reply:
-    """The first choice of a conversation; what a reasoning model thinks has two names among servers."""
+    """Parse the first choice of a conversation; servers have two names for a model's reasoning."""
     choice, usage = _choice(found), found.get("usage") or {}
     message, ended = choice["message"], choice.get("finish_reason")
     content, thinking = message.get("content"), message.get("reasoning_content") or message.get("reasoning")
@@ -295,17 +295,17 @@ class OutsideEncoder(Protocol):
     """An encoder; what it has as ``weights``, a text, is part of its revision beside its file."""
 
     def encode(self, texts: list[str], /) -> Any:
-        """A vector a text, in order: an array of shape (text, width), or what becomes one."""
+        """Return one vector per text: an array of shape (text, width), or what becomes one."""
         ...
 
 
 def is_encoder(spec: ModelSpec) -> bool:
-    """Whether a model is an encoder from outside."""
+    """Return whether a model is an encoder from outside."""
     return spec.name.endswith(".py") or spec.name in find_entry_points(GROUP)
 
 
 def load_encoder(spec: ModelSpec) -> OutsideEncoder:
-    """The encoder that a name means.
+    """Load the encoder that a specification names.
 
     Raises:
         InputError: There is none, or it is no encoder.
@@ -314,9 +314,8 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
     what = f"encoder {spec.name!r}"
     if spec.adapter or spec.quantise or spec.device_map:
         raise UsageError(f"{what} holds its weights itself; leave out adapter, quantise and device map")
-    by_name = find_entry_points(GROUP)
-    if spec.name in by_name:
-        module = import_entry_point(by_name[spec.name], what)
+    if entry := find_entry_points(GROUP).get(spec.name):
+        module = import_entry_point(entry, what)
     else:
         module = import_from_path(expand_home(spec.name), "sonde.models", what)
     encoder = getattr(module, "encoder", None)
@@ -327,14 +326,14 @@ def load_encoder(spec: ModelSpec) -> OutsideEncoder:
 
 def encoder_revision(spec: ModelSpec) -> str:
     """Hash of the encoder's file and of what it says of its weights."""
-    by_name = find_entry_points(GROUP)
-    source = find_source_file(by_name[spec.name]) if spec.name in by_name else expand_home(spec.name)
+    entry = find_entry_points(GROUP).get(spec.name)
+    source = find_source_file(entry) if entry else expand_home(spec.name)
     said = str(getattr(load_encoder(spec), "weights", ""))
     return fingerprint("encoder", "" if source is None else hash_path(source), said)[:32]
 
 
 def encode_texts(spec: ModelSpec, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
-    """What the encoder gives for some texts.
+    """Encode texts into vectors.
 
     Raises:
         InputError: It fails.

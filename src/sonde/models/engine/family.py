@@ -18,7 +18,7 @@ from sonde.base.registry import Registry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a model can be asked for; plain data, so that plans and lenses need no torch.
+    """Abilities and sizes of a model; plain data, so that plans and lenses need no torch.
 
     Attributes:
         kind: ``"decoder"``, ``"encoder"`` or ``"encoder-decoder"``.
@@ -45,7 +45,7 @@ class Capabilities:
 
     @property
     def lacks(self) -> str:
-        """What it lacks to score subwords, such as ``"no mask token"``; empty where it lacks nothing."""
+        """The part that it lacks to score subwords, such as ``"no mask token"``; empty if it lacks none."""
         if not self.head:
             return "no masked-LM head" if self.kind == "encoder" else "no language-model head"
         if self.masks or self.kind in ("decoder", "endpoint"):
@@ -55,7 +55,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """How an encoder-decoder is asked for what is left out of a text, as its pre-training did.
+    """The way to ask an encoder-decoder for a gap in a text, as in its pre-training.
 
     Attributes:
         sign: Id that stands in the encoder's text for all that is left out.
@@ -71,7 +71,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infill:
-    """How a decoder is asked for what is left out of a text: both sides of it are shown, then it writes.
+    """The way to ask a decoder for a gap in a text: both sides are shown, then it writes.
 
     Bavarian et al. 2022, "Efficient training of language models to fill in the middle".
 
@@ -119,7 +119,7 @@ class SpecialTokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """Which model, as a run names it; plain data that travels to worker processes.
+    """A model as a run names it; plain data that travels to worker processes.
 
     Attributes:
         name: A path, a hub name or a bundled name (``sonde/mini-decoder``); ``name@revision`` is split, and
@@ -154,7 +154,7 @@ class ModelSpec:
 
     @property
     def full_name(self) -> str:
-        """The name with revision, file, adapter and quantisation: what tells the weights of a run apart."""
+        """The name with revision, file, adapter and quantisation, which identifies the weights of a run."""
         options = (("gguf", self.gguf), ("adapter", self.adapter), ("quantise", self.quantise))
         asked = "&".join(f"{option}={value}" for option, value in options if value)
         revision = f"@{self.revision}" if self.revision else ""
@@ -191,7 +191,7 @@ class LoadedModel:
 
     @property
     def device(self) -> Any:
-        """Where inputs go: the device that computes the embeddings, wherever their weights lie."""
+        """The device of inputs: the one that computes the embeddings, wherever their weights are."""
         return computing_device(self.model)
 
 
@@ -200,23 +200,23 @@ class Family(Protocol):
     """One file a model family: what transformers' configuration does not say by itself."""
 
     def matches(self, config: Any) -> bool:
-        """Whether this family takes a transformers configuration."""
+        """Return whether this family takes a transformers configuration."""
         ...
 
     def capabilities(self, config: Any) -> Capabilities:
-        """Capabilities by configuration alone, before any weight is read."""
+        """Describe a model by its configuration, before any weight is read."""
         ...
 
     def load(self, spec: ModelSpec, config: Any) -> Any:
-        """The transformers module with the head that scores text, safetensors only."""
+        """Load the transformers module with the head that scores text, from safetensors only."""
         ...
 
     def special_tokens(self, tokenizer: Any, config: Any) -> SpecialTokens:
-        """The policy for this tokenizer."""
+        """Return the special-token policy for this tokenizer."""
         ...
 
     def body_and_head(self, model: Any) -> tuple[Any, Any]:
-        """The part that gives hidden states, and the callable from states to logits.
+        """Return the part that gives hidden states, and the callable from states to logits.
 
         The head is everything between the last hidden state and the logits (a masked model's transform
         layer and bias, a decoder's projection and soft-capping), so that capture can project chosen
@@ -227,7 +227,7 @@ class Family(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What the files of a checkpoint hold of the class that reads it, beside the body.
+    """The parts of a class that a checkpoint's files contain besides the body.
 
     Attributes:
         head: Whether there is a head.
@@ -247,7 +247,7 @@ def set_contents(model: Any, contents: Contents) -> None:
 
 
 def get_contents(model: Any) -> Contents | None:
-    """What the files of a model held when it was read; None of weights that come from no file."""
+    """Return the contents of the files that a model was read from, or None if it is from no file."""
     return _of_models.get(model)
 
 
@@ -265,13 +265,13 @@ def check_head_available(loaded: LoadedModel) -> None:
 
 
 def iterate_hooks(module: Any) -> Iterator[Any]:
-    """Accelerate's hooks around a module."""
+    """Yield accelerate's hooks around a module."""
     hook = getattr(module, "_hf_hook", None)
     yield from getattr(hook, "hooks", () if hook is None else (hook,))
 
 
 def computing_device(model: Any) -> Any:
-    """The device that a model's inputs go to: that of its embeddings, where these compute."""
+    """Return the device that a model's inputs go to: where its embeddings compute."""
     import torch
 
     embeddings = model.get_input_embeddings()

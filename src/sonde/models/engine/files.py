@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -20,8 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
-from sonde.base.errors import InputError, StoreError, UnknownNameError
-from sonde.base.files import FileStamp, expand_home, get_file_stamps
+from sonde.base.errors import InputError, StoreError, UnknownNameError, UsageError
+from sonde.base.files import FileStamp, expand_home, get_cache_folder, get_file_stamps
 from sonde.models.engine.external import is_encoder
 from sonde.models.engine.family import Capabilities, ModelSpec, SpecialTokens
 from sonde.models.engine.model_names import (
@@ -31,6 +32,7 @@ from sonde.models.engine.model_names import (
     split_family,
     split_revision,
 )
+from sonde.models.engine.silence import format_error
 
 SERVED = Capabilities(
     kind="endpoint", layers=0, heads=0, d_model=0, vocab=0, context=0, attention="none", masks=False
@@ -52,7 +54,7 @@ _CONTENT = (".safetensors", ".json", ".txt", ".model", ".py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """Where a model is.
+    """Location of a model.
 
     Attributes:
         name: What transformers is given: a folder or a hub name.
@@ -66,12 +68,12 @@ class Location:
 
 
 def uses_server(spec: ModelSpec) -> bool:
-    """Whether a model is one of a server's."""
+    """Return whether a model is behind a server."""
     return spec.name.startswith(PREFIX)
 
 
 def takes_texts(spec: ModelSpec) -> bool:
-    """Whether a model is handed texts as they are: behind a server, or an encoder from outside."""
+    """Return whether a model takes texts as they are: behind a server, or an encoder from outside."""
     return uses_server(spec) or is_encoder(spec)
 
 
@@ -120,7 +122,7 @@ def _locate(spec: ModelSpec) -> Location:
                 f"model {bare!r}: the folder holds no config.json; name a saved transformers model"
             )
         return Location(name=str(folder), local=True, revision="")
-    if not _is_hub_name(bare):
+    if bare.startswith(".") or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", bare, re.ASCII):
         raise UnknownNameError(
             "model", bare, _neighbours(bare), "give a folder, a hub name or a bundled name"
         )
@@ -128,7 +130,7 @@ def _locate(spec: ModelSpec) -> Location:
 
 
 def _snapshot(folder: Path, revision: str) -> Path:
-    """The files of a revision in a folder of the hub's cache (``models--OWNER--NAME``); else the folder.
+    """Return the folder of a revision in the hub's cache (``models--OWNER--NAME``); else `folder`.
 
     Raises:
         InputError: The cache holds no such revision.
@@ -149,13 +151,9 @@ def _snapshot(folder: Path, revision: str) -> Path:
 
 
 def hub_name(folder: Path) -> str:
-    """The name on the hub of a snapshot in its cache; empty for any other folder."""
+    """Return the hub name of a snapshot in the hub's cache; empty for any other folder."""
     found = next((part for part in reversed(folder.parts) if part.startswith("models--")), "")
     return found.removeprefix("models--").replace("--", "/")
-
-
-def _is_hub_name(name: str) -> bool:
-    return not name.startswith(".") and bool(re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name, re.ASCII))
 
 
 def _neighbours(name: str) -> list[str]:
@@ -170,7 +168,7 @@ def content_hash(folder: str) -> str:
 
 
 def content_files(folder: Path) -> list[Path]:
-    """A model folder's configuration, vocabulary, code and weights, by name."""
+    """List a model folder's configuration, vocabulary, code and weights, by name."""
     held = sorted(path for path in folder.iterdir() if path.is_file())
     files = [path for path in held if path.suffix in _CONTENT]
     if not any(path.suffix == ".safetensors" for path in files):
@@ -224,7 +222,7 @@ class WeightFiles:
 
 
 def find_file(place: Location, name: str) -> Path | None:
-    """A file of a model, None where it has none or it cannot be fetched."""
+    """Return a file of a model, or None if it has none or it cannot be fetched."""
     if place.local:
         path = Path(place.name) / name
         return path if path.is_file() else None
@@ -232,7 +230,7 @@ def find_file(place: Location, name: str) -> Path | None:
 
 
 def resolve_commit(place: Location) -> str:
-    """The commit that a name of the hub means, asked once: every file of a model is then of one commit.
+    """Return the commit of a hub name, requested once, so that all files of a model are of one commit.
 
     Where the hub does not tell, what the user named.
     """
@@ -272,7 +270,7 @@ def _download_file(place: Location, name: str, revision: str) -> Path | None:
 
 
 def find_weights(place: Location, model: str) -> WeightFiles:
-    """Where a model's weights are: safetensors where there are any, else pickles.
+    """Find a model's weights: safetensors if there are any, else pickles.
 
     Args:
         place: Where the model is.
@@ -331,7 +329,7 @@ def check_size(path: Path, model: str, limit: int) -> None:
 
 
 def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str, Any]:
-    """A JSON object from a file of bounded size.
+    """Read a JSON object from a file of bounded size.
 
     Raises:
         InputError: It is too large, is no JSON, or holds something else than an object.
@@ -342,9 +340,8 @@ def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str,
     except RecursionError:
         held = None
     except ValueError as error:
-        line = " ".join(str(error).split())[:200]
         raise InputError(
-            f"model {model!r}: {path.name} is not valid JSON: {line}; fetch the file again"
+            f"model {model!r}: {path.name} is not valid JSON: {format_error(error)}; fetch the file again"
         ) from error
     if not isinstance(held, dict):
         raise InputError(f"model {model!r}: {path.name} holds no JSON object; fetch the file again")
@@ -352,7 +349,7 @@ def read_object(path: Path, model: str, *, limit: int = JSON_LIMIT) -> dict[str,
 
 
 def small_files(folder: Path) -> Iterable[Path]:
-    """The configuration, vocabulary and code of a model's folder, without weights and their indexes."""
+    """Yield the configuration, vocabulary and code of a model's folder, without weights and their indexes."""
     for path in sorted(folder.iterdir()):
         wanted = path.suffix in (".json", ".txt", ".model", ".py") and not path.name.endswith(INDEX_SUFFIX)
         if wanted and path.is_file():
@@ -396,7 +393,7 @@ def check_not_pointer(path: Path, model: str) -> None:
 
 
 def read_header(path: Path, model: str) -> dict[str, Tensor]:
-    """What a safetensors file holds, by name.
+    """Read the header of a safetensors file: its tensors by name.
 
     Args:
         path: The file.
@@ -426,6 +423,11 @@ def read_header(path: Path, model: str) -> dict[str, Tensor]:
     return held
 
 
+def read_headers(files: Iterable[Path], model: str) -> dict[str, Tensor]:
+    """Return the tensors of several safetensors files, by name; see `read_header`."""
+    return {name: tensor for path in files for name, tensor in read_header(path, model).items()}
+
+
 def _tensors(header: dict[str, Any]) -> dict[str, Tensor]:
     header.pop("__metadata__", None)
     found: dict[str, Tensor] = {}
@@ -444,7 +446,7 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS, ADAPTER_PICKLED = (
 
 
 def adapter_location(spec: ModelSpec) -> Location:
-    """Where the adapter of a model is.
+    """Return the location of a model's adapter.
 
     Raises:
         InputError: No folder and no hub name is called so.
@@ -459,7 +461,7 @@ def adapter_location(spec: ModelSpec) -> Location:
 
 
 def adapter_files(spec: ModelSpec) -> tuple[Path, Path]:
-    """The configuration and the weights of a model's adapter.
+    """Return the configuration and the weights of a model's adapter.
 
     Raises:
         InputError: One is missing, or the weights are a pickle.
@@ -485,28 +487,66 @@ def adapter_hash(spec: ModelSpec) -> str:
     return f"{files_hash(adapter_files(spec))[:16]}-peft-{version('peft')}"
 
 
-def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
-    """Write a folder through a neighbour, so that it is there as a whole or not at all.
+def check_folder_empty(folder: Path) -> None:
+    """Check that a folder that a user named can be written.
+
+    Raises:
+        UsageError: It holds something, or is a file.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"folder {str(folder)!r} is not empty; name a new one")
+
+
+def write_folder(folder: Path, write: Callable[[Path], object], *, replace: bool = False) -> None:
+    """Write a folder beside its place and move it there, so that it exists completely or not at all.
 
     Args:
-        folder: The folder; it is not there, or empty.
-        write: Writes a folder of the name that it is given.
+        folder: The folder.
+        write: Fills the empty folder that it is given.
+        replace: Whether a folder that exists is replaced; else it is kept, since another process was faster.
 
     Raises:
         StoreError: The folder cannot be written.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as temporary:
-            made = Path(temporary) / "model"
-            write(made)
-            if folder.is_dir():
-                # Empty, or another process was faster.
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+            # The temporary folder itself can be read by its owner alone.
+            new_folder = Path(temporary) / "new"
+            new_folder.mkdir()
+            write(new_folder)
+            if replace:
+                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
             if not folder.is_dir():
-                made.replace(folder)
+                new_folder.replace(folder)
     except OSError as error:
         raise StoreError(
             f"cannot write {folder}: {error.strerror or error}; free space and run again"
         ) from error
+
+
+def convert_once(cache: str, files: Iterable[Path], version: str, convert: Callable[[Path], object]) -> Path:
+    """Return the folder in sonde's cache that holds what files are converted to; written on first use.
+
+    Args:
+        cache: The cache's name.
+        files: The folder is named by their content.
+        version: Version of the conversion, a part of that name.
+        convert: Fills the empty folder that it is given.
+
+    Raises:
+        StoreError: The cache cannot be written.
+    """
+    folder = get_cache_folder(cache) / f"{files_hash(files)}-{version}"
+    if not folder.is_dir():
+        write_folder(folder, convert)
+    return folder
+
+
+def copy_files(files: Iterable[Path], folder: Path) -> None:
+    """Copy files into a folder, but those that it has."""
+    for path in files:
+        if not (folder / path.name).exists():
+            shutil.copyfile(path, folder / path.name)

@@ -10,18 +10,18 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import AbstractContextManager, redirect_stderr
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, StoreError, UsageError
-from sonde.base.files import get_cache_folder, write_atomic
+from sonde.base.errors import InputError, UsageError
+from sonde.base.files import write_atomic
 from sonde.base.terminal import print_note
-from sonde.models.engine.files import check_not_pointer, files_hash, write_folder
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.files import check_not_pointer, convert_once
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
@@ -139,7 +139,7 @@ _KNOWN = 0.99
 
 
 def _spell_token(word: str) -> str:
-    """A word as tokenizers write it: files hold blanks as they are."""
+    """Write a word as tokenizers do: files contain blanks as they are."""
     return "▁" * len(word) if word and not word.strip(" ") else word
 
 
@@ -180,7 +180,7 @@ _NEEDLESS = ("rope_freqs.weight",)
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """What a file says of itself.
+    """The header of a GGUF file.
 
     Attributes:
         architecture: As llama.cpp names it.
@@ -209,10 +209,7 @@ def convert_gguf(file: Path, model: str) -> Path:
         InputError: The file is damaged, or of an architecture or a tokenizer that transformers does not read.
         StoreError: The cache cannot be written.
     """
-    folder = get_cache_folder("gguf") / f"{files_hash([file])}-{VERSION}"
-    if not folder.is_dir():
-        _convert(file, folder, model)
-    return folder
+    return convert_once("gguf", [file], VERSION, partial(_convert, file, model))
 
 
 def gguf_facts(folder: Path) -> dict[str, str]:
@@ -221,14 +218,14 @@ def gguf_facts(folder: Path) -> dict[str, str]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _convert(file: Path, folder: Path, model: str) -> None:
+def _convert(file: Path, model: str, folder: Path) -> None:
     if find_spec("gguf") is None:
         raise UsageError(f"model {model!r}: GGUF files need the package gguf: pip install 'sonde[gguf]'")
     check_not_pointer(file, model)
     with file.open("rb") as handle:
         if handle.read(len(_MAGIC)) != _MAGIC:
             raise InputError(f"model {model!r}: {file.name} is no GGUF file; fetch it again")
-    with _one_line(file, model):
+    with _reading_errors(file, model):
         from gguf import GGUFReader
 
         # Opened once: a large vocabulary takes it many seconds.
@@ -240,25 +237,15 @@ def _convert(file: Path, folder: Path, model: str) -> None:
         f"model {model!r}: dequantising {header.quantisation} once, {header.numbers / 1e6:,.0f} million "
         f"numbers: {size:.1f} GB in sonde's cache, {2 * size:.1f} GB of memory, about {seconds:.0f} s"
     )
-
-    def write(made: Path) -> None:
-        with _one_line(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
-            said = _write_model(file, reader, made, model)
-        facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
-        write_atomic(made / FACTS, json.dumps(facts))
-
-    write_folder(folder, write)
+    with _reading_errors(file, model), silence_libraries(), redirect_stderr(io.StringIO()):
+        said = _write_model(file, reader, folder, model)
+    facts = {"gguf": f"{file.name}, {header.quantisation} dequantised to float32", "tokenizer": said}
+    write_atomic(folder / FACTS, json.dumps(facts))
 
 
-@contextmanager
-def _one_line(file: Path, model: str) -> Generator[None]:
+def _reading_errors(file: Path, model: str) -> AbstractContextManager[None]:
     """Turn whatever a reader of files says of a damaged one into a line."""
-    try:
-        yield
-    except (InputError, StoreError, UsageError, MemoryError, OSError):
-        raise
-    except Exception as error:
-        raise InputError(f"model {model!r}: {file.name} cannot be read: {format_error(error)}") from error
+    return one_line_errors(f"model {model!r}: {file.name} cannot be read", passing=(MemoryError, OSError))
 
 
 def _read_header(reader: Any) -> GgufHeader:

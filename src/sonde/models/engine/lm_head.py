@@ -74,7 +74,7 @@ class _EmbeddingBody(nn.Module):
 
     @property
     def decoder(self) -> _EmbeddingBody:
-        """Some heads (OPT) go past the body to the decoder in it."""
+        """Return the body itself: some heads (OPT) go past the body to its decoder."""
         return self
 
     def forward(self, *_: Any, **arguments: Any) -> _States:
@@ -83,7 +83,7 @@ class _EmbeddingBody(nn.Module):
 
 
 class FullHead:
-    """From states to logits by the model's own code.
+    """The step from states to logits, by the model's own code.
 
     Args:
         shell: The model without its bodies.
@@ -101,7 +101,7 @@ class FullHead:
 
     @cached_property
     def _shell(self) -> Any:
-        """The model without its bodies; what lies elsewhere is fetched when the head is first asked."""
+        """Return the model without its bodies; offloaded weights are fetched at the first use of the head."""
         return copy_to_device(self._given) if spans_devices(self._given) else self._given
 
     @cached_property
@@ -109,16 +109,16 @@ class FullHead:
         return _to_float32(self._shell, self._shell.get_output_embeddings()) if self.wide else self._shell
 
     def __call__(self, given: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes vocab"]:
-        """Logits over the whole vocabulary."""
+        """Compute logits over the full vocabulary."""
         return _logits(self._run, self._states, given.float() if self.wide else given)
 
     def to_float32(self) -> FullHead:
-        """The head in float32: logits in half precision are rounded to ties, which decide ranks."""
+        """Return the head in float32: logits in half precision are rounded to ties, which decide ranks."""
         dtypes = {one.dtype for one in self._given.parameters() if one.is_floating_point()}
         return self if dtypes <= {torch.float32} else FullHead(self._given, self._states, wide=True)
 
     def restrict_to_ids(self, ids: Int[Tensor, " candidate"]) -> Head:
-        """The head that gives the logits of some ids alone.
+        """Return the head that gives the logits of some ids only.
 
         Only their rows of the output embeddings are multiplied. Where that is not what the whole head gives,
         seen on the first states, the whole head is asked.
@@ -168,7 +168,7 @@ def _logits(shell: Any, states: str, given: Float[Tensor, "*axes d_model"]) -> T
 
 
 def _narrow(shell: Any, ids: Int[Tensor, " candidate"]) -> Any | None:
-    """A copy of a shell with some rows of its output embeddings; None where they cannot be told."""
+    """Copy a shell with some rows of its output embeddings; None if these cannot be found."""
     projection = shell.get_output_embeddings()
     named = [name for name, module in shell.named_modules() if module is projection]
     if not _is_plain(projection) or not named or int(ids.max()) >= projection.out_features:
@@ -214,7 +214,7 @@ class _WideLinear(nn.Module):
 
 
 def _to_float32(module: Any, projection: Any) -> Any:
-    """A copy of a module in float32; the projection on the vocabulary is widened when it is used."""
+    """Copy a module in float32; the projection on the vocabulary is widened when it is used."""
     if module is projection and _is_plain(module):
         return _WideLinear(module)
     if any(one is not None and not one.is_floating_point() for one in module._parameters.values()):
@@ -235,7 +235,7 @@ def _to_float32(module: Any, projection: Any) -> Any:
 
 
 def _is_plain(module: Any) -> bool:
-    """Whether a module is a linear layer with its weights as they are."""
+    """Return whether a module is a linear layer with unquantised weights."""
     return isinstance(module, nn.Linear) and module.weight.is_floating_point()
 
 
@@ -244,7 +244,7 @@ def _wide(given: Tensor) -> Tensor:
 
 
 def _copy_module(module: Any) -> Any:
-    """A copy of a module that shares its parts, which may be replaced in the copy alone."""
+    """Copy a module that shares its parts, which can then be replaced in the copy."""
     one = copy.copy(module)
     one._modules = dict(module._modules)
     return one
@@ -268,7 +268,7 @@ class _AbsentHead:
 
 
 def body_and_head(loaded: LoadedModel) -> tuple[Any, Any]:
-    """The body of a model and its head, which refuses whatever it is asked where the files hold none.
+    """Return the body of a model and its head, which refuses every call if the files have none.
 
     Every number over the vocabulary comes from this head: weights that a checkpoint does not contain are
     random, and say something else at each loading.
@@ -278,7 +278,7 @@ def body_and_head(loaded: LoadedModel) -> tuple[Any, Any]:
 
 
 def build_head(model: Any, *bodies: str, states: str = "inputs_embeds") -> FullHead:
-    """From states to logits by the model's own code.
+    """Build the step from states to logits from the model's own code.
 
     Args:
         model: A transformers model with a head.
@@ -292,7 +292,7 @@ def build_head(model: Any, *bodies: str, states: str = "inputs_embeds") -> FullH
 
 @torch.inference_mode()
 def is_separable(body: Any, head: Head, model: Any, **arguments: Any) -> bool:
-    """Whether ``head(body(x))`` is what the whole model gives, on a few tokens.
+    """Return whether ``head(body(x))`` equals the logits of the full model, on a few tokens.
 
     Args:
         body: Gives ``last_hidden_state``.
@@ -324,7 +324,7 @@ class _Call(NamedTuple):
 
 @torch.inference_mode()
 def last_steps(loaded: LoadedModel) -> LastSteps:
-    """From the states of a layer to what the head is given, as the model does behind its last layer.
+    """Return the steps from the states of a layer to the input of the head, as after the last layer.
 
     Of an encoder-decoder it is the decoder's.
 
@@ -361,7 +361,7 @@ def last_steps(loaded: LoadedModel) -> LastSteps:
         if not _shares_memory(call.returned, at):
             continue
         if call.in_layer:
-            return _Steps(tuple(reversed(steps)))
+            return nn.Sequential(*reversed(steps))
         if not _shares_memory(call.given, at):
             steps.append(call.module)
             at = call.given
@@ -371,25 +371,13 @@ def last_steps(loaded: LoadedModel) -> LastSteps:
     )
 
 
-class _Steps:
-    """Modules, one after the other."""
-
-    def __init__(self, modules: tuple[Any, ...]) -> None:
-        self.modules = modules
-
-    def __call__(self, states: Float[Tensor, "*axes d_model"]) -> Float[Tensor, "*axes d_model"]:
-        for module in self.modules:
-            states = module(states)
-        return states
-
-
 def _is_list_member(name: str) -> bool:
-    """Whether a module lies in a list of modules: layers do."""
+    """Return whether a module is in a list of modules, as layers are."""
     return any(part.isdigit() for part in name.split("."))
 
 
 def _states(values: tuple[Any, ...]) -> Tensor | None:
-    """The first states among what a module is given or returns."""
+    """Return the first states among the inputs or outputs of a module."""
     for value in values:
         if isinstance(value, Tensor):
             if value.is_floating_point() and value.ndim >= 2:
@@ -402,5 +390,5 @@ def _states(values: tuple[Any, ...]) -> Tensor | None:
 
 
 def _shares_memory(one: Tensor, two: Tensor) -> bool:
-    """Whether two are the same numbers in memory; the second may be a part of the first, cut off behind."""
+    """Return whether two tensors share memory; the second may be a prefix of the first."""
     return one.data_ptr() == two.data_ptr() and one.shape[-1] == two.shape[-1]

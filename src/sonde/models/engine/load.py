@@ -7,18 +7,14 @@ to compare another with.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import shutil
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from sonde.base.errors import InputError, SondeError, StoreError, UnknownNameError, UsageError
+from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.models.engine.adapters import check_adapter, lacks_adapter
-from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
+from sonde.models.engine.architectures import ArchitectureFamily, EncoderDecoderFamily
 from sonde.models.engine.catalogue import ATTENTION_WEIGHTS, MASKED_HEAD, Checkpoint
 from sonde.models.engine.checks import check_vocabulary, contents_by_headers, head_weights
 from sonde.models.engine.config_values import architectures, names_language_model, number, text_config
@@ -41,10 +37,13 @@ from sonde.models.engine.files import (
     SERVED_REVISION,
     SERVED_SPECIAL,
     adapter_hash,
+    check_folder_empty,
+    copy_files,
     gguf_file,
     small_files,
     takes_texts,
     uses_server,
+    write_folder,
 )
 from sonde.models.engine.gguf import gguf_facts
 from sonde.models.engine.locate import check_content, files_revision, locate_model
@@ -56,7 +55,7 @@ from sonde.models.engine.quantise import (
     needs_bitsandbytes,
     quantiser,
 )
-from sonde.models.engine.silence import MODEL_CODE_ERRORS, silence_libraries
+from sonde.models.engine.silence import MODEL_CODE_ERRORS, one_line_errors, silence_libraries
 from sonde.models.engine.tokenizer import load_tokenizer, tokenizer_fact
 from sonde.models.engine.weights import TF32, check_files, resolve_device, resolve_dtype
 
@@ -80,7 +79,10 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         capabilities = _with_head(capabilities, contents)
     if capabilities.head:
         _check_head(spec, family, model, capabilities)
-    kind = _linear_format(spec, config)
+    kind = find_quantisation(spec, config)
+    if spec.reinitialise is not None and not needs_bitsandbytes(kind):
+        # Weights drawn at random are quantised by bitsandbytes alone.
+        kind = ""
     revision = resolve_revision(spec)
     check_content(spec)
     loaded = LoadedModel(
@@ -95,12 +97,11 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         alone=kind == "8bit",
         facts=_facts(spec, config, model, kind),
     )
-    loaded = _with_positions(loaded)
-    return dataclasses.replace(loaded, takes_padding=_takes_padding(loaded))
+    return _with_trial_facts(loaded)
 
 
 def resolve_auto(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
-    """Spell ``auto`` out for this machine, so that results on another are told apart.
+    """Replace ``auto`` by its meaning on this machine, so that results of other machines are distinguished.
 
     Args:
         spec: A model.
@@ -122,12 +123,12 @@ def resolve_auto(spec: ModelSpec, *, attention: bool = False) -> ModelSpec:
 
 
 def is_trainable(spec: ModelSpec) -> bool:
-    """Whether the weights of a model are numbers on one device, as training needs them; none is read."""
+    """Return whether a model's weights are numbers on one device, as training needs; none is read."""
     return takes_texts(spec) or not (spec.device_map or find_quantisation(spec, load_config(spec)))
 
 
 def describe_model(spec: ModelSpec) -> Capabilities:
-    """What a model can be asked for, from its configuration and tokenizer; no weight is read.
+    """Describe a model by its configuration and tokenizer; no weight is read.
 
     The weights of a folder are held against their headers, so a damaged one is refused before work begins.
 
@@ -159,25 +160,22 @@ def describe_checkpoint(checkpoint: Checkpoint) -> Capabilities:
         return describe_model(ModelSpec(name=checkpoint.name))
 
     family = FAMILIES.load(checkpoint.family)
-    if isinstance(family, DecoderFamily):
-        kind = "decoder"
-    else:
-        kind = "encoder" if isinstance(family, EncoderFamily) else "encoder-decoder"
+    assert isinstance(family, ArchitectureFamily), checkpoint.family
     return Capabilities(
-        kind=kind,
+        kind=family.kind,
         layers=0,
         heads=0,
         d_model=0,
         vocab=0,
         context=0,
         attention="none" if ATTENTION_WEIGHTS in checkpoint.lacks else "interface",
-        masks=kind != "decoder" and MASKED_HEAD not in checkpoint.lacks,
+        masks=family.kind != "decoder" and MASKED_HEAD not in checkpoint.lacks,
         head=MASKED_HEAD not in checkpoint.lacks,
     )
 
 
 def describe_special(spec: ModelSpec) -> SpecialTokens:
-    """A model's special-token policy; no weight is read."""
+    """Return a model's special-token policy; no weight is read."""
     if takes_texts(spec):
         return SERVED_SPECIAL
     config = load_config(spec)
@@ -192,14 +190,8 @@ def _check_weight_options(spec: ModelSpec, config: Any) -> None:
         check_adapter(spec, number(text_config(config), "vocab_size"))
 
 
-def _linear_format(spec: ModelSpec, config: Any) -> str:
-    """How the linear layers are held: weights drawn at random are quantised by bitsandbytes alone."""
-    kind = find_quantisation(spec, config)
-    return kind if spec.reinitialise is None or needs_bitsandbytes(kind) else ""
-
-
 def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str]:
-    """How a model was read, for ``run.json``."""
+    """Return the facts of how a model was read, for ``run.json``."""
     facts = {"tokenizer": tokenizer_fact(spec)}
     if gguf_file(spec) is not None:
         facts |= gguf_facts(Path(locate_model(spec).name))
@@ -220,7 +212,7 @@ def _facts(spec: ModelSpec, config: Any, model: Any, kind: str) -> dict[str, str
 
 
 def resolve_revision(spec: ModelSpec) -> str:
-    """What a name stands for now: a hub commit or a hash of files, and what was made of the weights.
+    """Return the revision of a name: a hub commit or a hash of files, and the changes to the weights.
 
     That is the adapter by its content, the quantisation, and the seed of random weights.
     """
@@ -239,7 +231,7 @@ def resolve_revision(spec: ModelSpec) -> str:
 
 
 def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, SpecialTokens]:
-    """What a family says of a model, held against its vocabulary and files; without a mask none masks."""
+    """Describe a model by its family, and check vocabulary and files; without a mask none masks."""
     config, tokenizer = load_config(spec), load_tokenizer(spec)
     capabilities, special = family.capabilities(config), family.special_tokens(tokenizer, config)
     check_vocabulary(spec, tokenizer, capabilities, special)
@@ -251,7 +243,7 @@ def _describe_by_family(spec: ModelSpec, family: Family) -> tuple[Capabilities, 
 
 
 def _with_head(capabilities: Capabilities, contents: Contents) -> Capabilities:
-    """What a model can be asked for, given what its files hold; without a head it cannot fill in."""
+    """Replace the capabilities by those of the files' contents; without a head it cannot fill in."""
     return dataclasses.replace(capabilities, head=contents.head, masks=capabilities.masks and contents.head)
 
 
@@ -267,7 +259,7 @@ def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
         if family.matches(config):
             return name, family
     both = (family for name in named if isinstance(family := FAMILIES.load(name), EncoderDecoderFamily))
-    if any(config.model_type in family.model_types for family in both):
+    if any(config.model_type in (family.model_types or ()) for family in both):
         raise InputError(
             f"model {spec.name!r}: its config.json describes one half of an encoder-decoder of type "
             f"{config.model_type!r}, which is read whole; name the checkpoint that has both"
@@ -278,26 +270,18 @@ def _find_family(spec: ModelSpec, config: Any) -> tuple[str, Family]:
     )
 
 
-def _with_positions(loaded: LoadedModel) -> LoadedModel:
-    """A model with as many positions as its tables have, where its configuration says more."""
-    from sonde.models.engine.trial_batches import table_positions
+def _with_trial_facts(loaded: LoadedModel) -> LoadedModel:
+    """Read a few subwords to set the number of positions, if smaller than configured, and the padding."""
+    from sonde.models.engine.trial_batches import table_positions, takes_padding
 
-    with _one_line(loaded.spec, loaded.model), disable_outliers(loaded.model):
-        found = table_positions(loaded)
     told = loaded.capabilities
-    if found is None or found >= told.context:
-        return loaded
-    fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
-    return dataclasses.replace(
-        loaded, capabilities=dataclasses.replace(told, context=found), facts={**loaded.facts, **fact}
-    )
-
-
-def _takes_padding(loaded: LoadedModel) -> bool:
-    from sonde.models.engine.trial_batches import takes_padding
-
-    with _one_line(loaded.spec, loaded.model), disable_outliers(loaded.model):
-        return takes_padding(loaded)
+    with _trial_errors(loaded.spec, loaded.model), disable_outliers(loaded.model):
+        found = table_positions(loaded)
+        if found is not None and found < told.context:
+            fact = {"positions": f"{found} of the {told.context} that its configuration asks for"}
+            shorter = dataclasses.replace(told, context=found)
+            loaded = dataclasses.replace(loaded, capabilities=shorter, facts={**loaded.facts, **fact})
+        return dataclasses.replace(loaded, takes_padding=takes_padding(loaded))
 
 
 def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capabilities) -> None:
@@ -312,7 +296,7 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
     if capabilities.kind == "encoder-decoder":
         given["decoder_input_ids"] = some
     try:
-        with _one_line(spec, model):
+        with _trial_errors(spec, model):
             separable = is_separable(*family.body_and_head(model), model, **given)
     except FloatingPointError as error:
         dtype = str(model.dtype).removeprefix("torch.")
@@ -326,18 +310,10 @@ def _check_head(spec: ModelSpec, family: Family, model: Any, capabilities: Capab
         )
 
 
-@contextmanager
-def _one_line(spec: ModelSpec, model: Any) -> Generator[None]:
+def _trial_errors(spec: ModelSpec, model: Any) -> AbstractContextManager[None]:
     """Turn whatever a model's own code raises on a few subwords into one line."""
-    try:
-        yield
-    except MODEL_CODE_ERRORS as error:
-        if isinstance(error, SondeError):
-            raise
-        line = " ".join(str(error).split())[:200]
-        raise InputError(
-            f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself: {line}"
-        ) from error
+    subject = f"model {spec.name!r}: {type(model).__name__} cannot read a few subwords by itself"
+    return one_line_errors(subject, MODEL_CODE_ERRORS)
 
 
 def save_model(loaded: LoadedModel, folder: Path) -> None:
@@ -386,29 +362,19 @@ def derive_checkpoint(name: str, target: Path, weights: str, *, seed: int = 0) -
     place = locate_model(ModelSpec(name=name))
     if not place.local:
         raise UsageError(f"model {name!r}: only weights of a folder are derived; download it first")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(f"folder {str(target)!r} is not empty; name a new one")
+    check_folder_empty(target)
     spec = ModelSpec(
         name=name, device="cpu", dtype="float32", reinitialise=seed if weights == "random" else None
     )
     loaded = load_model(spec)
     if weights == "int8":
         _round(loaded.model)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".deriving-") as temporary:
-            made = Path(temporary) / "model"
-            save_model(loaded, made)
-            for path in small_files(Path(place.name)):
-                if not (made / path.name).exists():
-                    shutil.copyfile(path, made / path.name)
-            with contextlib.suppress(OSError):
-                target.rmdir()
-            made.replace(target)
-    except OSError as error:
-        raise StoreError(
-            f"cannot write {target}: {error.strerror or error}; free space and run again"
-        ) from error
+
+    def write(new_folder: Path) -> None:
+        save_model(loaded, new_folder)
+        copy_files(small_files(Path(place.name)), new_folder)
+
+    write_folder(target, write)
     return target
 
 

@@ -7,12 +7,10 @@ content, not by its path on this machine.
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from sonde.base.errors import InputError, StoreError
+from sonde.base.errors import InputError
 from sonde.models.engine.family import ModelSpec
 from sonde.models.engine.files import (
     Location,
@@ -23,12 +21,14 @@ from sonde.models.engine.files import (
     adapter_location,
     content_files,
     content_hash,
+    copy_files,
     files_hash,
     find_weights,
     gguf_file,
-    read_header,
+    read_headers,
     resolve_commit,
     takes_texts,
+    write_folder,
 )
 from sonde.models.engine.model_names import bundled_folder, split_family
 
@@ -84,7 +84,7 @@ def check_content(spec: ModelSpec) -> None:
 
 
 def point_to_folder(spec: ModelSpec, folder: Path) -> ModelSpec:
-    """The specification by which another machine loads the very same model.
+    """Return the specification by which another machine loads the very same model.
 
     A local checkpoint is copied below the folder under the hash of its files, unless it is there. A hub name
     gets the revision that it stands for on this machine. Bundled models come with sonde.
@@ -107,41 +107,28 @@ def point_to_folder(spec: ModelSpec, folder: Path) -> ModelSpec:
         return dataclasses.replace(spec, revision=resolve_commit(place))
     copy = folder / content_hash(place.name)
     if not copy.is_dir() or content_hash(str(copy)) != copy.name:
-        _copy(spec.name, [*content_files(Path(place.name)), *Path(place.name).glob("*.jinja")], copy)
+        _copy([*content_files(Path(place.name)), *Path(place.name).glob("*.jinja")], copy)
     return dataclasses.replace(spec, name=f"{family}:{copy}" if family else str(copy))
 
 
 def _stored_adapter(spec: ModelSpec, folder: Path) -> str:
-    """The adapter of a model, copied likewise; what comes from the hub with the revision that it has here."""
+    """Copy the adapter of a model likewise; one from the hub gets its revision on this machine."""
     place = adapter_location(spec)
     if not place.local:
         return f"{place.name}@{resolve_commit(place)}"
     files = adapter_files(spec)
     copy = folder / f"adapter-{files_hash(files)}"
     if not copy.is_dir() or files_hash([copy / file.name for file in files]) != files_hash(files):
-        _copy(spec.adapter, files, copy)
+        _copy(files, copy)
     return str(copy)
 
 
-def _copy(source: str, files: Iterable[Path], copy: Path) -> None:
-    """Copy what is read of a checkpoint; a copy that was cut off does not bear the name of a whole one."""
-    begun = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
-    try:
-        shutil.rmtree(copy, ignore_errors=True)
-        begun.mkdir(parents=True)
-        for file in files:
-            shutil.copyfile(file, begun / file.name)
-        begun.rename(copy)
-    except OSError as error:
-        shutil.rmtree(begun, ignore_errors=True)
-        raise StoreError(
-            f"cannot copy model {source!r} to {copy}: {error.strerror or error}; finished results are "
-            "kept, free space and run again"
-        ) from error
+def _copy(files: Iterable[Path], copy: Path) -> None:
+    write_folder(copy, lambda new_folder: copy_files(files, new_folder), replace=True)
 
 
 def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
-    """What the safetensors of a local folder hold, by name; nothing of pickles, nor of the hub.
+    """Read the safetensors headers of a local folder; empty for pickles and for models on the hub.
 
     Raises:
         InputError: A file is missing or damaged.
@@ -150,7 +137,4 @@ def local_headers(spec: ModelSpec) -> dict[str, Tensor]:
     weights = find_weights(place, spec.name) if place.local else None
     if weights is None or weights.pickled:
         return {}
-    held: dict[str, Tensor] = {}
-    for file in weights.files:
-        held |= read_header(file, spec.name)
-    return held
+    return read_headers(weights.files, spec.name)

@@ -1,4 +1,4 @@
-"""Whether memory ran out, on the device or the host, and work that may be tried again in smaller parts."""
+"""Out-of-memory errors on the device and the host, and work that may be tried again in smaller parts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _SIGNS = (
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out."""
+    """Return whether an error says that memory ran out."""
     said = str(error).lower()
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in said for sign in _SIGNS)
 
 
 def if_it_fits(work: Callable[[], Result], device: torch.device) -> Result | None:
-    """What some work gives; None where memory ran out, and then what it held is free again.
+    """Return the result of `work`, or None if memory ran out; what it allocated is then free again.
 
     Args:
         work: Gives something other than None.

@@ -90,7 +90,7 @@ def split_options(name: str) -> tuple[str, dict[str, str]]:
 
 
 def full_name(name: str, *, adapter: str = "", quantise: str = NONE) -> str:
-    """A name with what holds for all models of a run, unless the name says otherwise by itself.
+    """Build a name with the settings of all models of a run, unless the name has its own.
 
     >>> full_name("gpt2?adapter=./lora", quantise="8bit")
     'gpt2?adapter=./lora&quantise=8bit'
@@ -121,7 +121,7 @@ def parse_spec(
     device_map: str = "",
     trust_remote_code: bool = False,
 ) -> ModelSpec:
-    """What is loaded for a name.
+    """Parse a name into the specification to load.
 
     Args:
         name: As a user writes it.
@@ -168,7 +168,7 @@ class ManifestFiles:
 
 
 def bundled_names() -> tuple[str, ...]:
-    """Public names of the bundled models, sorted."""
+    """Return the public names of the bundled models, sorted."""
     home = _home()
     if not home.is_dir():
         return ()
@@ -177,7 +177,7 @@ def bundled_names() -> tuple[str, ...]:
 
 
 def bundled_folder(name: str) -> Path | None:
-    """The folder of a bundled model, None for any other name.
+    """Return the folder of a bundled model, or None for any other name.
 
     Raises:
         UnknownNameError: The name belongs to the bundled models but none of them has it.
@@ -190,7 +190,7 @@ def bundled_folder(name: str) -> Path | None:
 
 
 def manifest(name: str) -> ManifestFiles:
-    """Where a model says what it was trained on; any folder may hold the files that bundled ones do.
+    """Find the files that say what a model was trained on; any folder may contain them.
 
     What stands behind a name, revision or quantisation, does not change what its weights have seen.
     """
@@ -204,13 +204,13 @@ def manifest(name: str) -> ManifestFiles:
 
 
 def read_frequencies(name: str) -> pl.DataFrame | None:
-    """``subword_id, count`` in a model's training data, None where it does not say."""
+    """Read ``subword_id, count`` in a model's training data, or return None if it has no such file."""
     path = manifest(name).frequencies
     return None if path is None else scan_files(path).collect()
 
 
 def seen_items(name: str, item_ids: Iterable[str]) -> frozenset[str]:
-    """Those items that a model was trained on, as far as it says."""
+    """Return the items that a model was trained on, as far as its manifest says."""
     path = manifest(name).seen
     ids = list(item_ids)
     if path is None or not ids:

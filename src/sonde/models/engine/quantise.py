@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, cast
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
 from sonde.models.engine.family import ModelSpec
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 
 _PACKAGE = "bitsandbytes"
 
@@ -26,7 +26,7 @@ _PACKAGES = {"8bit": _PACKAGE, "4bit": _PACKAGE, "gptq": "gptqmodel", "awq": "gp
 
 
 def saved_quantisation(config: Any) -> str:
-    """How the weights of a checkpoint were quantised before they were saved; empty where they were not.
+    """Return how the weights of a checkpoint were quantised before saving; empty if they were not.
 
     ``"8bit"`` and ``"4bit"`` are bitsandbytes', others go by transformers' name: ``"gptq"``, ``"awq"``.
     """
@@ -47,12 +47,12 @@ def _settings(config: Any) -> Mapping[str, Any]:
 
 
 def find_quantisation(spec: ModelSpec, config: Any) -> str:
-    """How the linear layers of a model are held: as asked, as saved, or empty for as they are."""
+    """Return the quantisation of a model's linear layers: as requested, as saved, or empty for none."""
     return spec.quantise or saved_quantisation(config)
 
 
 def needs_bitsandbytes(kind: str) -> bool:
-    """Whether bitsandbytes holds layers of such a quantisation."""
+    """Return whether bitsandbytes implements a quantisation."""
     return kind in ("8bit", "4bit")
 
 
@@ -94,19 +94,18 @@ def _must_be_readable(spec: ModelSpec, config: Any, saved: str) -> None:
     """Ask transformers whether this machine has what a quantised checkpoint needs."""
     from transformers.quantizers.auto import AutoHfQuantizer
 
-    try:
-        with silence_libraries():
-            asked = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
-            asked.validate_environment(device_map=None, weights_only=True)
-    except (ImportError, RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-        raise InputError(
-            f"model {spec.name!r}: its weights were saved as {saved}, which is not read here: "
-            f"{format_error(error)}; or name its weights before they were quantised"
-        ) from error
+    subject = f"model {spec.name!r}: its weights were saved as {saved}, which is not read here"
+    missing = (ImportError, RuntimeError, ValueError, TypeError, NotImplementedError)
+    with (
+        one_line_errors(subject, missing, fix="; or name its weights before they were quantised"),
+        silence_libraries(),
+    ):
+        asked = AutoHfQuantizer.from_config(dict(_settings(config)), pre_quantized=True)
+        asked.validate_environment(device_map=None, weights_only=True)
 
 
 def bitsandbytes_settings(kind: str, dtype: Any) -> Any:
-    """What transformers is told: LLM.int8 with its published threshold, or NF4 without a second rounding."""
+    """Build the settings: LLM.int8 with its published threshold, or NF4 without a second rounding."""
     from transformers import BitsAndBytesConfig
 
     if kind == "8bit":
@@ -119,7 +118,7 @@ def bitsandbytes_settings(kind: str, dtype: Any) -> Any:
 
 
 def quantise_in_memory(model: Any, settings: Any) -> Any:
-    """Quantise a model that was drawn at random, by the layers and rules that reading a checkpoint has."""
+    """Replace the linear layers of a model with random weights, by the rules for reading a checkpoint."""
     from torch import nn
     from transformers.integrations.bitsandbytes import replace_with_bnb_linear
     from transformers.pytorch_utils import Conv1D
@@ -148,7 +147,7 @@ def quantise_in_memory(model: Any, settings: Any) -> Any:
 
 
 def compute_in_input_type(model: Any) -> None:
-    """Have 4 bits widened and multiplied in the type of the inputs.
+    """Make 4-bit layers widen and multiply in the type of their inputs.
 
     Where a processor multiplies in bfloat16, bitsandbytes rounds inputs to it and takes only some widths.
     """
@@ -175,7 +174,7 @@ def disable_outliers(model: Any) -> Generator[None]:
 
 
 def quantiser(kind: str) -> str:
-    """A quantisation with the version of what computes with it, for revisions.
+    """Return a quantisation with the version of the package that computes it, for revisions.
 
     >>> quantiser("fp8")
     'fp8'

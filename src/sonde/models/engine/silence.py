@@ -1,10 +1,12 @@
-"""Messages of transformers and torch while they load: kept off the terminal, or put into one line."""
+"""Messages and errors of libraries while a model loads: kept off the terminal, or put into one line."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
+
+from sonde.base.errors import InputError, SondeError
 
 MODEL_CODE_ERRORS = (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """Exceptions that a model's own code raises on input that it cannot process."""
@@ -13,6 +15,30 @@ MODEL_CODE_ERRORS = (AssertionError, AttributeError, LookupError, RuntimeError, 
 def format_error(error: BaseException) -> str:
     """Format an exception of a library in one line: its message, or its type if that is empty."""
     return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+@contextmanager
+def one_line_errors(
+    subject: str,
+    kinds: tuple[type[Exception], ...] = (Exception,),
+    *,
+    passing: tuple[type[Exception], ...] = (),
+    fix: str = "",
+) -> Generator[None]:
+    """Turn the errors of a library in this context into an `InputError` of one line; those of sonde pass.
+
+    Args:
+        subject: The begin of the line: what cannot be done.
+        kinds: The errors.
+        passing: Those of them that are raised as they are.
+        fix: The end of the line.
+    """
+    try:
+        yield
+    except (SondeError, *passing):
+        raise
+    except kinds as error:
+        raise InputError(f"{subject}: {format_error(error)}{fix}") from error
 
 
 @contextmanager

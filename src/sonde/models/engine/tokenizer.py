@@ -14,7 +14,6 @@ and Richardson 2018). The order of ids is fairseq's, as in transformers.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -30,14 +29,12 @@ from sonde.models.engine.configuration import (
     tokenizer_stamps,
 )
 from sonde.models.engine.family import ModelSpec
-from sonde.models.engine.files import VOCABULARY_LIMIT, find_file, read_object
+from sonde.models.engine.files import JSON_LIMIT, VOCABULARY_LIMIT, check_size, find_file, read_object
 from sonde.models.engine.locate import locate_model
+from sonde.models.engine.silence import one_line_errors
 from sonde.models.engine.tokenizer_comparison import FILE, count_unlike, cut_texts
 
 SENTENCEPIECE_FILE = "sentencepiece.bpe.model"
-
-
-_LIMIT = 64 << 20
 
 
 _FIRST = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
@@ -49,14 +46,8 @@ _CODES = {
 }
 
 
-_PIECE, _NORMALISER = 1, 3
-
-
-_TEXT, _SCORE, _CHARACTERS = 1, 2, 2
-
-
 def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
-    """The tokenizer of a PLBART checkpoint.
+    """Build the tokenizer of a PLBART checkpoint.
 
     Args:
         path: Its SentencePiece model.
@@ -70,7 +61,7 @@ def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
-    pieces, characters = _read(path, model)
+    pieces, characters = _read_pieces(path, model)
     kind = str(settings.get("language_codes", "base"))
     if kind not in _CODES:
         raise InputError(f"model {model!r}: language_codes {kind!r} is unknown; known: {', '.join(_CODES)}")
@@ -111,7 +102,7 @@ def plbart_tokenizer(path: Path, settings: dict[str, Any], model: str) -> Any:
 
 
 def _merges(pieces: list[tuple[str, float]]) -> list[tuple[str, str]]:
-    """Every pair of pieces that is a piece, in the order in which SentencePiece prefers what they make."""
+    """List every pair of pieces that is a piece, in the order of SentencePiece's preference."""
     order = {piece: place for place, (piece, _) in enumerate(pieces)}
     found = [
         (-score, order[piece[:cut]], order[piece[cut:]], piece[:cut], piece[cut:])
@@ -122,57 +113,21 @@ def _merges(pieces: list[tuple[str, float]]) -> list[tuple[str, str]]:
     return [pair[3:] for pair in sorted(found)]
 
 
-def _read(path: Path, model: str) -> tuple[list[tuple[str, float]], bytes]:
-    """Pieces with scores, and the table that characters are replaced by."""
+def _read_pieces(path: Path, model: str) -> tuple[list[tuple[str, float]], bytes]:
+    """Read the pieces with their scores, and the table that replaces characters."""
+    from google.protobuf.message import DecodeError
+    from transformers.convert_slow_tokenizer import import_protobuf
+
+    library: Any = import_protobuf()
+    check_size(path, model, JSON_LIMIT)
     try:
-        if path.stat().st_size > _LIMIT:
-            raise ValueError("it is too large")
-        pieces: list[tuple[str, float]] = []
-        characters = b""
-        for number, value in _fields(path.read_bytes()):
-            if number == _PIECE:
-                held = dict(_fields(value))
-                score = struct.unpack("<f", held[_SCORE])[0] if _SCORE in held else 0.0
-                pieces.append((held[_TEXT].decode(), score))
-            elif number == _NORMALISER:
-                characters = dict(_fields(value)).get(_CHARACTERS, b"")
-        if len(pieces) < 4:
-            raise ValueError("it holds no pieces")
-    except (ValueError, KeyError, IndexError, struct.error) as error:
+        held = library.ModelProto.FromString(path.read_bytes())
+        pieces = [(piece.piece, piece.score) for piece in held.pieces]
+        if len(pieces) < len(_FIRST):
+            raise DecodeError("it holds no pieces")
+    except (DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"model {model!r}: {path.name} is no SentencePiece model; fetch it again") from error
-    return pieces, characters
-
-
-def _fields(raw: bytes) -> Iterator[tuple[int, bytes]]:
-    """Fields of a message of a protocol buffer that are strings, messages or floats, by number."""
-    at = 0
-    while at < len(raw):
-        key, at = _varint(raw, at)
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            _, at = _varint(raw, at)
-            continue
-        if kind == 2:
-            size, at = _varint(raw, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise ValueError("no protocol buffer")
-        if at + size > len(raw):
-            raise ValueError("cut short")
-        yield number, raw[at : at + size]
-        at += size
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
+    return pieces, held.normalizer_spec.precompiled_charsmap
 
 
 _SETTINGS = {
@@ -232,11 +187,8 @@ def match_tokenizer_file(spec: ModelSpec, tokenizer: Any | None, settings: dict[
 def _subwords_of_file(spec: ModelSpec, path: Path) -> list[list[int]]:
     from tokenizers import Tokenizer
 
-    try:
+    with one_line_errors(f"model {spec.name!r}: its {FILE} cannot be read", fix="; fetch it again"):
         held = Tokenizer.from_file(str(path))
-    except Exception as error:
-        line = " ".join(str(error).split())[:200]
-        raise InputError(f"model {spec.name!r}: its {FILE} cannot be read: {line}; fetch it again") from error
     return cut_texts(held)
 
 
@@ -257,8 +209,8 @@ def _check_settings(spec: ModelSpec, path: Path) -> None:
             )
 
 
-def _settings(spec: ModelSpec) -> dict[str, Any]:
-    path = find_file(locate_model(spec), "tokenizer_config.json")
+def _settings(spec: ModelSpec, file: str = "tokenizer_config.json") -> dict[str, Any]:
+    path = find_file(locate_model(spec), file)
     return {} if path is None else read_object(path, spec.name)
 
 
@@ -316,22 +268,19 @@ def _read_tokenizer(spec: ModelSpec, stamps: tuple[FileStamp, ...]) -> tuple[Any
 
 
 def _published_by_pieces(spec: ModelSpec) -> Any | None:
-    """The tokenizer of a model that transformers reads without character offsets, where we can."""
+    """Build the tokenizer of a model that transformers reads without character offsets, if possible."""
     place = locate_model(spec)
     if find_file(place, "config.json") is None or load_config(spec).model_type != "plbart":
         return None
     pieces = find_file(place, SENTENCEPIECE_FILE)
-    if pieces is None or find_file(place, "tokenizer.json") is not None:
+    if pieces is None or find_file(place, FILE) is not None:
         return None
-    settings = find_file(place, "tokenizer_config.json")
-    return plbart_tokenizer(pieces, {} if settings is None else read_object(settings, spec.name), spec.name)
+    return plbart_tokenizer(pieces, _settings(spec), spec.name)
 
 
 def _old_special_tokens(spec: ModelSpec) -> dict[str, Any]:
-    """What transformers 5 does not read by itself: additional tokens written without their type (CodeT5)."""
-    path = find_file(locate_model(spec), "special_tokens_map.json")
-    listed = read_object(path, spec.name) if path is not None else {}
-    more = listed.get("additional_special_tokens", [])
+    """Return additional tokens written without their type (CodeT5), which transformers 5 does not read."""
+    more = _settings(spec, "special_tokens_map.json").get("additional_special_tokens", [])
     if not any(isinstance(token, dict) and "__type" not in token for token in more):
         return {}
     from transformers import AddedToken

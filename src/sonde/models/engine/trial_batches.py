@@ -24,7 +24,7 @@ _LENGTHS = (13, 8)
 
 
 def rounding_tolerance(loaded: LoadedModel) -> float:
-    """Largest difference that is rounding; in half precision other shapes of a batch round otherwise.
+    """Return the largest difference that is rounding; half precision rounds each batch shape differently.
 
     So do 8 bits, where a number that is a little larger may be rounded to another step.
     """
@@ -61,13 +61,13 @@ def takes_padding(loaded: LoadedModel) -> bool:
 
 
 def largest_change(states: Tensor, usual: Tensor) -> float:
-    """Largest change of a state, as a share of the largest; infinite where a number is none."""
+    """Return the largest change of a state, as a share of the largest state; infinite for NaN."""
     apart, most = float((states.float() - usual.float()).abs().max()), float(usual.abs().max())
     return apart / max(1.0, most) if apart < float("inf") else float("inf")
 
 
 def make_rows(loaded: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
-    """Rows of different ids of the vocabulary, none of them special but those around a text.
+    """Make rows of different ordinary ids, with the special ids around a text.
 
     Args:
         loaded: The model.
@@ -90,7 +90,7 @@ def make_rows(loaded: LoadedModel, lengths: Sequence[int]) -> list[list[int]]:
 
 
 def forward_rows(loaded: LoadedModel, rows: Sequence[list[int]], **more: bool) -> list[Any]:
-    """What a model returns for some rows, padded as everywhere else; of an encoder-decoder for both sides."""
+    """Run a model on padded rows; an encoder-decoder returns the outputs of both sides."""
     kind, device = loaded.capabilities.kind, loaded.device
     ids = _pad_rows(rows, loaded.special.pad, device)
     body, _ = FAMILIES.load(loaded.family).body_and_head(loaded.model)
@@ -123,7 +123,7 @@ _Table = tuple[int, int, int]
 
 
 def table_positions(loaded: LoadedModel) -> int | None:
-    """The longest row that fits into all tables of positions; None where the model has none.
+    """Return the length of the longest row that fits all position tables, or None without tables.
 
     Args:
         loaded: The model; of one with two sides both are read.
@@ -179,14 +179,14 @@ class _Watch(TorchDispatchMode):
 
 
 def _tensors(model: Any) -> Iterator[Tensor]:
-    """Parameters, buffers, and tensors that modules merely hold."""
+    """Yield parameters, buffers, and tensors that are plain attributes of modules."""
     for module in model.modules():
         held = (*module._parameters.values(), *module._buffers.values(), *vars(module).values())
         yield from (one for one in held if isinstance(one, Tensor) and one.device.type != "meta")
 
 
 def _lookups(func: Any, args: tuple[Any, ...]) -> Iterator[tuple[Tensor, int, int]]:
-    """The table, the axis, and the largest index plus one of each look-up of an operation."""
+    """Yield the table, the axis, and the largest index plus one of each look-up of an operation."""
     aten = torch.ops.aten
     if func is aten.embedding.default:
         yield args[0], 0, _last(args[1])

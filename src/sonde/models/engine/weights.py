@@ -6,7 +6,7 @@ import copy
 from collections import Counter
 from typing import Any
 
-from sonde.base.errors import InputError, UsageError
+from sonde.base.errors import UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models.engine.adapters import apply_adapter
 from sonde.models.engine.checks import check_finite, check_keys, head_weights
@@ -29,7 +29,7 @@ from sonde.models.engine.quantise import (
     needs_bitsandbytes,
     quantise_in_memory,
 )
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
@@ -39,7 +39,7 @@ TF32 = "tf32"
 
 
 def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
-    """A model in evaluation mode where it computes.
+    """Read a model in evaluation mode, on the device where it computes.
 
     Args:
         auto_class: Name of the transformers class that picks the architecture.
@@ -79,11 +79,8 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
         placed = None if at_once else placed
     if placed and not kind:
         folder = offload_folder()
-        try:
-            with silence_libraries():
-                model = dispatch_model(model, placed, folder)
-        except ValueError as error:
-            raise InputError(f"model {spec.name!r}: cannot be placed: {format_error(error)}") from error
+        with one_line_errors(f"model {spec.name!r}: cannot be placed", (ValueError,)), silence_libraries():
+            model = dispatch_model(model, placed, folder)
         delete_folder_after_model(model, folder)
     elif spec.reinitialise is not None or not (kind or spec.device_map):
         model = model.to(device)
@@ -93,7 +90,7 @@ def read_weights(auto_class: str, spec: ModelSpec, config: Any) -> Any:
 
 
 def _init_random(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
-    """The architecture with random weights, in memory."""
+    """Build the architecture with random weights, in memory."""
     import torch
 
     config = copy.deepcopy(config)
@@ -109,7 +106,7 @@ def _init_random(picker: Any, spec: ModelSpec, config: Any, dtype: Any) -> Any:
 def _read(
     picker: Any, spec: ModelSpec, config: Any, dtype: Any, fewer: Any, placed: Any
 ) -> tuple[Any, Contents]:
-    """The trained weights: in memory, or where a device map or a quantisation has them at once."""
+    """Read the trained weights: into memory, or to where a device map or a quantisation puts them."""
     files_place, files = locate_safetensors(spec)
     more: dict[str, Any] = {}
     folder = offload_folder() if placed else None
@@ -117,23 +114,20 @@ def _read(
         more["quantization_config"] = fewer
     if placed or find_quantisation(spec, config):
         more["device_map"] = placed or {"": str(resolve_device(spec))}
-    try:
-        with silence_libraries():
-            model, report = picker.from_pretrained(
-                files_place.name,
-                revision=resolve_commit(files_place),
-                config=config,
-                dtype=dtype,
-                use_safetensors=True,
-                trust_remote_code=spec.trust_remote_code,
-                output_loading_info=True,
-                # Sizes that differ are named afterwards; transformers only logs which they are.
-                ignore_mismatched_sizes=True,
-                offload_folder=folder,
-                **more,
-            )
-    except Exception as error:
-        raise InputError(f"model {spec.name!r}: cannot be loaded: {format_error(error)}") from error
+    with one_line_errors(f"model {spec.name!r}: cannot be loaded"), silence_libraries():
+        model, report = picker.from_pretrained(
+            files_place.name,
+            revision=resolve_commit(files_place),
+            config=config,
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=spec.trust_remote_code,
+            output_loading_info=True,
+            # Sizes that differ are named afterwards; transformers only logs which they are.
+            ignore_mismatched_sizes=True,
+            offload_folder=folder,
+            **more,
+        )
     if folder is not None:
         delete_folder_after_model(model, folder)
     contents = check_keys(spec, model, report)
@@ -150,15 +144,13 @@ def check_files(spec: ModelSpec) -> None:
     place = locate_model(spec)
     if place.local:
         weights = find_weights(place, spec.name)
+        check = check_not_pointer if weights.pickled else read_header
         for file in weights.files:
-            if weights.pickled:
-                check_not_pointer(file, spec.name)
-            else:
-                read_header(file, spec.name)
+            check(file, spec.name)
 
 
 def resolve_device(spec: ModelSpec) -> Any:
-    """The device that a specification means.
+    """Return the device that a specification means.
 
     Raises:
         UsageError: It does not exist here.
@@ -178,7 +170,7 @@ def resolve_device(spec: ModelSpec) -> Any:
 
 
 def resolve_dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
-    """Auto is what the weights were saved in, but float32 for float16 where a processor computes.
+    """Return the dtype; auto is that of the saved weights, but float32 for float16 on a processor.
 
     Processors do not compute in float16: every number would be widened and rounded again at each step.
     """
@@ -201,7 +193,7 @@ def resolve_dtype(spec: ModelSpec, config: Any, device: Any) -> Any:
 
 
 def _dtype_of_files(spec: ModelSpec) -> Any:
-    """The type of most numbers in the safetensors of a folder, where the configuration names none."""
+    """Return the dtype of most numbers in a folder's safetensors, if the configuration names none."""
     import torch
 
     sizes: Counter[str] = Counter()

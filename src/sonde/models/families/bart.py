@@ -10,7 +10,7 @@ _WRAPPED = frozenset({"mbart", "plbart"})
 
 
 def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], suffix: tuple[int, ...]) -> Gap | None:
-    """A mask in the encoder's text; the decoder writes the whole text again."""
+    """Ask by a mask in the encoder's text; the decoder writes the full text again."""
     mask = tokenizer.mask_token_id
     if mask is None or mask >= config.vocab_size:
         return None

@@ -6,7 +6,7 @@ from sonde.models.engine.architectures import EncoderDecoderFamily
 
 
 def _no_gap(*_: Any) -> None:
-    """They were trained on whole sentences that are left out, on translations, or on answers.
+    """Return None: they were trained on omitted sentences, on translations, or on answers.
 
     Some of their tokenizers have a mask all the same.
     """

@@ -7,7 +7,7 @@ from sonde.models.engine.config_values import number
 
 
 def _context(config: Any) -> int:
-    """Positions 0 to the padding id are never used: 514 rows take 512 subwords."""
+    """Return the usable positions: 0 to the padding id are never used, so 514 rows take 512 subwords."""
     return number(config, "max_position_embeddings") - number(config, "pad_token_id", default=1) - 1
 
 

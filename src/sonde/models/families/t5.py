@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sonde.models.engine.architectures import EncoderDecoderFamily, ModuleNames
+from sonde.models.engine.architectures import EncoderDecoderFamily, ModuleNames, find_token_id
 from sonde.models.engine.family import Gap
 
 _SENTINELS = ("<extra_id_0>", "\u2581<extra_id_0>")
@@ -32,7 +32,7 @@ def _separate(model: Any) -> tuple[Any, Any]:
 
 
 def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...]) -> Gap | None:
-    """A sentinel in the encoder's text; the decoder reads it, and writes what it stands for.
+    """Ask by a sentinel in the encoder's text; the decoder reads it, and writes what it stands for.
 
     Pre-training made targets with the tokenizer, so what that puts before a text stands before the sentinel
     too: CodeT5 answers ``<pad><s><extra_id_0>...`` (salesforce/CodeT5, issue 81).
@@ -40,12 +40,7 @@ def _gap(tokenizer: Any, config: Any, prefix: tuple[int, ...], _: tuple[int, ...
     start = getattr(config, "decoder_start_token_id", None)
     start = config.pad_token_id if start is None else start
     for name in _SENTINELS:
-        sign = tokenizer.convert_tokens_to_ids(name)
-        if (
-            isinstance(sign, int)
-            and tokenizer.convert_ids_to_tokens(sign) == name
-            and sign < config.vocab_size
-        ):
+        if (sign := find_token_id(tokenizer, name, config.vocab_size)) is not None:
             return Gap(sign=sign, before=(start, *prefix, sign), repeats=False)
     return None
 

@@ -81,7 +81,7 @@ class CodeSyntaxSource:
 
 
 def _read_samples(corpus: str, path: Path) -> list[dict[str, Any]]:
-    """The samples of a file, their keys and types checked.
+    """Read the samples of a file and check their keys and types.
 
     Raises:
         InputError: See `CodeSyntaxSource.files`.
@@ -107,7 +107,7 @@ def _find_fault(sample: Any) -> str:
 
 
 def _detect_language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[str, ...]) -> str:
-    """The language of the samples.
+    """Detect the language of the samples.
 
     Raises:
         InputError: No language, or none of those wanted, has these relations.
@@ -129,7 +129,7 @@ def _detect_language(corpus: str, samples: list[dict[str, Any]], wanted: tuple[s
 
 
 def _find_words(sample: Mapping[str, Any], language: str) -> Words | None:
-    """The words of a sample, newlines among them where its tokens have them; None where they differ."""
+    """Return the words of a sample, with newlines if its tokens have them; None if they differ."""
     facet = get_facet(language, "relations", Relations)
     # Of code that does not parse the words of both modes differ, and either may have been written.
     for mode, newlines in product(("paper", "corrected"), (False, True)):

@@ -22,7 +22,7 @@ class CodeSyntaxFormat:
     whole = True
 
     def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
-        """A JSON list with a line a sample; rows of one item that stand in several entries are joined."""
+        """Write a JSON list with one sample per line; rows of one item in several entries are joined."""
         joined: dict[tuple[str, str], list[LabelledItem]] = {}
         for entry in entries:
             joined.setdefault((entry.item.identifier, entry.item.item_id), []).append(entry)

@@ -1,4 +1,4 @@
-"""What CodeSyntax's scoring code does otherwise than the lens `attention`, each from the corrected thing."""
+"""Deviations of CodeSyntax's scoring code from the lens `attention`, each from the corrected rule."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sonde.papers.quirks import build_paper_preset
 
 
 def later_wins(rules: RankRules) -> RankRules:
-    """Of words with the same attention the later one ranks first."""
+    """Rank the later of words with equal attention first."""
     return dataclasses.replace(rules, later_wins=True)
 
 
 def self_competes(rules: RankRules) -> RankRules:
-    """A word ranks among its own candidates."""
+    """Rank a word among its own candidates."""
     return dataclasses.replace(rules, self_competes=True)
 
 
 def oracle_heads(choice: HeadSelection) -> HeadSelection:
-    """The best head is chosen on the scored edges, anew for each k."""
+    """Choose the best head on the scored edges, anew for each k."""
     return dataclasses.replace(choice, usable=_has_test_edges, hits=_count_test_hits, worth=_at_each_k)
 
 
@@ -41,7 +41,7 @@ def _at_each_k(hits: Int[np.ndarray, "metric k head"]) -> Int[np.ndarray, "metri
 
 
 def larger_head(choice: HeadSelection) -> HeadSelection:
-    """Of heads with the same score the later one is best."""
+    """Choose the later of heads with equal scores."""
     return dataclasses.replace(choice, best=_last_of_equals)
 
 
@@ -52,12 +52,12 @@ def _last_of_equals(hits: Int[np.ndarray, "metric k head"]) -> Int[np.ndarray, "
 def baselines_fitted_on_test(
     fitting: Bool[np.ndarray, " edge"], scored: Bool[np.ndarray, " edge"]
 ) -> Bool[np.ndarray, " edge"]:
-    """Baselines are chosen on the edges that they are scored on."""
+    """Choose baselines on the edges on which they are scored."""
     return scored
 
 
 def selected_relations(every: tuple[str, ...], selected: tuple[str, ...]) -> tuple[str, ...]:
-    """The average is over the relations that the paper's plots keep."""
+    """Average over the relations that the paper's plots keep."""
     return selected
 
 

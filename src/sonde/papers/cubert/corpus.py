@@ -96,7 +96,7 @@ def _read_lines(path: Path, split: str, bad: Faults) -> Iterator[_Line]:
 
 
 def _detect_task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, path: Path) -> str:
-    """The task whose examples these are; that of the files before where they alone do not tell.
+    """Detect the task of the examples; that of the files before if they alone do not tell.
 
     Raises:
         InputError: They are of none, or of several.
@@ -109,7 +109,7 @@ def _detect_task(rows: Sequence[Mapping[str, Any]], before: str, corpus: str, pa
 
 
 def _infer_task(row: Mapping[str, Any]) -> str:
-    """The task that an example alone tells; empty where it has no bug and says nothing else."""
+    """Infer the task from one example; empty if it has no bug and says nothing else."""
     if "target_mask" in row:
         return "misuse_repair"
     if "docstring" in row:
@@ -156,7 +156,7 @@ def _build_file(line: _Line, task: str, path: Path) -> SourceFile:
 
 
 def _parse_repair(row: Mapping[str, Any], split: str) -> tuple[str, Given]:
-    """The function of a list of subtokens, with its masks as characters."""
+    """Parse a list of subtokens into the function, with its masks as characters."""
     pieces = row.get("function")
     masks = [row.get(name) for name in ("error_location_mask", "target_mask", "candidate_mask")]
     if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):

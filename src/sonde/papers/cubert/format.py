@@ -44,7 +44,7 @@ class CubertFormat:
     whole = False
 
     def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
-        """One line a row that has a label.
+        """Write one line per row that has a label.
 
         Raises:
             UsageError: A function is in a language without program tokens.
@@ -114,7 +114,7 @@ _LINES = {
 
 
 def _format_info(item: Item) -> str:
-    """Where a function is from and what was done to it; published words stay as they are."""
+    """Describe where a function is from and what was done to it; published words stay as they are."""
     name, _, edit = item.name.partition("/")
     if item.identifier.startswith(_PUBLISHED):
         if not edit:

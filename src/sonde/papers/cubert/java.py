@@ -61,7 +61,7 @@ class JavaProgram:
     skipped: frozenset[str] = frozenset()
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
-        """All tokens of a text; a character that begins no token is an error of its own."""
+        """Return all tokens of a text; a character that begins no token is an error token."""
         try:
             decoded, origin = lexer._unescape(text)
             stretches = list(_iterate_token_spans(decoded))
@@ -80,7 +80,7 @@ class JavaProgram:
         return found
 
     def program(self, whole: Sequence[str]) -> str:
-        """The tokens in a row, line breaks as such."""
+        """Join the tokens, with line breaks as such."""
         return "".join(_WRITTEN.get(token, token) for token in whole)
 
 
@@ -93,13 +93,13 @@ class _TextCursor:
         self._line, self._begin, self._reached = 0, 0, 0
 
     def lexeme(self, spelling: str, kind: str, start: int, end: int) -> Lexeme:
-        """A token at characters of the decoded text; to be asked in text order."""
+        """Build a token from characters of the decoded text; call it in text order."""
         first, beyond = self.position(start), self.position(end)
         offset = start if self._origin is None else self._origin[start]
         return Lexeme(spelling, kind, first, beyond, offset)
 
     def position(self, at: int) -> tuple[int, int]:
-        """Line and column of a character that is not before the last one asked for."""
+        """Return line and column of a character that is not before the last one requested."""
         breaks = self._decoded.count("\n", self._reached, at)
         if breaks:
             self._line += breaks
@@ -109,7 +109,7 @@ class _TextCursor:
 
 
 def _iterate_token_spans(decoded: str) -> Iterator[_TokenSpan]:
-    """Every character of a text in one token, blanks and comments too.
+    """Yield every character of a text in one token, including spaces and comments.
 
     Raises:
         LexerError: A string, comment or number that is none in Java.
@@ -152,7 +152,7 @@ def _read_word(decoded: str, at: int, character: str, pair: str) -> tuple[str, i
 
 
 def _blank_lexemes(blank: str, place: _TextCursor, start: int) -> Iterator[Lexeme]:
-    """Line breaks, and the blanks behind the last of them as spaces."""
+    """Yield line breaks, and the spaces after the last of them."""
     first = start
     for number, line in enumerate(lines := blank.split("\n")):
         if number < len(lines) - 1:
@@ -165,5 +165,5 @@ def _blank_lexemes(blank: str, place: _TextCursor, start: int) -> Iterator[Lexem
 
 
 def facet(language: TreeSitterLanguage) -> JavaProgram:
-    """The facet ``program``."""
+    """Return the facet ``program``."""
     return JavaProgram()

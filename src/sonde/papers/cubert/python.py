@@ -75,7 +75,7 @@ class PythonProgram:
     skipped = frozenset((COMMENT,))
 
     def lexemes(self, text: str) -> Sequence[Lexeme]:
-        """All tokens of a text; blanks at its end and the line break of its last line are none."""
+        """Return all tokens of a text, without trailing blanks and the line break of its last line."""
         text = text.rstrip()
         words = scan_words(text)
         if not words.whole:
@@ -84,12 +84,12 @@ class PythonProgram:
         return [_lexeme(words, number, lines, len(text)) for number in _without_last_newline(words.kind)]
 
     def program(self, whole: Sequence[str]) -> str:
-        """A program with these tokens, one blank behind names and numbers, none elsewhere unless needed."""
+        """Write a program with these tokens, one space after names and numbers, else none unless needed."""
         return _ProgramWriter().write(whole)
 
 
 def _without_last_newline(kinds: Sequence[str]) -> list[int]:
-    """Words that are tokens: the line break before the end, and the one before the last dedents, are not."""
+    """Return the words that are tokens, without the last line break and the one before the last dedents."""
     kept = list(range(len(kinds)))
     if len(kept) > 1 and kinds[kept[-2]] == "NEWLINE":
         del kept[-2]
@@ -184,7 +184,7 @@ class _ProgramWriter:
 
 
 def _ends_in_comment(whole: Sequence[str]) -> bool:
-    """Whether the last line held nothing but a comment that is not among the tokens."""
+    """Return whether the last line had only a comment that is not among the tokens."""
     last = len(whole) - 1
     while last >= 0 and whole[last] == _DEDENT:
         last -= 1
@@ -193,7 +193,7 @@ def _ends_in_comment(whole: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1 << 14)
 def _classify_token(token: str) -> str:
-    """What a whole token is by itself; names are whatever is nothing else."""
+    """Return the kind of a whole token by itself; anything else is a name."""
     if token in (NEWLINE_TOKEN, _NL, _DEDENT) or token.startswith(_INDENT):
         return ""
     words = scan_words(token)
@@ -206,7 +206,7 @@ def _classify_token(token: str) -> str:
 
 
 def _can_touch(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
-    """Whether a token that is put behind others without a blank is still read as they are."""
+    """Return whether a token that directly follows others is still read as they are."""
     if kind == "STRING" and run[-1][0] == "STRING":
         return False
     if kind not in ("OP", "NUMBER", "ERRORTOKEN") or token.isspace():
@@ -217,5 +217,5 @@ def _can_touch(run: Sequence[tuple[str, str]], token: str, kind: str) -> bool:
 
 
 def facet(language: TreeSitterLanguage) -> PythonProgram:
-    """The facet ``program``."""
+    """Return the facet ``program``."""
     return PythonProgram()

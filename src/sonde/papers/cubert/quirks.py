@@ -17,12 +17,12 @@ from sonde.training.finetune.recipe import KEEP, FinetuneRecipe
 
 
 def masked_zero(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """What is masked has a logit of 0."""
+    """Give masked positions a logit of 0."""
     return dataclasses.replace(recipe, masked_zero=True)
 
 
 def sum_of_logs(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """The loss of a repair is the sum of the logarithms of all its places."""
+    """Make the loss of a repair the sum of the logarithms over all places."""
     return dataclasses.replace(recipe, sum_of_logs=True)
 
 
@@ -43,7 +43,7 @@ class GlobalPermutation(DocstringMismatch):
     quirks = describe_quirks(__name__, "cubert.global_permutation")
 
     def permuted_in(self, split: str) -> str:
-        """All of them together."""
+        """Return one group for all functions."""
         return ""
 
     def summary(self, item: Item) -> str:
@@ -51,7 +51,7 @@ class GlobalPermutation(DocstringMismatch):
         return first_line(item)
 
     def is_same_summary(self, item: Item, other: Item) -> bool:
-        """Whether the permutation leaves the function where it is."""
+        """Return whether the permutation leaves the function where it is."""
         return other is item
 
     def without_names(self, summary: str, names: Sequence[str]) -> str:

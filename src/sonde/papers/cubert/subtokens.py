@@ -59,7 +59,7 @@ class MaskedProgram:
 
 
 def escape_piece(piece: str) -> str:
-    r"""A piece of a program token as a whole subtoken.
+    r"""Write a piece of a program token as a whole subtoken.
 
     >>> escape_piece("a_^")
     'a\\u^_'
@@ -69,7 +69,7 @@ def escape_piece(piece: str) -> str:
 
 
 def unescape_subtoken(subtoken: str) -> str:
-    """The piece that subtokens stand for that were put together."""
+    """Return the piece that joined subtokens stand for."""
 
     def meant(found: re.Match[str]) -> str:
         if found[1] is not None:
@@ -104,7 +104,7 @@ def join_subtokens(subtokens: Sequence[str]) -> JoinedSubtokens:
 
 
 def locate_subtokens(facet: ProgramLexer, text: str, whole: JoinedSubtokens) -> dict[int, tuple[int, int]]:
-    """For each subtoken that begins a program token, the token's characters in the text made of them.
+    """Map each subtoken that begins a program token to the token's characters in the text.
 
     Raises:
         ValueError: The text has other tokens.
@@ -129,7 +129,7 @@ def mask_program(
     targets: Iterable[tuple[int, int]],
     candidates: Iterable[tuple[int, int]],
 ) -> MaskedProgram:
-    """A function as subtokens, with the masks of places in characters; only first subtokens are marked."""
+    """Convert a function to subtokens, with masks of its places; only first subtokens are marked."""
     subtokens, first = [BEGIN], dict[int, int]()
     for token in _program_tokens(facet, text):
         first[token.lexeme.offset] = len(subtokens)
@@ -144,7 +144,7 @@ def mask_program(
 
 
 def _program_tokens(facet: ProgramLexer, text: str) -> list[ProgramToken]:
-    """The tokens of a function without its end."""
+    """Return the tokens of a function without its end."""
     return build_program_tokens(facet, text, FINETUNING_FORMAT)[:-1]
 
 

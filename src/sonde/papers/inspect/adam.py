@@ -31,7 +31,7 @@ def train_adam_layers(
     name: str = "",
     device: torch.device | str = "cpu",
 ) -> TrainedProbes:
-    """INSPECT's protocol as its code runs it, for all layers in step.
+    """Train INSPECT's protocol as its code runs it, for all layers together.
 
     One linear layer on unscaled states; Adam at 1e-3 with the penalty added to the gradient, of the bias too;
     the penalty with the best validation accuracy at batch 64 is kept, and the probe is trained again with it
@@ -76,7 +76,7 @@ def _adam(
     epochs: int,
     seed: int,
 ) -> Float[Tensor, "layer l2 label column"]:
-    """Adam's steps written out: at batch 1 the gradient is an outer product, and a graph would cost more."""
+    """Run Adam's steps by hand: at batch 1 the gradient is an outer product, and a graph would cost more."""
     layers, _, features = states.shape
     generator = torch.Generator().manual_seed(seed)
     bound = features**-0.5

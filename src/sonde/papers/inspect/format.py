@@ -26,7 +26,7 @@ class InspectFormat:
     whole = False
 
     def write(self, task: Task, entries: Sequence[LabelledItem]) -> str:
-        """One line a label, in the order of the entries; neither text nor label holds a tab or a newline.
+        """Write one line per label, in the order of the entries; neither text nor label has a tab or newline.
 
         Raises:
             UsageError: The task labels pairs, of which a text cannot say which are meant.
@@ -44,14 +44,12 @@ class InspectFormat:
         )
 
 
-def join_code_tokens(item: Item) -> str:
-    """The code tokens of an item joined by blanks, as INSPECT shows code to models."""
+def _to_text(item: Item, row: Mapping[str, Any], about_tokens: bool) -> str:
+    """Return the token, or the code tokens of the item joined by blanks, as INSPECT shows code to models."""
+    if about_tokens:
+        return " ".join(item.text[row["start"] : row["end"]].split())
     tokens = get_facet(item.language, "edits", Edits).tokens(item.text)
     return " ".join(" ".join(token.surface.split()) for token in tokens)
-
-
-def _to_text(item: Item, row: Mapping[str, Any], about_tokens: bool) -> str:
-    return " ".join(item.text[row["start"] : row["end"]].split()) if about_tokens else join_code_tokens(item)
 
 
 form = InspectFormat()

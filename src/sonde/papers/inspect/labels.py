@@ -15,12 +15,11 @@ of its task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from random import Random
-from types import MappingProxyType
 
 import tree_sitter
 
@@ -28,10 +27,10 @@ from sonde.corpora import Item
 from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits
 from sonde.languages.engine.language import read_table
-from sonde.languages.engine.metrics import BranchRegion, QueryMetrics, count_paths, count_row_paths
-from sonde.languages.engine.tagging import QueryTagger, TaggedToken, has_next, has_previous
+from sonde.languages.engine.metrics import BranchRegion, Metrics, count_paths, count_row_paths
+from sonde.languages.engine.tagging import TaggedToken, Tagger, has_next, has_previous
 from sonde.languages.engine.tokens import Leaf, invert_table
-from sonde.languages.java.npath import SWITCH_GROUPS, PathRule, count_labels, is_in_header
+from sonde.languages.java.npath import SWITCH_GROUPS, JavaRule, count_labels, is_in_header
 from sonde.papers.quirks import describe_quirks
 from sonde.tasks.complexity.cpx import CyclomaticComplexity
 from sonde.tasks.complexity.mxn import NestingDepth
@@ -62,8 +61,8 @@ _TRIES = frozenset({"try_statement", "try_with_resources_statement"})
 
 
 def count_java_paths(text: str) -> int:
-    """The number of paths through a Java method."""
-    found = get_facet("java", "metrics", QueryMetrics).captured(text)
+    """Count the paths through a Java method."""
+    found = get_facet("java", "metrics", Metrics).captured(text)
     return count_paths(found.get("path", []), ReleasedPathRule(found.get("boolean", [])).rule)
 
 
@@ -75,7 +74,7 @@ class ReleasedPathRule:
     """
 
     def __init__(self, signs: list[tree_sitter.Node]) -> None:
-        self._count = PathRule(signs, [])
+        self._count = JavaRule(signs, [])
 
     def rule(self, region: BranchRegion) -> None:
         """Set the value of one region."""
@@ -105,7 +104,7 @@ _PACKAGE = "sonde.papers.inspect"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTables:
-    """What the released files count and call otherwise.
+    """The tokens that the released files count and call otherwise.
 
     Attributes:
         operators: Signs that are operators wherever they stand.
@@ -118,7 +117,7 @@ class PublishedTables:
 
 @cache
 def load_published_tables(language: str) -> PublishedTables:
-    """The tables of a language, from the file of its name."""
+    """Read the tables of a language, from the file of its name."""
     if not (files(_PACKAGE) / f"{language}.toml").is_file():
         return PublishedTables()
     raw = read_table(_PACKAGE, language)
@@ -136,7 +135,7 @@ class DecisionCount(CyclomaticComplexity):
 
     def value(self, text: str, language: str) -> float:
         """Number of decisions."""
-        return get_facet(language, "metrics", QueryMetrics).count_decisions(text, everywhere=True)
+        return get_facet(language, "metrics", Metrics).count_decisions(text, everywhere=True)
 
 
 class BraceDepth(NestingDepth):
@@ -145,7 +144,7 @@ class BraceDepth(NestingDepth):
     quirks = describe_quirks(__name__, "inspect.braces")
 
     def value(self, text: str, language: str) -> float:
-        """Depth of the deepest brace; in other languages that of the deepest block."""
+        """Return the depth of the deepest brace; in other languages that of the deepest block."""
         if not load_published_tables(language).operators:
             return super().value(text, language)
         return measure_brace_depth(get_metrics(language).leaves(text))
@@ -211,7 +210,7 @@ _PATHS = {"java": count_java_paths}
 
 
 def list_operator_signs(text: str, language: str) -> tuple[str, ...]:
-    """Every sign of an operator; in a language that nothing was published of its operators."""
+    """List the signs of operators; the corrected operators if nothing was published for the language."""
     known = load_published_tables(language).operators
     if not known:
         return get_metrics(language).operators(text)
@@ -219,7 +218,7 @@ def list_operator_signs(text: str, language: str) -> tuple[str, ...]:
 
 
 def measure_brace_depth(listed: tuple[Leaf, ...]) -> int:
-    """How deep curly brackets stand in each other, by the tokens alone."""
+    """Return the nesting depth of curly brackets, by tokens alone."""
     depth = deepest_yet = 0
     for leaf in listed:
         depth += (leaf.kind == "{") - (leaf.kind == "}" and depth > 0)
@@ -249,7 +248,7 @@ class KeywordText(Keywords):
     quirks = describe_quirks(__name__, "inspect.keyword_text")
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Keywords, operators and signs with their class."""
+        """Return keywords, operators and signs with their classes."""
         classes = load_published_tables(item.language).keywords
         if classes is None:
             return super().tags(item, imports)
@@ -268,20 +267,17 @@ class LeadingNames(Identifiers):
     quirks = describe_quirks(__name__, "inspect.leading_names")
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Identifiers with what they name."""
-        facet = get_facet(item.language, "tagging", QueryTagger)
-        return facet.tag_identifiers(
-            item.text, find_leading_names(facet.metrics.leaves(item.text), facet.kinds)
-        )
-
-
-def find_leading_names(listed: tuple[Leaf, ...], kinds: Set[str]) -> set[int]:
-    """First characters of the names that lead a dotted expression."""
-    return {
-        leaf.start
-        for place, leaf in enumerate(listed)
-        if leaf.kind in kinds and has_next(listed, place, ".") and not has_previous(listed, place, ".")
-    }
+        """Return the identifiers with their classes."""
+        facet = get_facet(item.language, "tagging", Tagger)
+        leaves = facet.metrics.leaves(item.text)
+        leading = {
+            leaf.start
+            for place, leaf in enumerate(leaves)
+            if leaf.kind in facet.kinds
+            and has_next(leaves, place, ".")
+            and not has_previous(leaves, place, ".")
+        }
+        return facet.tag_identifiers(item.text, leading)
 
 
 ktx, idn = KeywordText(), LeadingNames()
@@ -293,37 +289,33 @@ _OLD, _NEW = ("==", "!=", "<=", ">="), ("+=", "-=", "*=", "/=")
 _DRAWS = 20
 
 
-_NONE: Mapping[str, str] = MappingProxyType({})
-
-
 class _AnyKeyword(KeywordSwitch):
     """The new keyword is any that the language has, each as likely; rare ones give most faults away."""
 
-    quirks = _NONE
     compiled = False
+    parsed = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """Nothing is weighted."""
+        """Return no counts: nothing is weighted."""
         return {}
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match."""
+        """Return an empty stratum."""
         return () if around.edits.keyword_spans(text) else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one keyword."""
-        places = around.edits.keyword_spans(text)
-        if not places:
-            return None
-        place = draw.choice(places)
-        words = [
-            word
-            for category, listed in around.edits.keywords.items()
-            if not self.same_category or category == place.category
-            for word in listed
-            if word != place.surface
-        ]
-        return Fault(replace_words(text, (place, draw.choice(words))), ()) if words else None
+        if places := around.edits.keyword_spans(text):
+            place = draw.choice(places)
+            words = [
+                word
+                for category, listed in around.edits.keywords.items()
+                if not self.same_category or category == place.category
+                for word in listed
+                if word != place.surface
+            ]
+            if words:
+                yield Fault(replace_words(text, (place, draw.choice(words))), ())
 
 
 class AnyKeyword(_AnyKeyword, SwitchRandomKeyword):
@@ -337,67 +329,64 @@ class AnyCompatibleKeyword(_AnyKeyword, SwitchCompatibleKeyword):
 class UnparsedExchange(JumbledTokens):
     """JBL: only exchanges that do not parse (97 % of the published ones)."""
 
-    quirks = _NONE
-
     def is_valid(self, changed: str, around: FaultContext) -> bool:
-        """Where it does not parse."""
+        """Return whether it does not parse."""
         return not around.edits.parses(changed)
 
 
 class ForeignIdentifier(SwitchRandomIdentifier):
     """SRI: the name comes from other functions and is not in this one, which is a cue."""
 
-    quirks = _NONE
     compiled = False
+    parsed = False
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """How often each name occurs."""
+        """Count each name."""
         return Counter(place.surface for text in texts for place in edits.places(text, "name"))
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace one occurrence."""
         places = around.edits.places(text, "name")
         own = {other.surface for other in places}
-        if len(own) < 2:
-            return None
-        place = draw.choice(places)
-        drawn = (sample_by_weight(around.survey, draw) for _ in range(_DRAWS))
-        name = next((word for word in drawn if word not in own), None)
-        return None if name is None else Fault(replace_words(text, (place, name)), ())
+        if len(own) > 1:
+            place = draw.choice(places)
+            drawn = (sample_by_weight(around.survey, draw) for _ in range(_DRAWS))
+            name = next((word for word in drawn if word not in own), None)
+            if name is not None:
+                yield Fault(replace_words(text, (place, name)), ())
 
 
 class EveryOperator(RelationalToAssignment):
     """REA: every ``== != <= >=`` becomes one of ``+= -= *= /=``; that none of the four is left answers."""
 
-    quirks = _NONE
     compiled = False
     levelled = False
+    parsed = False
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match."""
+        """Return an empty stratum."""
         found = around.edits.places(text, "relational")
         return () if any(place.surface in _OLD for place in found) else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
         """Replace all of them."""
         found = (place for place in around.edits.places(text, "relational") if place.surface in _OLD)
-        changes = [(place, draw.choice(_NEW)) for place in found]
-        return Fault(replace_words(text, *changes), ()) if changes else None
+        if changes := [(place, draw.choice(_NEW)) for place in found]:
+            yield Fault(replace_words(text, *changes), ())
 
 
 class EveryType(DetectInvalidTypes):
     """TYP: all primitive types are misspelt, whichever split the function is in; one token answers."""
 
-    quirks = _NONE
-    compiled = False
     levelled = False
+    parsed = False
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Misspell all of them."""
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Replace all types with misspellings."""
         types = around.edits.places(text, "type")
         words = [misspellings(place.surface, around.edits.reserved_words) for place in types]
-        pairs = [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]
-        return Fault(replace_words(text, *pairs), ()) if pairs else None
+        if pairs := [(place, draw.choice(found)) for place, found in zip(types, words, strict=True) if found]:
+            yield Fault(replace_words(text, *pairs), ())
 
 
 srk, sck, jbl = AnyKeyword(), AnyCompatibleKeyword(), UnparsedExchange()

@@ -1,4 +1,4 @@
-"""What INSPECT's released code does otherwise than the lens `probe`, each from the corrected thing."""
+"""Deviations of INSPECT's released code from the lens `probe`, each from the corrected rule."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sonde.papers.quirks import build_paper_preset
 
 
 def adam_protocol(protocol: ProbeProtocol) -> ProbeProtocol:
-    """Adam on unscaled states, one item at a time, always 20 epochs; one test part."""
+    """Train with Adam on unscaled states, one item at a time, always 20 epochs, with one test part."""
     return ProbeProtocol(fit=fit_with_adam, uses_folds=False, alone_first=True)
 
 
 def fit_with_adam(states: States, examples: Examples, device: str) -> FittedProbes:
-    """The published probes of every layer."""
+    """Fit the published probes of every layer."""
     # Imported here: what only asks for the quirks does not wait for torch.
     from sonde.papers.inspect.adam import train_adam_layers
 
@@ -35,12 +35,12 @@ def fit_with_adam(states: States, examples: Examples, device: str) -> FittedProb
 
 
 def summary_token(options: Mapping[str, Option]) -> Mapping[str, Option]:
-    """Whole texts are pooled at the summary token only."""
+    """Pool whole texts at the summary token only."""
     return {**options, "pooling": "summary"}
 
 
 def isolated_tokens(options: Mapping[str, Option]) -> Mapping[str, Option]:
-    """A token is shown alone, for which the lens has a switch."""
+    """Show a token alone, for which the lens has a switch."""
     return {**options, "isolated": True}
 
 

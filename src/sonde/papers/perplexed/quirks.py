@@ -63,7 +63,7 @@ _LAYOUT = "layout"
 
 
 def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tuple[str, ...]:
-    """Tags as ``<parent -> node>`` with the quirks asked for.
+    """Compute tags as ``<parent -> node>`` with the given quirks.
 
     With none they go by the rule of `sonde.alignment.align.align` on leaves.
 
@@ -101,7 +101,7 @@ def compute_quirky_tags(subwords: Subwords, tree: Tree, quirks: Set[str]) -> tup
 
 
 def byte_columns(text: str, positions: Int[np.ndarray, " position"]) -> Int[np.ndarray, " position"]:
-    """Where positions come to lie if their columns are counted in bytes and applied to characters.
+    """Move positions to where they lie if their columns are counted in bytes and applied to characters.
 
     A column beyond its line is cut at the line's end, as a slice of the line is.
 
@@ -154,12 +154,12 @@ class QuirkyTags:
     quirks: frozenset[str]
 
     def __call__(self, one: Prepared) -> tuple[str, ...]:
-        """The tag of each subword."""
+        """Return the tag of each subword."""
         return compute_quirky_tags(one.alignment.subwords, one.tree, self.quirks)
 
 
 def make_tag_rule(quirk: str) -> Callable[[TagRule], TagRule]:
-    """What a quirk makes of a rule for tags."""
+    """Build the rule for tags with a quirk on."""
 
     def published(rule: TagRule) -> TagRule:
         before = rule.quirks if isinstance(rule, QuirkyTags) else frozenset[str]()
@@ -178,7 +178,7 @@ _CALL_TAGS = r"^<?(call|argument_list) -> "
 
 
 def shift(filed: SubwordLabels, laid: Layout) -> SubwordLabels:
-    """Every score is filed under what the subword before it has; the first of an item under nothing."""
+    """File every score under the labels of the subword before it, the first of an item under none."""
     rows = np.arange(len(laid.item))
     before, follows = np.maximum(rows - 1, 0), rows > laid.row[laid.item]
 
@@ -192,12 +192,12 @@ def shift(filed: SubwordLabels, laid: Layout) -> SubwordLabels:
 
 
 def local_is_external(calls: pl.DataFrame) -> pl.DataFrame:
-    """Calls of what the same file defines are external."""
+    """Make calls of what the same file defines external."""
     return calls.with_columns(pl.col("label").replace("local", "external"))
 
 
 def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
-    """Method calls are never internal."""
+    """Make method calls external, never internal."""
     internal = (pl.col("label") == "internal") & (pl.col("call_form") == "method")
     return calls.with_columns(label=pl.when(internal).then(pl.lit("external")).otherwise("label"))
 
@@ -205,7 +205,7 @@ def bare_calls_only(calls: pl.DataFrame) -> pl.DataFrame:
 def argument_names(
     origin: InternedStrings, labels: Mapping[str, pl.DataFrame], laid: Layout
 ) -> InternedStrings:
-    """An argument that is named like a definition of another file is internal, whatever is called."""
+    """Make arguments named like a definition of another file internal, whatever is called."""
     arguments, pieces = laid.labels(labels[_ARGUMENT_NAMES]), laid.pieces
     named = shortest_spans(arguments["start"].to_numpy(), arguments["end"].to_numpy(), pieces.length) >= 0
     before = np.concatenate([[0], np.cumsum(named)])
@@ -214,22 +214,22 @@ def argument_names(
 
 
 def decode_merge(subword: pl.Expr) -> pl.Expr:
-    """Ids that decode alike are one subword."""
+    """Count ids that decode alike as one subword."""
     return pl.col("subword")
 
 
 def first_in_tables(first: pl.Expr) -> pl.Expr:
-    """The first subword of a text is in every table, as any other."""
+    """Include the first subword of a text in every table."""
     return NONE_FIRST
 
 
 def call_tags(sums: Sums) -> Sums:
-    """Only subwords whose tag's parent is a call or an argument list are compared."""
+    """Compare only subwords whose tag's parent is a call or an argument list."""
     return dataclasses.replace(sums, calls=sums.calls.filter(pl.col("tag").str.contains(_CALL_TAGS)))
 
 
 def unweighted(summary: OriginSummary) -> OriginSummary:
-    """The plain mean of all tag means alone, however rare a tag is."""
+    """Report only the plain mean of all tag means, however rare a tag is."""
     return OriginSummary(minimum=1, weightings=("unweighted",))
 
 

@@ -11,63 +11,55 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
 from sonde.base.errors import InputError
 from sonde.base.files import expand_home
-from sonde.corpora import SourceFile
+from sonde.corpora import Item, SourceFile
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.deprecations import Deprecation, Deprecations
 from sonde.languages.engine.imports import ImportReader
-from sonde.tasks.engine.cloze_margins import (
+from sonde.tasks.engine.cloze_options import PairOptions
+from sonde.tasks.engine.cloze_queries import (
     FORMS,
     REPLACEMENT,
-    margin_items,
     margin_rows,
     margin_table,
-    to_label_row,
+    to_margin_rows,
 )
-from sonde.tasks.engine.cloze_options import PairOptions
-from sonde.tasks.engine.cloze_statements import CALL
-from sonde.tasks.engine.task import Dataset
+from sonde.tasks.engine.cloze_statements import CALL, make_statement_items
+from sonde.tasks.engine.task import DrawingTask
 
 _KIND = "call"
 PRIVATE = "private name"
 
 
-class DeprecatedNames:
-    """Pairs of a deprecated name and its replacement."""
+class DeprecatedNames(DrawingTask):
+    """Pairs of a deprecated name and its replacement.
+
+    The option ``deprecated`` names a CSV file with the columns ``deprecated`` and ``replacement``, which is
+    read in place of the corpus.
+    """
 
     name = "api_deprecated"
     version = "2"
-    target = "corpus"
 
-    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """Every pair of a corpus with its statements; no mode changes them."""
+    def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
+        """Return every pair of a corpus with its statements."""
         pairs, _ = gather_deprecations(files)
-        return [to_label_row(row) for row in margin_table(_rows(pairs), None, 0).iter_rows(named=True)]
+        return to_margin_rows(margin_table(_rows(pairs), None, 0))
 
-    def draw(
+    def draw_table(
         self,
-        files: Iterable[SourceFile],
-        *,
+        files: Sequence[SourceFile],
         size: int,
         seed: int,
         language: str,
-        mode: str,
         options: Mapping[str, Any],
-        spread: ParallelMap = ONE,
-    ) -> Dataset:
-        """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
-
-        Args:
-            files: The files of a corpus in one language.
-            size: Statements wanted.
-            seed: Draws other pairs.
-            language: Public name of the language.
-            mode: No mode changes the pairs.
-            options: ``deprecated``: a CSV file with the columns ``deprecated`` and ``replacement`` (and
-                ``library``, if it is not the first level), in place of the corpus.
-            spread: Processes that read files; any number gives the same.
+        spread: ParallelMap,
+    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+        """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
         Raises:
             InputError: The table cannot be read, or there is no pair.
@@ -76,23 +68,16 @@ class DeprecatedNames:
         left_out: Counter[str] = Counter()
         if table:
             pairs = {(language, *pair): 1 for pair in read_pair_table(table)}
-            rows = _rows(pairs)
         else:
             pairs, left_out = gather_deprecations(files, spread)
-            rows = _rows(pairs)
-        examples = margin_table(rows, size, seed)
+        examples = margin_table(_rows(pairs), size, seed)
         if examples.is_empty():
             raise InputError(
                 f"deprecated names in {language}: {table or 'the corpus'} gives no pair of a name and its "
                 "replacement; name a table (option deprecated = FILE.csv) or a corpus of libraries"
             )
-        report = {
-            "asked": size,
-            "size": examples.height,
-            "pairs": len(pairs),
-            "left_out": dict(sorted(left_out.items())),
-        }
-        return Dataset(self.name, self.version, examples, tuple(margin_items(examples)), report)
+        told = {"pairs": len(pairs), "left_out": dict(sorted(left_out.items()))}
+        return examples, make_statement_items(examples), told
 
 
 Pair = tuple[str, str, str, tuple[int, int]]
@@ -102,7 +87,7 @@ Pair = tuple[str, str, str, tuple[int, int]]
 def gather_deprecations(
     files: Iterable[SourceFile], spread: ParallelMap = ONE
 ) -> tuple[dict[Pair, int], Counter[str]]:
-    """The pairs that files state of their own names, as users import them, and why messages gave none."""
+    """Collect the pairs that files state of their own names, and count why messages gave none."""
     held: dict[tuple[str, str], list[SourceFile]] = defaultdict(list)
     for file in files:
         if has_facet(file.language, "deprecations") and has_facet(file.language, "imports"):
@@ -141,14 +126,14 @@ def _restrict_rule(
 def _read_deprecations(
     part: ItemChunk[tuple[str, Mapping[str, str]], SourceFile],
 ) -> list[tuple[Sequence[Deprecation], Mapping[str, int]]]:
-    """What some files of a language state, and why messages gave nothing; runs in any process."""
+    """Read the deprecations of some files, and count why messages gave none; runs in any process."""
     language, rooted = part.rule
     facet = get_facet(language, "deprecations", Deprecations)
     return [facet.read(file.text, rooted[file.path]) for file in part.items]
 
 
 def read_pair_table(name: str) -> list[tuple[str, str, tuple[int, int]]]:
-    """The pairs of a user's table.
+    """Read the pairs of a user's table.
 
     Raises:
         InputError: It is not there, lacks a column, or a row has no name of two levels.

@@ -2,78 +2,76 @@
 
 Models that write code invent packages that could exist; what is measured is whether a model finds the real
 one likelier. Fakes are checked against every word of the corpus.
+
+`FakeNames` makes names that could exist and do not. A fake keeps the beginning or the end of the name that it
+is compared with, and takes the rest from another real name of the same position. So it has real parts, the
+same style and, within two characters, the same length. What occurs as a word anywhere in the corpus is not
+made up and is not taken. A fake is about as likely as its name to a model of spelling (`SpellingModel`) that
+knows the real names except the one in question.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+import numpy as np
+import polars as pl
+
 from sonde.base.errors import InputError
-from sonde.corpora import SourceFile
-from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.base.fingerprint import derive_seed
+from sonde.corpora import Item, SourceFile
+from sonde.corpora.engine.parallel import ParallelMap
 from sonde.languages import get_facet
 from sonde.languages.engine.imports import ImportReader
 from sonde.tasks.engine.api_names import ALL, PUBLIC, ApiName, NameUses, gather_names
-from sonde.tasks.engine.cloze_margins import (
+from sonde.tasks.engine.cloze_options import PER_LIBRARY, PairOptions
+from sonde.tasks.engine.cloze_queries import (
     FAKE_NAME,
     FAKE_PACKAGE,
-    FakeNames,
-    collect_words,
-    margin_items,
+    REFERENCE,
     margin_rows,
     margin_table,
-    to_label_row,
+    segments,
+    to_margin_rows,
 )
-from sonde.tasks.engine.cloze_options import PER_LIBRARY, PairOptions
-from sonde.tasks.engine.cloze_queries import REFERENCE, segments
-from sonde.tasks.engine.task import Dataset
+from sonde.tasks.engine.cloze_statements import make_statement_items
+from sonde.tasks.engine.task import DrawingTask
 
 
-class ApiFakes:
+class ApiFakes(DrawingTask):
     """Real names beside made-up ones."""
 
     name = "api_fakes"
     version = "2"
-    target = "corpus"
 
-    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """Every pair of a corpus with its statements; no mode changes them."""
+    def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
+        """Return every pair of a corpus with its statements."""
         held = list(files)
         known = collect_words(file.text for file in held)
         pairs, _ = make_fake_pairs(gather_names(held), known, 0, PER_LIBRARY, REFERENCE, PUBLIC)
-        return [to_label_row(row) for row in margin_table(pairs, None, 0).iter_rows(named=True)]
+        return to_margin_rows(margin_table(pairs, None, 0))
 
-    def draw(
+    def draw_table(
         self,
-        files: Iterable[SourceFile],
-        *,
+        files: Sequence[SourceFile],
         size: int,
         seed: int,
         language: str,
-        mode: str,
         options: Mapping[str, Any],
-        spread: ParallelMap = ONE,
-    ) -> Dataset:
-        """At most ``size`` statements of pairs; see `sonde.tasks.DrawingTask`.
-
-        Args:
-            files: The files of a corpus in one language.
-            size: Statements wanted.
-            seed: Makes other fakes and draws other names.
-            language: Public name of the language.
-            mode: No mode changes the pairs.
-            options: ``per_library`` and ``reference`` as for queries.
-            spread: Processes that read files; any number gives the same.
+        spread: ParallelMap,
+    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+        """Draw at most ``size`` statements of pairs; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name of the corpus has a fake.
         """
-        held = list(files)
-        gathered = gather_names(held, spread=spread)
+        gathered = gather_names(files, spread=spread)
         chosen = PairOptions.among(options)
-        known = collect_words(file.text for file in held)
+        known = collect_words(file.text for file in files)
         pairs, left_out = make_fake_pairs(
             gathered, known, seed, chosen.per_library, chosen.reference, chosen.scope
         )
@@ -83,20 +81,18 @@ class ApiFakes:
                 f"made-up names in {language}: {len(gathered.names)} names in {gathered.files} files give "
                 f"none under a limit of {size}; name a larger corpus, or raise the limit"
             )
-        report = {
-            "asked": size,
-            "size": examples.height,
+        told = {
             "names": len(gathered.names),
             "words": len(known),
             "left_out": dict(sorted(left_out.items())),
         }
-        return Dataset(self.name, self.version, examples, tuple(margin_items(examples)), report)
+        return examples, make_statement_items(examples), told
 
 
 def make_fake_pairs(
     gathered: NameUses, known: set[str], seed: int, per_library: int, reference: str, scope: str
 ) -> tuple[Sequence[list[dict[str, Any]]], Counter[str]]:
-    """A pair a library, under its most called name, and a pair a public name; and how many had no fake."""
+    """Make a pair per library and a pair per public name, and count those without a fake."""
     by_language: dict[str, list[ApiName]] = defaultdict(list)
     for name in sorted(gathered.names.values(), key=lambda one: (-one.calls, one.name, one.kind)):
         levels = name.name.split(".")
@@ -143,6 +139,214 @@ def _select_names(names: Sequence[ApiName], per_library: int) -> list[ApiName]:
         if taken[name.library] <= per_library:
             chosen.append(name)
     return chosen
+
+
+SLACK = 2
+"""Characters by which a fake may be longer or shorter than the name that it stands against."""
+
+
+NEAR = 1.0
+"""Nats by which the spelling of a fake may be likelier or less likely than that of its name."""
+
+
+TRIED = 40
+"""Recombinations of a name that are tried."""
+
+
+_Parts = dict[tuple[tuple[bool, ...], int], list[str]]
+
+
+_LEAST = 3
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+_PARTS = re.compile(r"_+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def collect_words(texts: Iterable[str]) -> set[str]:
+    """Return all words of some texts, in lower case."""
+    found: set[str] = set()
+    for text in texts:
+        found.update(word.lower() for word in _WORD.findall(text))
+    return found
+
+
+def split_name(name: str, pieces: Sequence[str]) -> tuple[list[tuple[str, str]], bool]:
+    """Return the ways to split a name in two, and whether it has parts to split between.
+
+    A name of one part is cut between its pieces, where three characters and more are on both sides.
+
+    >>> split_name("read_csv", ["read", "_csv"])
+    ([('read_', 'csv')], True)
+    >>> split_name("OrderedDict", ["Ordered", "Dict"])
+    ([('Ordered', 'Dict')], True)
+    >>> split_name("requests", ["request", "s"]), split_name("weakref", ["weak", "ref"])
+    (([], False), ([('weak', 'ref')], False))
+    """
+    inner = name.lstrip("_")
+    before = len(name) - len(inner)
+    cuts = [before + found.end() for found in _PARTS.finditer(inner) if 0 < found.end() < len(inner)]
+    if cuts:
+        return [(name[:cut], name[cut:]) for cut in cuts], True
+    within = np.cumsum([len(piece) for piece in pieces[:-1]]).tolist()
+    return [(name[:cut], name[cut:]) for cut in within if _LEAST <= cut <= len(name) - _LEAST], False
+
+
+class FakeNames:
+    """Makes fakes of the names of one place.
+
+    Args:
+        names: Real names.
+        pieces: The pieces of the reference segmentation for each name that has them.
+        known: Words of the corpus, in small letters; none of them is a fake.
+        seed: Makes other fakes.
+    """
+
+    def __init__(
+        self, names: Collection[str], pieces: Mapping[str, Sequence[str]], known: Set[str], seed: int
+    ) -> None:
+        self._pieces, self._seed = pieces, seed
+        self._spelling = SpellingModel(names)
+        self._known = known | {name.lower() for name in names}
+        self._sides: dict[bool, tuple[_Parts, _Parts]] = {}
+        cut = [split_name(name, pieces.get(name, ())) for name in sorted(set(names))]
+        for of_parts in (True, False):
+            held = [found for some, parts in cut if parts == of_parts for found in some]
+            self._sides[of_parts] = (_by_style(one[0] for one in held), _by_style(one[1] for one in held))
+
+    def make_fake(self, name: str) -> tuple[str, float] | None:
+        """Make a fake of a name, the same for a seed, and measure how much less likely its spelling is.
+
+        Of the recombinations that are new, of the name's length and as well spelled as it, one is taken that
+        is nearest in spelling, on the side that a coin says: so spelling does not tell them apart. None where
+        there is none. The name itself and its parts are unknown to the spelling model.
+        """
+        rng = np.random.default_rng(derive_seed("fake", self._seed, name))
+        left_out = self._spelling.exclude_name(name)
+        own = self._spelling.score(name, left_out)
+        margins = {made: own - self._spelling.score(made, left_out) for made in self._recombine(name, rng)}
+        passing = {made: margin for made, margin in margins.items() if abs(margin) <= NEAR}
+        if not passing:
+            return None
+        likelier = bool(rng.integers(2))
+        side = {made: margin for made, margin in passing.items() if (margin > 0) == likelier}
+        return min((side or passing).items(), key=lambda one: (abs(one[1]), one[0]))
+
+    def _recombine(self, name: str, rng: np.random.Generator) -> list[str]:
+        """Return at most `TRIED` new recombinations of a name of its length, in a random order."""
+        cuts, of_parts = split_name(name, self._pieces.get(name, ()))
+        heads, tails = self._sides[of_parts]
+        made: list[str] = []
+        for head, tail in cuts:
+            made += [head + other for other in _select_similar_parts(tails, tail)]
+            made += [other + tail for other in _select_similar_parts(heads, head)]
+        found: list[str] = []
+        for number in rng.permutation(len(made)).tolist():
+            one = made[number]
+            if one.lower() not in self._known and one.isidentifier():
+                found.append(one)
+            if len(found) == TRIED:
+                break
+        return found
+
+
+def _by_style(parts: Iterable[str]) -> _Parts:
+    found: _Parts = {}
+    for part in sorted(set(parts)):
+        found.setdefault((_style(part), len(part)), []).append(part)
+    return found
+
+
+def _select_similar_parts(parts: _Parts, part: str) -> list[str]:
+    """Return parts in the style of ``part`` and of about its length."""
+    lengths = range(len(part) - SLACK, len(part) + SLACK + 1)
+    return [one for length in lengths for one in parts.get((_style(part), length), ())]
+
+
+def _style(part: str) -> tuple[bool, ...]:
+    """Describe how a part is written: upper case, lower case, underscores at its ends."""
+    return (
+        part[0].isupper(),
+        part.isupper(),
+        "_" in part.strip("_"),
+        part.startswith("_"),
+        part.endswith("_"),
+    )
+
+
+ORDER = 4
+"""Characters of an n-gram, the predicted one included."""
+
+
+LeftOut = dict[str, Counter[str]]
+
+
+_START, _END = "\x02", "\x03"
+
+
+class SpellingModel:
+    """An n-gram model of characters, interpolated as Witten and Bell (1991) do.
+
+    Args:
+        names: Real names; each counts once.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for name in self._names:
+            for context, character in _grams(name):
+                self._counts[context][character] += 1
+        self._alphabet = len(self._counts[""]) + 1
+        self._totals = {context: sum(counts.values()) for context, counts in self._counts.items()}
+
+    def exclude_name(self, name: str) -> LeftOut:
+        """Return the counts that the model has from one real name alone."""
+        left_out: LeftOut = {}
+        for context, character in _grams(name) if name in self._names else ():
+            left_out.setdefault(context, Counter())[character] += 1
+        return left_out
+
+    def score(self, name: str, left_out: LeftOut) -> float:
+        """Return the log-probability of a name in nats, its end included.
+
+        Args:
+            name: Any name.
+            left_out: What the model is not to know, from `exclude_name`.
+        """
+        text = _START * (ORDER - 1) + name + _END
+        return sum(
+            math.log(self._probability(text[at - ORDER + 1 : at], text[at], left_out))
+            for at in range(ORDER - 1, len(text))
+        )
+
+    def _probability(self, context: str, character: str, left_out: LeftOut) -> float:
+        found = 1 / self._alphabet
+        for length in range(len(context) + 1):
+            shorter = context[len(context) - length :]
+            counts = self._counts.get(shorter)
+            if counts is None:
+                break
+            mine = left_out.get(shorter)
+            total, kinds, count = self._totals[shorter], len(counts), counts.get(character, 0)
+            if mine is not None:
+                total -= sum(mine.values())
+                kinds -= sum(counts[one] == number for one, number in mine.items())
+                count -= mine.get(character, 0)
+            if total == 0:
+                break
+            found = (count + kinds * found) / (total + kinds)
+        return found
+
+
+def _grams(name: str) -> Iterator[tuple[str, str]]:
+    """Yield every context, from no character to the longest, with the character after it."""
+    text = _START * (ORDER - 1) + name + _END
+    for at in range(ORDER - 1, len(text)):
+        for length in range(ORDER):
+            yield text[at - length : at], text[at]
 
 
 task = ApiFakes()

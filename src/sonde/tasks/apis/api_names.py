@@ -13,7 +13,7 @@ import polars as pl
 
 from sonde.corpora import SourceFile
 from sonde.languages import get_facet
-from sonde.languages.engine.imports import BaseImportReader, ImportReader
+from sonde.languages.engine.imports import ImportReader
 from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.api_names import ApiName, NameUses, gather_names
 
@@ -39,14 +39,12 @@ class ApiNames:
     version = "1"
     target = "corpus"
 
-    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """The rows of `names_table`; no mode changes them."""
+    def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
+        """Return the rows of `names_table`."""
         return names_table(files).to_dicts()
 
-    def collect_with_notes(
-        self, files: Iterable[SourceFile], *, mode: str = "corrected"
-    ) -> tuple[list[dict[str, Any]], list[str]]:
-        """The rows, and what is not in them."""
+    def collect_with_notes(self, files: Iterable[SourceFile]) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the rows, and lines on what they leave out."""
         uses = gather_names(files)
         return _table(uses).to_dicts(), list(_unnamed_messages(uses))
 
@@ -54,7 +52,7 @@ class ApiNames:
 def names_table(
     files: Iterable[SourceFile], *, within: str = "file", propagate: bool = False
 ) -> pl.DataFrame:
-    """The names of a corpus in `NAMES_SCHEMA`, the most called first, equally often called by name.
+    """Return the names of a corpus in `NAMES_SCHEMA`, sorted by calls, then by name.
 
     Args:
         files: Whole files.
@@ -78,8 +76,7 @@ def _unnamed_messages(uses: NameUses) -> Iterator[str]:
     """Yield what has no name, by language."""
     for language, count in sorted(uses.unplaced_in.items()):
         if count:
-            facet = get_facet(language, "imports", ImportReader)
-            kind = getattr(facet, "unplaced_kind", BaseImportReader.unplaced_kind)
+            kind = get_facet(language, "imports", ImportReader).unplaced_kind
             yield f"{count:,} import{'s' * (count > 1)} in {language} without names: {kind}"
     if uses.stars:
         yield f"{uses.stars:,} star import{'s' * (uses.stars > 1)} without names: what they bind is not known"

@@ -5,54 +5,42 @@ They are those of ``api_cloze`` with single-piece answers; models list what they
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import unit_hash
-from sonde.corpora import SourceFile
-from sonde.corpora.engine.parallel import ONE, ParallelMap
+from sonde.corpora import Item, SourceFile
+from sonde.corpora.engine.parallel import ParallelMap
 from sonde.tasks.engine.api_names import NameUses, gather_names
 from sonde.tasks.engine.cloze_options import PER_LIBRARY, PromptOptions
 from sonde.tasks.engine.cloze_queries import FIRST, FULL, LAST, QueryRules, make_query_table
 from sonde.tasks.engine.cloze_statements import make_statement_items, to_label_rows
-from sonde.tasks.engine.task import Dataset
+from sonde.tasks.engine.task import DrawingTask
 
 
-class ApiPrompts:
+class ApiPrompts(DrawingTask):
     """Draws queries for prompts."""
 
     name = "api_prompts"
     version = "1"
-    target = "corpus"
 
-    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> list[dict[str, Any]]:
-        """Every such query of a corpus, as of `api_cloze`; no mode changes them."""
+    def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
+        """Return every such query of a corpus, as of `api_cloze`."""
         return to_label_rows(_order_queries(gather_names(files), PromptOptions(), 0))
 
-    def draw(
+    def draw_table(
         self,
-        files: Iterable[SourceFile],
-        *,
+        files: Sequence[SourceFile],
         size: int,
         seed: int,
         language: str,
-        mode: str,
         options: Mapping[str, Any],
-        spread: ParallelMap = ONE,
-    ) -> Dataset:
-        """At most ``size`` queries, as many of each template; see `sonde.tasks.DrawingTask`.
-
-        Args:
-            files: The files of a corpus in one language.
-            size: Queries wanted.
-            seed: Draws other ones.
-            language: Public name of the language.
-            mode: No mode changes the queries.
-            options: ``templates`` and ``reference`` as for ``api_cloze``.
-            spread: Processes that read files; any number gives the same.
+        spread: ParallelMap,
+    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+        """Draw as many queries of each template; see `DrawingTask.draw`.
 
         Raises:
             InputError: No name gives a query.
@@ -68,12 +56,11 @@ class ApiPrompts:
                 f"{language} give none; name a larger corpus"
             )
         examples = chosen.with_columns(example_id="query_id")
-        report = {"asked": size, "size": examples.height, "queries": table.height}
-        return Dataset(self.name, self.version, examples, tuple(make_statement_items(examples)), report)
+        return examples, make_statement_items(examples), {"queries": table.height}
 
 
 def _order_queries(gathered: NameUses, options: PromptOptions, seed: int) -> pl.DataFrame:
-    """The queries in an order by hash."""
+    """Return the queries ordered by hash."""
     wanted = QueryRules(
         templates=options.templates,
         reference=options.reference,

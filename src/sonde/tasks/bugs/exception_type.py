@@ -33,7 +33,7 @@ class ExceptionType(BugTask):
     hint = "except"
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """See `BugTask.variants`."""
+        """Hide one type; see `BugTask.variants`."""
         place = _find_handler_type(text, bugs, choice)
         if place is None:
             return ()
@@ -43,7 +43,7 @@ class ExceptionType(BugTask):
     def draw_examples(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
-        """See `BugTask.draw_examples`.
+        """Make the examples; see `BugTask.draw_examples`.
 
         Raises:
             UsageError: The language names no types that are asked for.
@@ -56,7 +56,7 @@ class ExceptionType(BugTask):
         return super().draw_examples(pool, sides, asked, spread)
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
-        """The type that would be hidden."""
+        """Return the type that would be hidden."""
         bugs = get_facet(item.language, "bugs", BugSites)
         place = _find_handler_type(item.text, bugs, make_choice(0, item))
         return place if place else (0, len(item.text), None)

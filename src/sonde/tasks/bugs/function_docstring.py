@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any
 
 from sonde.base.fingerprint import unit_hash
 from sonde.corpora import Item
@@ -16,7 +14,6 @@ from sonde.languages.engine.bug_sites import BugSites
 from sonde.languages.engine.treesitter import find_summary_line
 from sonde.tasks.engine.bugs import CORRECT, BugExample, BugTask, RandomChoice
 from sonde.tasks.engine.sampling import DatasetRequest, Pool
-from sonde.tasks.engine.task import Repository, resolve_task
 
 INCORRECT = "Incorrect"
 BLANK = "___"
@@ -45,19 +42,12 @@ class DocstringMismatch(BugTask):
     target = "pair"
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """None: a function alone does not say whose summary it gets, see `draw_examples`."""
+        """Return nothing: a function alone does not say whose summary it gets; see `draw_examples`."""
         return ()
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
-        """Documented code is correct."""
+        """Label documented code as correct."""
         return 0, len(item.text), CORRECT if self.summary(item) else None
-
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-    ) -> list[tuple[Any, ...]]:
-        """See `BugTask.label_rows`; what a paper published may take other words for a summary."""
-        asked = resolve_task(self, mode, quirks)
-        return BugTask.label_rows(asked, item, repositories, mode=mode, quirks=quirks)
 
     def summary(self, item: Item) -> str:
         """Return the summary of a function's documentation; empty where it has none."""
@@ -66,13 +56,12 @@ class DocstringMismatch(BugTask):
     def draw_examples(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
-        """See `BugTask.draw_examples`; one process pairs them all, which takes little."""
+        """Pair functions with summaries in this process; see `BugTask.draw_examples`."""
         bugs = get_facet(asked.language, "bugs", BugSites)
-        task = resolve_task(self, asked.mode, asked.quirks)
         groups: dict[str, list[Item]] = defaultdict(list)
         for item in pool.items:
-            if task.summary(item):
-                groups[task.permuted_in(sides[item.cluster])].append(item)
+            if self.summary(item):
+                groups[self.permuted_in(sides[item.cluster])].append(item)
         others: dict[str, Item] = {}
         for items in groups.values():
             ordered = sorted(items, key=lambda item: item.item_id)
@@ -81,15 +70,15 @@ class DocstringMismatch(BugTask):
         for item in pool.items:
             other = others.get(item.item_id)
             # A function that the permutation leaves where it is has no other summary.
-            made = () if other is None or task.is_same_summary(item, other) else task.pair(item, other, bugs)
+            made = () if other is None or self.is_same_summary(item, other) else self.pair(item, other, bugs)
             yield item, made
 
     def permuted_in(self, split: str) -> str:
-        """The functions among which summaries are permuted, given the split of one of them."""
+        """Return the group in which summaries are permuted, given the split of one of its functions."""
         return split
 
     def is_same_summary(self, item: Item, other: Item) -> bool:
-        """Whether another function's summary is no other summary."""
+        """Return whether another function's summary says the same."""
         own, others = self._summaries(item, other)
         return own == others
 
@@ -112,7 +101,7 @@ class DocstringMismatch(BugTask):
         return re.sub(rf"(?<!\w)_*({known})_*(?!\w)", BLANK, summary, flags=re.IGNORECASE)
 
     def _summaries(self, item: Item, other: Item) -> tuple[str, str]:
-        """The summaries of two functions, without the names of both in each."""
+        """Return the summaries of two functions, without the names of both in each."""
         names = [one.name.rpartition(".")[2] for one in (item, other)]
         return self.without_names(self.summary(item), names), self.without_names(self.summary(other), names)
 

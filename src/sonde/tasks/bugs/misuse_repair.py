@@ -20,7 +20,7 @@ class MisuseRepair(BugTask):
     repeats = "variable_misuse"
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """See `BugTask.variants`."""
+        """Put in a misuse; see `BugTask.variants`."""
         found = make_misuse(text, bugs, choice)
         if found is None:
             return ()

@@ -21,17 +21,17 @@ class SwappedOperand(BugTask):
     labels = (CORRECT, SWAPPED)
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """See `BugTask.variants`."""
+        """Swap the operands of one operator; see `BugTask.variants`."""
         eligible = [one for one in bugs.operations(text) if _eligible(one, text, bugs)]
         for operation in choice.first(eligible, about="operation"):
-            changed = _swap_operands(text, operation)
+            changed = _edit(text, operation).made_in(text)
             if bugs.parses(changed) and _stands(bugs, changed, operation):
                 edit = f"swapped operands of `{operation.operator.surface}`"
                 return BugExample(CORRECT, text), BugExample(SWAPPED, changed, edit)
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """See `BugTask.repair_edits`: the operands of any operator that must not be swapped, swapped."""
+        """Yield the swaps of the operands of any operator whose operands must not be swapped."""
         for operation in bugs.operations(text):
             if _eligible(operation, text, bugs):
                 edit = _edit(text, operation)
@@ -49,13 +49,8 @@ def _eligible(operation: Operation, text: str, bugs: BugSites) -> bool:
     )
 
 
-def _swap_operands(text: str, operation: Operation) -> str:
-    """The text with the operands swapped."""
-    return _edit(text, operation).made_in(text)
-
-
 def _edit(text: str, operation: Operation) -> Edit:
-    """The operands swapped, blanks around an operator that is a word."""
+    """Swap the operands, with spaces around a word operator."""
     operator, left, right = operation.operator, operation.left, operation.right
     before, behind = text[left.end : operator.start], text[operator.end : right.start]
     if operator.surface[0].isalpha():

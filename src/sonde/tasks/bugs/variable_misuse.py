@@ -20,7 +20,7 @@ class VariableMisuse(BugTask):
     version = "3"
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """See `BugTask.variants`."""
+        """Put in a misuse; see `BugTask.variants`."""
         found = make_misuse(text, bugs, choice)
         if found is None:
             return ()
@@ -29,7 +29,7 @@ class VariableMisuse(BugTask):
         )
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """See `BugTask.repair_edits`: any other variable that may be read at a use."""
+        """Yield any other variable that may be read at a use; see `BugTask.repair_edits`."""
         for use in bugs.variables(text).uses:
             for name in bugs.replacements(text, use):
                 yield Edit(use.start, use.end, name)

@@ -17,17 +17,17 @@ class WrongOperator(BugTask):
     labels = (CORRECT, WRONG)
 
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """See `BugTask.variants`."""
+        """Replace one operator; see `BugTask.variants`."""
         for operation in choice.first(bugs.operations(text), about="operation"):
             right = operation.operator.surface
             wrong = choice.pick(bugs.rows[right], about="operator")
-            changed = _replace_operator(text, operation, wrong)
+            changed = _edit(text, operation, wrong).made_in(text)
             if bugs.parses(changed) and _stands(bugs, changed, operation, wrong):
                 return BugExample(CORRECT, text), BugExample(WRONG, changed, f"`{right}`-> `{wrong}`")
         return ()
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """See `BugTask.repair_edits`: any other operator of the same row, where the text parses with it."""
+        """Yield any other operator of the same row with which the text parses; see `BugTask.repair_edits`."""
         for operation in bugs.operations(text):
             for other in bugs.rows[operation.operator.surface]:
                 edit = _edit(text, operation, other)
@@ -36,13 +36,8 @@ class WrongOperator(BugTask):
                     yield edit
 
 
-def _replace_operator(text: str, operation: Operation, wrong: str) -> str:
-    """The text with another operator."""
-    return _edit(text, operation, wrong).made_in(text)
-
-
 def _edit(text: str, operation: Operation, wrong: str) -> Edit:
-    """Another operator, blanks around it where a word would join what is beside it."""
+    """Replace the operator, with spaces around a word operator where it would touch a word."""
     start, end, _ = operation.operator
     if wrong[0].isalpha():
         wrong = wrong if text[:start][-1:].isspace() else f" {wrong}"

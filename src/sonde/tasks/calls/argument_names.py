@@ -7,7 +7,7 @@ lens `surprisal` does so with these spans.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 from sonde.corpora import Item
 from sonde.languages import LANGUAGES
@@ -20,15 +20,12 @@ class ArgumentNames(ItemLabels):
     """Labels identifiers that stand directly in an argument list and that another file defines."""
 
     name = "argument_names"
-    version = "1"
     target = "span"
     labels = ("internal",)
     needs_repository = True
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[LabelRow]:
-        """One row an argument.
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
+        """Return one row per argument.
 
         Raises:
             InputError: The item's repository is not among ``repositories``.

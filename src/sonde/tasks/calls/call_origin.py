@@ -7,7 +7,7 @@ not seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -49,16 +49,13 @@ class CallOrigin(ItemLabels):
     """
 
     name = "call_origin"
-    version = "1"
     target = "span"
     labels = ("internal", "local", "builtin", "external")
     needs_repository = True
     schema = CALL_SCHEMA
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[CallRow]:
-        """Two rows a call, one where it is written without arguments.
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[CallRow]:
+        """Return two rows per call, or one if it is written without arguments.
 
         Raises:
             InputError: The item's repository is not among ``repositories``.
@@ -78,7 +75,7 @@ class CallOrigin(ItemLabels):
 
 
 def origin(call: Call, path: str, repository: Repository, builtins: frozenset[str]) -> str:
-    """Where a call goes, by its name.
+    """Return the label of a call by its name.
 
     Args:
         call: The call.

@@ -15,7 +15,7 @@ class SyntaxDepth(MetricTask):
     classes = range_classes("1-8", "9-10", "11-12", "13-15", "16-")
 
     def value(self, text: str, language: str) -> float:
-        """Depth of the tree."""
+        """Return the depth of the tree."""
         return get_metrics(language).depth(text)
 
 

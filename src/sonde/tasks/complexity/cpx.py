@@ -21,7 +21,7 @@ class CyclomaticComplexity(MetricTask):
     classes = exact_classes(1, 10)
 
     def value(self, text: str, language: str) -> float:
-        """Cyclomatic complexity."""
+        """Return the cyclomatic complexity."""
         return get_metrics(language).complexity(text)
 
 

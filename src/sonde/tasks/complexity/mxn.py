@@ -16,7 +16,7 @@ class NestingDepth(MetricTask):
     classes = exact_classes(1, 5)
 
     def value(self, text: str, language: str) -> float:
-        """Depth of the deepest block."""
+        """Return the depth of the deepest block."""
         return get_metrics(language).nesting_depth(text)
 
 

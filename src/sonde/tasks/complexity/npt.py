@@ -21,7 +21,7 @@ class NPath(MetricTask):
     classes = range_classes("1", "2", "3", "4-6", "7-8", "9-10", "11-15", "16-20", "21-30", "31-100")
 
     def value(self, text: str, language: str) -> float:
-        """NPath; beyond what a float holds, the largest that it does."""
+        """Return NPath, at most the largest float."""
         return min(get_facet(language, "npath", ExecutionPaths).count(text), sys.float_info.max)
 
 

@@ -18,7 +18,7 @@ class TokenMajority(MetricTask):
     classes = NumberClasses((("KEY", float("-inf"), -1), ("IDF", 1, float("inf"))))
 
     def value(self, text: str, language: str) -> float:
-        """Identifiers minus keywords."""
+        """Return the number of identifiers minus that of keywords."""
         measured = get_token_metrics(language)
         return len(measured.identifiers(text)) - measured.keywords(text)
 

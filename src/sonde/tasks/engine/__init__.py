@@ -1,1 +1,1 @@
-"""What every task shares: labels, data sets, sampling, faults, pairs and the baselines of the surface."""
+"""Shared by all tasks: labels, data sets, sampling, faults, pairs and the baselines of the surface."""

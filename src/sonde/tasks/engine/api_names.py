@@ -39,7 +39,7 @@ File = SourceFile | Item
 
 @dataclass(frozen=True, slots=True, order=True)
 class ApiAlias:
-    """How a name is reached through an alias.
+    """An alias through which a name is reached.
 
     Attributes:
         alias: What stands after ``as``.
@@ -81,7 +81,7 @@ class ApiName:
 
 @dataclass(slots=True)
 class NameUses:
-    """What the files of a corpus call and import.
+    """The names that the files of a corpus call and import.
 
     Attributes:
         names: By language, name and kind.
@@ -111,11 +111,11 @@ class NameUses:
     statements: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def users(self, name: ApiName) -> set[str]:
-        """The repositories that call a name, without those that hold its library."""
+        """Return the repositories that call a name, without those that hold its library."""
         return name.repositories - self.definers.get((name.language, name.library), set())
 
     def usable(self, name: ApiName, scope: str = SHARED) -> bool:
-        """Whether a name is of a scope.
+        """Return whether a name is in a scope.
 
         `SHARED` are those that others can use: public, and called from outside the repository that defines
         their library, or documented.
@@ -165,7 +165,7 @@ def gather_names(
 
 @dataclass(frozen=True, slots=True)
 class _ReadRequest:
-    """How some files of one language are read.
+    """The rule by which some files of one language are read.
 
     Attributes:
         language: Public name.
@@ -179,7 +179,7 @@ class _ReadRequest:
 
 
 def _read_files(part: ItemChunk[_ReadRequest, File]) -> list[tuple[FileImports, list[Function]]]:
-    """What some files import and call, and their functions; runs in any process."""
+    """Read the imports, calls and functions of some files; runs in any process."""
     asked = part.rule
     language, facet = LANGUAGES.load(asked.language), get_facet(asked.language, "imports", ImportReader)
     return [
@@ -238,7 +238,7 @@ def _gather_language(
 
 
 def _packages(name: str, *, member: bool) -> Iterator[str]:
-    """The module that an import names or takes a member from, and the packages around it."""
+    """Yield the module that an import names or takes a member from, and its parent packages."""
     module = name.rpartition(".")[0] if member else name
     while module:
         yield module
@@ -246,7 +246,7 @@ def _packages(name: str, *, member: bool) -> Iterator[str]:
 
 
 def _module_name(path: str) -> str:
-    """The module that a file is, from its path from the root of imports."""
+    """Return the module of a file, given its path from the root of imports."""
     stem = path.rpartition(".")[0] or path
     return stem.removesuffix("/__init__").replace("/", ".")
 
@@ -275,7 +275,7 @@ _PYPI = "pypi:"
 
 @dataclass(slots=True)
 class _Module:
-    """What the top level of a module defines and takes over, and what its ``__all__`` offers."""
+    """The names that the top level of a module defines, imports and exports (``__all__``)."""
 
     defined: set[str] = field(default_factory=set)
     taken: dict[str, str] = field(default_factory=dict)
@@ -284,7 +284,7 @@ class _Module:
 
 
 def names_by_release(release: str, earlier: str, language: str) -> dict[str, str]:
-    """Every public name of a release, as `NEW` or `KEPT`.
+    """Return every public name of a release, as `NEW` or `KEPT`.
 
     Args:
         release: As ``pypi:NAME==VERSION``.
@@ -320,7 +320,7 @@ def add_names(gathered: NameUses, names: Iterable[str], language: str) -> None:
 
 
 def public_names(files: Iterable[SourceFile], language: str) -> set[str]:
-    """The public functions and classes of a library, fully qualified; none of files that do not parse."""
+    """Return the public functions and classes of a library, fully qualified, from the files that parse."""
     # Stubs (.pyi) say the same of modules that are read already.
     held = [file for file in files if file.path.endswith(".py")]
     rooted = get_facet(language, "imports", ImportReader).to_import_paths([file.path for file in held])
@@ -358,7 +358,7 @@ def _exported_names(module: _Module) -> set[str]:
 
 
 def _through_stars(module: _Module, modules: dict[str, _Module], seen: frozenset[str]) -> Iterator[str]:
-    """What star imports from modules of the same library bring."""
+    """Yield the names that star imports from modules of the same library bring."""
     for source in module.stars:
         other = modules.get(source)
         if other is None or source in seen:
@@ -372,7 +372,7 @@ def _through_stars(module: _Module, modules: dict[str, _Module], seen: frozenset
 
 
 def _callable(name: str, member: str, modules: dict[str, _Module], seen: frozenset[str]) -> bool:
-    """Whether a module defines a function or class, or takes one over from a module of the same library."""
+    """Return whether a module defines a function or class, or imports one from the same library."""
     module = modules.get(name)
     if module is None or (full := f"{name}.{member}") in seen:
         return False
@@ -409,7 +409,7 @@ def _read_module(body: Sequence[ast.stmt], dotted: str, *, package: bool) -> _Mo
 
 
 def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a module, those under conditions and attempts as well."""
+    """Yield module-level statements, including those inside ``if`` and ``try``."""
     for statement in body:
         yield statement
         if isinstance(statement, ast.If | ast.Try):
@@ -421,7 +421,7 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _source(statement: ast.ImportFrom, dotted: str, *, package: bool) -> str:
-    """The module that names are taken from, relative imports made absolute."""
+    """Return the module of a ``from`` import, with relative imports made absolute."""
     if not statement.level:
         return statement.module or ""
     levels = dotted.split(".")
@@ -430,7 +430,7 @@ def _source(statement: ast.ImportFrom, dotted: str, *, package: bool) -> str:
 
 
 def _strings(value: ast.expr) -> set[str] | None:
-    """The texts of a list or tuple; None where it is worked out at run time."""
+    """Return the strings of a list or tuple; None if it is computed at run time."""
     if isinstance(value, ast.List | ast.Tuple):
         return {
             one.value for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)

@@ -22,7 +22,7 @@ SMALLEST = 5
 
 
 def split_sizes(number: int) -> dict[str, int]:
-    """Examples of one class in each split, out of ``number``; a larger number never asks for fewer."""
+    """Return how many examples of one class each split gets out of ``number``; more never means fewer."""
     fifth, rest = divmod(number, 5)
     return {
         "train": 3 * fifth + (rest + 1) // 2,
@@ -32,7 +32,7 @@ def split_sizes(number: int) -> dict[str, int]:
 
 
 def largest_class_size(available: Mapping[str, int], wanted: int) -> int:
-    """The most examples of a class, at most ``wanted``, that the splits can give in their shares."""
+    """Return how many examples of a class, at most ``wanted``, the splits can give in their shares."""
     number = min(wanted, *(int(available.get(name, 0) / share) + SMALLEST for name, share in SHARES.items()))
     while number > 0 and any(size > available.get(name, 0) for name, size in split_sizes(number).items()):
         number -= 1
@@ -40,7 +40,7 @@ def largest_class_size(available: Mapping[str, int], wanted: int) -> int:
 
 
 def cluster_weight(examples: int) -> int:
-    """What a cluster of so many examples counts when splits are dealt, in hundredths: the root of its size.
+    """Return the weight of a cluster when splits are dealt: the root of its size, in hundredths.
 
     Clusters take turns when a set is drawn from them, so a large one gives less than its size; dealt by its
     size, it would be most of a split.
@@ -60,7 +60,7 @@ _AMPLE = 5_000
 
 
 def shares_for_test(clusters: int, items: int) -> Mapping[str, float]:
-    """Shares of the clusters, by weight, for what is trained once and tested on one split alone.
+    """Return the shares of clusters, by weight, for a model that is trained once and tested on one split.
 
     A fifth of a hundred clusters are too few for a verdict. Where a pool holds more functions than a data set
     asks for, test gets up to half of the clusters and takes fewer examples of each; what is left is
@@ -157,7 +157,7 @@ class BlockMatcher(Generic[T]):
 def order_matched_first(
     examples: Iterable[tuple[str, Hashable, T]], labels: Sequence[str]
 ) -> tuple[dict[str, list[T]], int]:
-    """Examples of each class, those that have their like in every other class before all others.
+    """Order examples so that those with a match in every other class come first.
 
     Args:
         examples: Label, what matched examples have in common, and the example, in order of preference.

@@ -16,26 +16,24 @@ import dataclasses
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, fingerprint
-from sonde.corpora import Given, Item
+from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet, has_facet
 from sonde.languages.engine.bug_sites import BugSites, Spot
-from sonde.tasks.engine.balance import (
-    SMALLEST,
-    assign_splits,
-    cluster_weight,
-    largest_class_size,
-    shares_for_test,
-    split_sizes,
-)
+from sonde.tasks.engine.balance import shares_for_test, split_sizes
 from sonde.tasks.engine.faults import make_faulty_item
-from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_tier, round_robin
+from sonde.tasks.engine.sampling import (
+    DatasetRequest,
+    Pool,
+    length_tier,
+    round_robin,
+    split_clusters,
+    take_blocks,
+)
 from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, Example, ItemLabels, Repository, SplitExamples
 
 CORRECT = "Correct"
@@ -82,7 +80,7 @@ class Edit(NamedTuple):
     surface: str
 
     def made_in(self, text: str) -> str:
-        """The text with the edit."""
+        """Return the text with the edit."""
         return text[: self.start] + self.surface + text[self.end :]
 
 
@@ -97,7 +95,7 @@ class RandomChoice:
         self._value = fingerprint("choice", *parts)
 
     def pick(self, choices: Sequence[T], *, about: str) -> T:
-        """One of several, all as likely.
+        """Return one of the choices, all equally likely.
 
         Args:
             choices: In an order of their own, such as that of the text.
@@ -107,7 +105,7 @@ class RandomChoice:
         return choices[derive_seed(self._value, about, listed) % len(choices)]
 
     def first(self, choices: Sequence[T], *, about: str) -> Iterator[T]:
-        """All of them in a random order, the first of which is drawn alone."""
+        """Yield all choices in a random order; the first is drawn as by `pick`."""
         left = list(choices)
         while left:
             picked = self.pick(left, about=about)
@@ -124,29 +122,25 @@ class BugTask(ItemLabels):
         repeats: Another task that puts the same bugs into the same functions and asks otherwise.
     """
 
-    name: ClassVar[str]
-    labels: ClassVar[tuple[str, ...]]
-    version: ClassVar[str] = "1"
     target: ClassVar[str] = "mutation"
     facet: ClassVar[str] = "bugs"
     schema = PAIR_SCHEMA
-    needs_repository: ClassVar[bool] = False
     each: ClassVar[int] = 2
     hint: ClassVar[str] = ""
     repeats: ClassVar[str] = ""
 
     @abstractmethod
     def variants(self, text: str, bugs: BugSites, choice: RandomChoice) -> tuple[BugExample, ...]:
-        """The examples of a function, the one without a bug first; none where it is not eligible."""
+        """Return the examples of a function, the one without a bug first; none where it is not eligible."""
 
     def repair_edits(self, text: str, bugs: BugSites) -> Iterator[Edit]:
-        """Every edit that would undo a bug of this kind, whether or not there is one, in text order."""
+        """Yield every edit that would undo a bug of this kind, whether or not there is one, in text order."""
         yield from ()
 
     def draw_examples(
         self, pool: Pool, sides: Mapping[str, str], asked: DatasetRequest, spread: ParallelMap
     ) -> Iterator[tuple[Item, Sequence[BugExample]]]:
-        """The functions of a pool with their examples, in its order; with none where one is not eligible."""
+        """Return the functions of a pool with their examples, none if not eligible, in its order."""
         return spread.map(_make, (self.name, asked.language, asked.seed), pool.items)
 
     def original_label(self, item: Item) -> tuple[int, int, str | None]:
@@ -155,37 +149,24 @@ class BugTask(ItemLabels):
         found = self.variants(item.text, bugs, make_choice(0, item)) if bugs.parses(item.text) else ()
         return 0, len(item.text), found[0].label if found else None
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-    ) -> list[tuple[Any, ...]]:
-        """Labels that the source gives; else those of the code as it was written, null where none fits.
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
+        """Return the label of the code as it was written; null if no label fits.
 
         The other place is null where there is none. A corpus holds code without bugs; they come with a data
         set (`sonde.tasks.build`).
         """
-        rows: list[tuple[Any, ...]] = [
-            (one.start, one.end, one.label, None, *_second_span(one))
-            for one in item.given
-            if one.task.lower() == self.name
-        ]
-        if not rows:
-            able = has_facet(item.language, self.facet)
-            found = self.original_label(item) if able else (0, len(item.text), None)
-            rows = [(*found, None, None, None)]
-        return rows
-
-
-def _second_span(given: Given) -> tuple[int | None, int | None]:
-    return (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
+        able = has_facet(item.language, self.facet)
+        found = self.original_label(item) if able else (0, len(item.text), None)
+        return [(*found, None, None, None)]
 
 
 def make_choice(seed: int, item: Item) -> RandomChoice:
-    """The choices about a function."""
+    """Return the random choices about a function."""
     return RandomChoice(seed, item.item_id)
 
 
 def _make(part: ItemChunk[tuple[str, str, int], Item]) -> list[tuple[BugExample, ...]]:
-    """The examples of some functions; runs in any process."""
+    """Make the examples of some functions; runs in any process."""
     name, language, seed = part.rule
     task = TASKS.load(name)
     assert isinstance(task, BugTask)
@@ -202,7 +183,7 @@ _STRETCH = 2_000
 
 
 def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> SplitExamples:
-    """The examples of as many functions as are asked for, clusters dealt to splits.
+    """Draw the examples of as many functions as requested, with clusters dealt to splits.
 
     Functions are read in the order of the pool, only until there are enough.
 
@@ -211,9 +192,8 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> S
     """
     task = asked.task
     assert isinstance(task, BugTask)
-    counted = {cluster: {CORRECT: cluster_weight(size)} for cluster, size in _sizes(pool).items()}
-    shares = shares_for_test(len(counted), len(pool.items))
-    sides = assign_splits(counted, asked.seed, pool.splits, shares)
+    clusters = {item.cluster for item in pool.items}
+    sides = split_clusters(pool, asked.seed, shares_for_test(len(clusters), len(pool.items)))
     wanted = split_sizes(asked.size // task.each)
     found: dict[str, list[_Block]] = {name: [] for name in wanted}
     fresh: list[tuple[str, _Block]] = []
@@ -235,19 +215,7 @@ def draw_bugs(pool: Pool, asked: DatasetRequest, spread: ParallelMap = ONE) -> S
             if all(len(found[name]) >= size for name, size in wanted.items()):
                 break
     _settle(fresh, found)
-    number = largest_class_size(
-        {name: len(blocks) for name, blocks in found.items()}, asked.size // task.each
-    )
-    if number < SMALLEST:
-        scarce = min(found, key=lambda name: len(found[name]) / max(wanted[name], 1))
-        raise InputError(
-            f"task {task.name!r} in {asked.language}: the {scarce} split has {len(found[scarce])} eligible "
-            f"functions, of {counts['read']} functions read; draw from more code"
-        )
-    drawn = SplitExamples(report=dict(counts))
-    for name, size in split_sizes(number).items():
-        drawn.rows += [(name, task.each > 1, one) for block in found[name][:size] for one in block]
-    return drawn
+    return take_blocks(found, asked, task.each, counts, "eligible functions")
 
 
 def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) -> None:
@@ -262,12 +230,8 @@ def _settle(fresh: list[tuple[str, _Block]], found: Mapping[str, list[_Block]]) 
     fresh.clear()
 
 
-def _sizes(pool: Pool) -> Counter[str]:
-    return Counter(item.cluster for item in pool.items)
-
-
 def _example(item: Item, variant: BugExample, task: str, tokens: int) -> Example:
-    """An example; a text that is not the item's own is an item of its own, named for what was done to it."""
+    """Build an example; a changed text becomes an item of its own, named for the edit."""
     derived = item
     if variant.text != item.text:
         edited = make_faulty_item(item, variant.text, task)
@@ -313,7 +277,7 @@ class Misuse:
 
 @dataclass(frozen=True, slots=True)
 class Pointers:
-    """Where a pointer may point in a function, and where it should; characters, end exclusive.
+    """The places of a function at which a pointer may and should point; characters, end exclusive.
 
     Attributes:
         candidates: Every place of a variable that the function defines, in text order.
@@ -347,7 +311,7 @@ def make_misuse(text: str, bugs: BugSites, choice: RandomChoice) -> Misuse | Non
 def find_pointers(
     text: str, language: str, error: tuple[int, int] | None, repair: tuple[int, int] | None
 ) -> Pointers:
-    """The pointers of an example of `misuse_repair`.
+    """Find the pointers of an example of `misuse_repair`.
 
     Args:
         text: Text of the example's input.

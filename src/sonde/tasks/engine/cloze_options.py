@@ -22,7 +22,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.base.options import MAXIMUM_INTEGER, Count, OneOf, Options, Share, option
 from sonde.corpora import Given, SourceFile
 from sonde.tasks.engine.api_names import SCOPES, SHARED, WITHIN
-from sonde.tasks.engine.cloze_queries import QUERY_SCHEMA, REFERENCE, QueryRules, make_query
+from sonde.tasks.engine.cloze_queries import BLANK_QUERY, QUERY_SCHEMA, REFERENCE, QueryRules, make_query
 from sonde.tasks.engine.cloze_statements import ALIAS, CALL, IMPORT, MOST, TEMPLATES
 
 PER_LIBRARY = 50
@@ -124,7 +124,7 @@ class StatementOptions(PairOptions):
     )
 
     def to_query_rules(self, size: int, seed: int) -> QueryRules:
-        """The queries of at most ``size`` names that they describe.
+        """Return the rules for queries of at most ``size`` names.
 
         Raises:
             InputError: The file of queries cannot be read.
@@ -172,7 +172,7 @@ GIVEN = "clozetest"
 
 
 def read_provided_queries(files: Iterable[SourceFile], *, limit: int | None, seed: int) -> pl.DataFrame:
-    """The queries that files bring for this task; empty where they bring none.
+    """Read the queries that files bring for this task; empty if they bring none.
 
     Args:
         files: Files of a corpus.
@@ -195,25 +195,15 @@ def _given_queries(file: SourceFile, given: Given) -> Iterator[dict[str, Any]]:
         text = file.text[: given.start] + word + file.text[given.end :]
         end = given.start + len(word)
         row = {
+            **BLANK_QUERY,
             "template": GIVEN,
             "mode": "full",
             "name": file.identifier,
             "kind": "word",
             "language": file.language,
             "library": file.cluster,
-            "level": 0,
-            "levels": 1,
-            "pieces": 1,
-            "context": "",
-            "frame": "",
             "level_start": given.start,
             "level_end": end,
-            "alias": "",
-            "aliases": 0,
-            "calls": 1,
-            "files": 1,
-            "repositories": 1,
-            "paths": [],
             "candidates": [word],
         }
         yield make_query(row, text, given.start, end)

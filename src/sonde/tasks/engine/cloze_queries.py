@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -72,14 +73,14 @@ class AliasPool:
                 self._of.setdefault(name, set()).add(alias)
 
     def suffices(self, module: str, alias: str) -> bool:
-        """Whether there are ten aliases of modules that never stand for a module, beside its right alias."""
+        """Return whether ten aliases of modules never stand for ``module``, beside its right alias."""
         return len(self._known - self._excluded_aliases(module, alias)) >= DRAWN
 
     def _excluded_aliases(self, module: str, alias: str) -> set[str]:
         return self._of.get(module, set()) | {alias}
 
     def draw(self, module: str, alias: str, seed: int, query: str) -> tuple[str, ...]:
-        """Ten aliases that never stand for a module, for one query.
+        """Draw ten aliases that never stand for ``module``, for one query.
 
         Args:
             module: What the right alias stands for.
@@ -97,10 +98,11 @@ class AliasPool:
                 f"adversarial aliases for {module!r}: the corpus has {left} aliases of other modules, "
                 f"{DRAWN} are needed; name a larger corpus, or leave the template 'adversarial' out"
             )
-        return tuple(_take(self._shuffle(seed, query), barred, DRAWN))
+        others = (one for one in self._shuffle(seed, query) if one not in barred)
+        return tuple(islice(others, DRAWN))
 
     def _shuffle(self, seed: int, query: str) -> Iterator[str]:
-        """Aliases in a random order, drawn as far as they are asked for."""
+        """Yield aliases in a random order, drawn as far as they are requested."""
         rng = np.random.default_rng(derive_seed("adversarial", seed, query))
         drawn: set[int] = set()
         while len(drawn) < len(self._aliases):
@@ -108,15 +110,6 @@ class AliasPool:
                 if index not in drawn:
                     drawn.add(index)
                     yield self._aliases[index]
-
-
-def _take(aliases: Iterator[str], barred: Set[str], count: int) -> Iterator[str]:
-    for alias in aliases:
-        if alias not in barred:
-            yield alias
-            count -= 1
-            if not count:
-                return
 
 
 QUERY_COLUMNS: Columns = {
@@ -207,6 +200,15 @@ QUERY_COLUMNS: Columns = {
 QUERY_SCHEMA = to_schema(QUERY_COLUMNS)
 
 
+BLANK_QUERY: Mapping[str, Any] = {
+    **dict.fromkeys(("context", "frame", "alias", "prefix", "suffix"), ""),
+    **dict.fromkeys(("level", "aliases", "start", "level_start"), 0),
+    **dict.fromkeys(("levels", "pieces", "calls", "files", "repositories"), 1),
+    "paths": [],
+}
+"""A query about a text that no name of a corpus stands behind."""
+
+
 REFERENCE = "sonde/mini-encoder"
 
 
@@ -220,7 +222,7 @@ _BUNDLED = "sonde/"
 
 
 def segments(levels: Iterable[str], reference: str = REFERENCE) -> dict[str, tuple[str, ...]]:
-    """The pieces of each level; a level whose pieces do not spell it is left out.
+    """Cut levels into pieces; a level that its pieces do not spell is left out.
 
     Args:
         levels: Levels of names.
@@ -243,7 +245,7 @@ def segments(levels: Iterable[str], reference: str = REFERENCE) -> dict[str, tup
 
 
 def blanks(pieces: tuple[str, ...]) -> Mapping[str, tuple[int, int]]:
-    """For each masking mode the characters of a level that it asks for.
+    """Return the characters of a level that each masking mode asks for.
 
     One piece is asked for in full. Of several the first and the last are asked for (INK), of three or more
     also the one in the middle, and the level as a whole, whose answer then has several pieces.
@@ -296,6 +298,10 @@ ALIASED = "alias"
 """Cell of the answers behind an alias; the other cell, of calls and imports, is the empty string."""
 
 
+_CALLED = "called"
+"""Cell of whole levels by the calls of their names; its modes are positions in a name."""
+
+
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -306,7 +312,7 @@ _Cell = tuple[str, str, str]
 
 
 class FrequentAnswers:
-    """How often each answer is right in a corpus, the library that is asked about left out.
+    """Counts of how often each answer is right in a corpus, without the library that is asked about.
 
     Args:
         names: All names of the corpus.
@@ -314,32 +320,29 @@ class FrequentAnswers:
     """
 
     def __init__(self, names: Iterable[ApiName], pieces: Mapping[str, Sequence[str]]) -> None:
-        total: defaultdict[_Cell, Counter[str]] = defaultdict(Counter)
-        own: defaultdict[tuple[_Cell, str], Counter[str]] = defaultdict(Counter)
-        called: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        called_own: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+        self._total: defaultdict[_Cell, Counter[str]] = defaultdict(Counter)
+        self._own: defaultdict[tuple[_Cell, str], Counter[str]] = defaultdict(Counter)
         for name in names:
             levels = name.name.split(".")
             behind = [alias.imported.count(".") + 1 for alias in name.aliases]
             for number, level in enumerate(levels):
                 where = level_position(number, len(levels))
-                called[name.language, where][level] += name.calls
-                called_own[name.language, where, name.library][level] += name.calls
+                self._add((name.language, _CALLED, where), name.library, level, name.calls)
                 aliased = sum(count <= number for count in behind)
                 for mode, (start, end) in blanks(tuple(pieces.get(level, ()))).items():
                     for cell, count in (("", 1), (ALIASED, aliased)):
-                        key = (name.language, cell, mode)
-                        if count:
-                            total[key][level[start:end]] += count
-                            own[key, name.library][level[start:end]] += count
-        self._total, self._own = dict(total), dict(own)
-        self._called, self._called_own = dict(called), dict(called_own)
-        self._ordered = {key: _sort_counts(counts) for key, counts in total.items()}
+                        self._add((name.language, cell, mode), name.library, level[start:end], count)
+        self._ordered = {key: _sort_counts(counts) for key, counts in self._total.items()}
+
+    def _add(self, key: _Cell, library: str, answer: str, count: int) -> None:
+        if count:
+            self._total[key][answer] += count
+            self._own[key, library][answer] += count
 
     def rank(self, language: str, cell: str, mode: str, answer: str, library: str) -> int:
         """Rank of an answer by its count over the other libraries; ties count against it."""
         key = (language, cell, mode)
-        total, own = self._total[key], self._own.get((key, library), Counter[str]())
+        total, own = self._total[key], self._own[key, library]
         count = total[answer] - own[answer]
         if not count:
             return NEVER
@@ -348,14 +351,13 @@ class FrequentAnswers:
 
     def rank_candidates(self, candidates: Sequence[str], language: str, where: str, library: str) -> int:
         """Rank of the first of some names by the calls of other libraries' names, at one place of a name."""
-        total = self._called[language, where]
-        own = self._called_own.get((language, where, library), Counter[str]())
-        counts = [total[one] - own[one] for one in candidates]
+        key = (language, _CALLED, where)
+        counts = [self._total[key][one] - self._own[key, library][one] for one in candidates]
         return sum(count >= counts[0] for count in counts)
 
 
 class FrequentPieces:
-    """How often each identifier-like piece stands in the files of a corpus.
+    """Counts of each identifier-like piece in the files of a corpus.
 
     Args:
         texts: The files.
@@ -400,7 +402,7 @@ _NO_CONTROLS: Mapping[str, None] = {"majority": None, "unigram": None}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRules:
-    """Which queries are made of the names of a corpus.
+    """The rules by which queries are made of the names of a corpus.
 
     Attributes:
         templates: Of `TEMPLATES`.
@@ -489,7 +491,7 @@ def make_query_table(
 def _in_turn(
     gathered: NameUses, names: Sequence[ApiName], wanted: QueryRules, left_out: Counter[str]
 ) -> list[ApiName]:
-    """The names that may be asked about: the first of every library, the second of every library, and on."""
+    """Return the names that may be asked about, with libraries taking turns."""
     held: dict[tuple[str, str, str], list[tuple[float, ApiName]]] = {}
     sides = wanted.releases
     for name in names:
@@ -554,7 +556,7 @@ class _QueryMaker:
         }
 
     def make_queries(self, name: ApiName) -> Iterator[dict[str, Any]]:
-        """All queries of a name, plain ones before those that are compared with them."""
+        """Yield all queries of a name, plain ones before those that are compared with them."""
         forms, levels = self._templates[name.language][name.kind], name.name.split(".")
         for level in levels:
             self._left_out["subtokens do not spell the level"] += level not in self._pieces
@@ -603,7 +605,7 @@ class _QueryMaker:
                 yield make_query({**row, **self._controls(row, text[slice(*at)])}, text, *at)
 
     def _controls(self, row: Mapping[str, Any], answer: str) -> dict[str, int | None]:
-        """Ranks of the answer without knowledge of the name."""
+        """Rank the answer without knowledge of the name."""
         language, library = row["language"], row["library"]
         frequent = self._frequent_answers
         if row["candidates"]:
@@ -656,33 +658,28 @@ class _QueryMaker:
             yield _shift_query(row, statement.text, shift, {"template": ADVERSARIAL, "alias": alias})
 
     def _in_words(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
-        """The same queries behind words about the name: the shortest by tokens, then by text."""
+        """Yield the same queries after words about the name: the fewest words first, then by text."""
         words = self._wanted.queries.get(name.name, sorted(name.contexts))
         chosen = sorted({one for one in words if one}, key=lambda one: (len(one.split()), one))
         for context in chosen[: self._wanted.contexts]:
-            before = context + self._wanted.separator
-            for row in rows:
-                text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield _shift_query(row, text, len(before), {**_NO_CONTROLS, "context": context})
+            yield from _queries_behind(context + self._wanted.separator, rows, {"context": context})
 
     def _behind_imports(self, rows: Sequence[Mapping[str, Any]], name: ApiName) -> Iterator[dict[str, Any]]:
-        """The same queries behind the imports of one file that calls the name, for a share of the names."""
-        drawn = unit_hash("imports", self._wanted.seed, name.language, name.name, name.kind)
-        if drawn >= self._wanted.imported or not name.files:
-            return
-        path = min(sorted(name.files), key=lambda one: unit_hash("site", self._wanted.seed, one))
-        before = _last_lines(self._gathered.statements[path])
-        for row in rows if before else ():
-            if row["mode"] in _FRAMED:
-                text = before + row["prefix"] + row["answer"] + row["suffix"]
-                yield _shift_query(row, text, len(before), {**_NO_CONTROLS, "frame": IMPORTS})
+        """Yield the same queries after the imports of a file that calls the name, for some names."""
+        if name.files and self._is_sampled("imports", name, self._wanted.imported):
+            path = min(sorted(name.files), key=lambda one: unit_hash("site", self._wanted.seed, one))
+            before = _last_lines(self._gathered.statements[path])
+            framed = [row for row in rows if row["mode"] in _FRAMED]
+            yield from _queries_behind(before, framed, {"frame": IMPORTS}) if before else ()
+
+    def _is_sampled(self, what: str, name: ApiName, share: float) -> bool:
+        return unit_hash(what, self._wanted.seed, name.language, name.name, name.kind) < share
 
     def _in_frames(
         self, rows: Sequence[Mapping[str, Any]], name: ApiName, template: str, levels: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
-        """The same queries with other code around the name, for a share of the names."""
-        drawn = unit_hash("frames", self._wanted.seed, name.language, name.name, name.kind)
-        if drawn >= self._wanted.framed:
+        """Yield the same queries with other code around the name, for a share of the names."""
+        if not self._is_sampled("frames", name, self._wanted.framed):
             return
         for frame, form in self._frames[name.language].get(name.kind, {}).get(template, {}).items():
             statement = make_plain_statement(form, levels)
@@ -694,8 +691,17 @@ class _QueryMaker:
                 yield _shift_query(row, statement.text, shift, {**_NO_CONTROLS, "frame": frame})
 
 
+def _queries_behind(
+    before: str, rows: Iterable[Mapping[str, Any]], changed: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the queries of ``rows`` with the text ``before`` in front."""
+    for row in rows:
+        text = before + row["prefix"] + row["answer"] + row["suffix"]
+        yield _shift_query(row, text, len(before), {**_NO_CONTROLS, **changed})
+
+
 def _last_lines(statements: Sequence[str]) -> str:
-    """The last statements that fit into `IMPORTS_AT_MOST` characters, a line each; indented lines stay so."""
+    """Return the last statements that fit into `IMPORTS_AT_MOST` characters, with their indentation."""
     kept: list[str] = []
     length = 0
     for statement in reversed(statements):
@@ -726,7 +732,7 @@ def _provenance(name: ApiName, gathered: NameUses, wanted: QueryRules) -> dict[s
 
 
 def make_query(row: Mapping[str, Any], text: str, start: int, end: int, base: str = "") -> dict[str, Any]:
-    """A query about the characters from ``start`` to ``end`` of a text, compared with the query ``base``."""
+    """Make a query about the characters from ``start`` to ``end``, compared with the query ``base``."""
     prefix, answer, suffix = text[:start], text[start:end], text[end:]
     identity = (row["language"], row["template"], row["mode"], row["level"], prefix, answer, suffix)
     query_id = fingerprint("quiz", *identity, base)
@@ -745,16 +751,116 @@ def make_query(row: Mapping[str, Any], text: str, start: int, end: int, base: st
 
 
 def _shift_query(row: Mapping[str, Any], text: str, by: int, changed: Mapping[str, Any]) -> dict[str, Any]:
-    """The query of a row in another text, ``by`` characters further on, to be compared with the row's."""
+    """Make the query of a row in another text, ``by`` characters further on, compared with the row's."""
     level = {name: row[name] + by for name in ("level_start", "level_end")}
     return make_query({**row, **changed, **level}, text, row["start"] + by, row["end"] + by, row["query_id"])
 
 
 def prompt_id(text: str, language: str, cuts: tuple[int, ...] = ()) -> str:
-    """Identity of a text that models are shown, with the characters at which no piece may go on."""
+    """Return the id of a text that models are shown, with the characters that no subword may cross."""
     return fingerprint("prompt", language, text, cuts)
 
 
 def path_number(path: str) -> int:
-    """A path as a number; tells whether a training corpus held a file that calls a name."""
+    """Hash a path, to tell whether a training corpus held a file that calls a name."""
     return int(fingerprint("path", path)[:16], 16)
+
+
+REPLACEMENT, FAKE_PACKAGE, FAKE_NAME = "replacement", "fake_package", "fake_name"
+
+
+PAIRS: Mapping[str, str] = {
+    REPLACEMENT: "the replacement of a deprecated name against the deprecated one",
+    FAKE_PACKAGE: "a package of the corpus against a made-up one",
+    FAKE_NAME: "a name of the corpus against a made-up one of the same module",
+}
+"""What is set against what; the better one first."""
+
+
+FORMS = (CALL, IMPORT)
+
+
+def margin_rows(
+    pair: str,
+    better: str,
+    worse: str,
+    *,
+    language: str,
+    library: str,
+    templates: Mapping[str, str],
+    forms: Sequence[str] = FORMS,
+    calls: int = 1,
+    spelling: float | None = None,
+) -> list[dict[str, Any]]:
+    """Build the rows of two names, one per form of statement, in `QUERY_SCHEMA`.
+
+    Args:
+        pair: Of `PAIRS`.
+        better: The name that should be preferred, fully qualified.
+        worse: The other.
+        language: Public name of the language.
+        library: Unit of resampling.
+        templates: The language's statements of one kind of call.
+        forms: Of `FORMS`.
+        calls: How often the corpus has the better one.
+        spelling: By how many nats its spelling is the likelier one; None where that is not known.
+    """
+    rows: list[dict[str, Any]] = []
+    for form in forms if "." in better and "." in worse else ():
+        texts = [make_plain_statement(templates[form], name.split(".")).text for name in (better, worse)]
+        number = fingerprint("margin", pair, form, language, *texts)
+        ends = {name: len(texts[0]) for name in ("end", "level_end")}
+        row = {
+            **BLANK_QUERY,
+            **ends,
+            "item_id": prompt_id(texts[0], language),
+            "query_id": number,
+            "base_id": number,
+            "template": pair,
+            "mode": form,
+            "name": better,
+            "kind": worse,
+            "language": language,
+            "library": library,
+            "level": better.count("."),
+            "levels": better.count(".") + 1,
+            "answer": texts[0],
+            "visible": False,
+            "calls": calls,
+            "candidates": texts,
+            "spelling": spelling,
+        }
+        rows.append(row)
+    return rows
+
+
+def margin_table(pairs: Sequence[Sequence[Mapping[str, Any]]], size: int | None, seed: int) -> pl.DataFrame:
+    """Build a table of at most ``size`` rows of pairs in hash order, each pair with all of its forms."""
+    order = sorted(
+        (rows for rows in pairs if rows), key=lambda rows: unit_hash("margins", seed, rows[0]["query_id"])
+    )
+    taken: list[Mapping[str, Any]] = []
+    for rows in order:
+        if size is not None and len(taken) + len(rows) > size:
+            break
+        taken += rows
+    table = pl.DataFrame(taken, schema=dict(QUERY_SCHEMA), orient="row")
+    return table.unique("query_id", keep="first", maintain_order=True)
+
+
+def to_margin_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of pairs that ``sonde label`` writes."""
+    return [
+        {
+            "pair": row["template"],
+            "form": row["mode"],
+            "better": row["name"],
+            "worse": row["kind"],
+            "better_statement": row["candidates"][0],
+            "worse_statement": row["candidates"][1],
+            "language": row["language"],
+            "library": row["library"],
+            "calls": row["calls"],
+        }
+        for row in table.iter_rows(named=True)
+    ]

@@ -50,7 +50,7 @@ class Statement:
 
 
 def make_plain_statement(template: str, levels: Sequence[str]) -> Statement:
-    """A call or an import of a name.
+    """Make a call or an import of a name.
 
     >>> make_plain_statement("from {module} import {member}", ("a", "b", "c")).text
     'from a.b import c'
@@ -66,7 +66,7 @@ def make_plain_statement(template: str, levels: Sequence[str]) -> Statement:
 
 
 def make_aliased_statement(template: str, levels: Sequence[str], imported: int, alias: str) -> Statement:
-    """An import under an alias and a call through it.
+    """Make an import under an alias and a call through it.
 
     Args:
         template: One of the alias forms.
@@ -104,7 +104,7 @@ _OF_RUNS = ("paths", "users", "release", "majority", "unigram", "spelling")
 def make_statement_item(
     row: Mapping[str, Any], identifier: str, text: str, *, cuts: tuple[int, ...] = ()
 ) -> Item:
-    """A statement about the name of a query as an item.
+    """Make an item of a statement about the name of a query.
 
     Args:
         row: The query, in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
@@ -128,25 +128,24 @@ def make_statement_item(
 
 
 def make_statement_items(table: pl.DataFrame) -> list[Item]:
-    """The statements that queries are cut from, in their order; no piece crosses the ends of an answer.
+    """Make the items of the statements that queries are cut from; no subword crosses an end of an answer.
+
+    Of pairs of statements they are the better ones; the others are made when they are scored.
 
     Args:
         table: Queries in `sonde.tasks.engine.cloze_queries.QUERY_SCHEMA`.
     """
     first = table.unique("item_id", keep="first", maintain_order=True)
-    return [
-        make_statement_item(
-            row,
-            row["item_id"],
-            row["prefix"] + row["answer"] + row["suffix"],
-            cuts=(row["start"], row["end"]),
-        )
-        for row in first.iter_rows(named=True)
-    ]
+    items: list[Item] = []
+    for row in first.iter_rows(named=True):
+        text = row["prefix"] + row["answer"] + row["suffix"]
+        cuts = () if text == row["answer"] else (row["start"], row["end"])
+        items.append(make_statement_item(row, row["item_id"], text, cuts=cuts))
+    return items
 
 
 def to_label_rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    """Queries as ``sonde label`` writes them, without what only a run reads."""
+    """Return queries as ``sonde label`` writes them, without the columns that only a run reads."""
     return table.drop(_OF_RUNS).to_dicts()
 
 
@@ -158,7 +157,7 @@ TOP, INNER, MEMBER = "top", "inner", "member"
 
 
 def level_position(level: int, levels: int) -> str:
-    """Where in a name a level stands.
+    """Return the position of a level in a name.
 
     >>> [level_position(level, 3) for level in range(3)]
     ['top', 'inner', 'member']
@@ -186,7 +185,7 @@ class Candidates:
         self._seed = seed
 
     def select(self, level: str, where: str, identity: str) -> tuple[str, ...]:
-        """The candidates for a level at a place, the right one first, for one query."""
+        """Return the candidates for a level at a position, the right one first, for one query."""
         seed = derive_seed("candidates", self._seed, identity)
         return self._pools[where].choose(level, self._size, seed)
 
@@ -201,7 +200,7 @@ class _CandidateNames:
         self._pairs = _letter_pairs(self._names)
 
     def choose(self, right: str, size: int, seed: int) -> tuple[str, ...]:
-        """The right name, then a third each of frequent, near and random ones."""
+        """Choose the right name, then a third each of frequent, similar and random ones."""
         share = (size - 1) // 3
         chosen = dict.fromkeys([right])
         _add(chosen, self._frequent, 1 + share)
@@ -211,7 +210,7 @@ class _CandidateNames:
         return tuple(chosen)
 
     def _select_similar(self, right: str, count: int) -> list[str]:
-        """Names by the cosine of their letter pairs, ties by name."""
+        """Return the names sorted by the cosine of their letter pairs, ties by name."""
         row = self._pairs[[self._at[right]]]
         scores = (self._pairs @ row.T).toarray().ravel()
         order = np.argsort(-scores, kind="stable")
@@ -226,7 +225,7 @@ def _add(chosen: dict[str, None], names: Iterable[str], size: int) -> None:
 
 
 def _letter_pairs(names: Sequence[str]) -> sparse.csr_array:
-    """Rows of unit length: how often each pair of neighbouring letters stands in each name."""
+    """Count the pairs of neighbouring letters in each name, as rows of unit length."""
     columns: dict[str, int] = {}
     rows: list[int] = []
     places: list[int] = []

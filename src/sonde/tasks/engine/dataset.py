@@ -25,7 +25,7 @@ import polars as pl
 
 from sonde.base.errors import InputError, SondeError, UsageError
 from sonde.corpora import FirstItems, Item
-from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
+from sonde.corpora.engine.parallel import ONE, ParallelMap
 from sonde.corpora.engine.select import (
     SAME_AS_ANOTHER,
     code_language,
@@ -42,8 +42,7 @@ from sonde.tasks.engine.sampling import (
     Pool,
     build_pool,
     count_tokens,
-    draw_items,
-    draw_pairs,
+    draw_functions,
     draw_tokens,
     find_extra_items,
     get_edits,
@@ -54,8 +53,7 @@ from sonde.tasks.engine.spans import (
     LabelRequest,
     Picks,
     Place,
-    label_spans,
-    restrict_request,
+    label_items,
     select_all_spans,
     select_spans,
 )
@@ -67,7 +65,6 @@ from sonde.tasks.engine.task import (
     SplitExamples,
     Task,
     example_table,
-    get_classes,
 )
 from sonde.tasks.engine.user_labels import (
     UserLabels,
@@ -106,7 +103,7 @@ make it worth while."""
 
 @dataclass(frozen=True, slots=True)
 class LabellingEstimate:
-    """How long functions will take to label.
+    """An estimate of the time that functions take to label.
 
     Attributes:
         functions: How many there are.
@@ -121,7 +118,7 @@ class LabellingEstimate:
     tried: int
 
 
-_DRAW = {"item": draw_items, "span": draw_tokens, "pair": draw_pairs}
+_DRAW = {"item": draw_functions, "span": draw_tokens, "pair": draw_functions}
 
 
 def build(
@@ -165,15 +162,16 @@ def build(
         UsageError: ``size`` is too small for the classes.
         InputError: A class has too few examples, or a split would be without one.
     """
-    task = TASKS.load(task_name)
+    question = LabelRequest(task_name, seed, mode, frozenset(quirks), repositories)
+    task = question.load()
     wanted = [item for item in items if item.language == language]
-    asked = DatasetRequest(task, size, seed, language, mode, quirks, repositories, picks)
+    asked = DatasetRequest(task, size, seed, language, picks, repositories)
     if has_provided_labels(wanted, task.name) or isinstance(task, UserLabels):
         draw = draw_user_labels if isinstance(task, UserLabels) else draw_provided_labels
         drawn, pool = draw(wanted, asked), Pool(tuple(wanted), {}, {})
         given_split = brings_splits(wanted, task.name)
     else:
-        classes = len(get_classes(task, mode, quirks)) or 2
+        classes = len(task.labels) or 2
         if size < 5 * classes:
             raise UsageError(
                 f"a data set of {size} examples has no room for the {classes} classes of task {task.name!r}; "
@@ -184,15 +182,15 @@ def build(
             raise InputError(
                 f"task {task.name!r}: no function in {language} to draw from; name another corpus"
             )
-        question = LabelRequest(task_name, seed, mode, frozenset(quirks), repositories)
-        if not picks and not spread.is_serial and _answers(question, pool.items[0]):
-            asked = replace(asked, picks=_picks([question], pool.items, spread)[task_name])
         if isinstance(task, BugTask):
             drawn = draw_bugs(pool, asked, spread)
         elif task.target == "mutation":
-            drawn = draw_fault_examples(pool, asked, task_name, spread)
+            drawn = draw_fault_examples(pool, asked, question, spread)
         else:
-            drawn = _DRAW[task.target](pool, asked)
+            # What is known of whole repositories is much to send to other processes.
+            able = ONE if task.needs_repository else spread
+            found = picks or _picks([question], pool.items, able)[task_name]
+            drawn = _DRAW[task.target](pool, replace(asked, picks=found))
         # A token type is not in one split of a corpus alone, so the splits of token tasks are always dealt.
         given_split = bool(pool.splits) and task.target != "span"
     return _dataset(task, drawn, pool, size, given_split)
@@ -205,7 +203,7 @@ def plan_first_items(
     seed: int,
     keep: Callable[[Sequence[Item]], Sequence[Item]] = lambda items: items,
 ) -> FirstItems | None:
-    """How many items of a table with labels are enough for its data sets; None where tasks label code.
+    """Return how many items of a labelled table its data sets need; None if tasks label code.
 
     Args:
         names: The tasks.
@@ -219,35 +217,26 @@ def plan_first_items(
 
     def enough(items: Sequence[Item], beyond: Sequence[Item], /) -> bool:
         kept, others = keep(items), keep(beyond)
-        asked = [
-            DatasetRequest(task, size, seed, beyond[0].language, "corrected", frozenset(), {})
-            for task in tasks
-        ]
+        asked = [DatasetRequest(task, size, seed, beyond[0].language) for task in tasks]
         return all(are_enough(kept, others, one) for one in asked)
 
     return FirstItems(seed, _MORE * size, enough)
 
 
 def collect_labelled_spans(
-    repositories: Mapping[str, Mapping[str, Repository]],
+    questions: Sequence[LabelRequest],
     items: Sequence[Item],
     *,
-    seed: int,
     language: str,
-    mode: str,
-    quirks: AbstractSet[str],
     spread: ParallelMap,
     tell: Callable[[LabellingEstimate], None] = lambda estimate: None,
 ) -> dict[str, Picks]:
     """Label the functions that data sets of several tasks are drawn from, each function once.
 
     Args:
-        repositories: The tasks by name or path, each with what it may know of the files around.
+        questions: The tasks and how they are asked, all with the seed of the data sets.
         items: The pool, as for `build`.
-        seed: As for `build`; so are the others.
         language: Public name of the language wanted.
-        mode: ``"corrected"`` or ``"paper"``.
-        quirks: Single quirks beside the mode's preset.
         spread: Processes that read functions.
         tell: Is told before the functions are labelled how long it will take, where they are many.
 
@@ -255,13 +244,11 @@ def collect_labelled_spans(
         What `build` takes as ``picks``, of those tasks that label what the code already has.
     """
     wanted = [item for item in items if item.language == language]
-    questions = [
-        LabelRequest(name, seed, mode, frozenset(quirks), around)
-        for name, around in repositories.items()
-        if not has_provided_labels(wanted, TASKS.load(name).name)
-    ]
-    pool = build_pool(wanted, language, seed, "", spread).items
-    able = [one for one in questions if pool and _answers(one, pool[0])]
+    asked = [one for one in questions if not has_provided_labels(wanted, one.load().name)]
+    if not asked:
+        return {}
+    pool = build_pool(wanted, language, asked[0].seed, "", spread).items
+    able = [one for one in asked if pool and _answers(one, pool[0])]
     if able and len(pool) >= _WORTH_A_TRIAL:
         tell(_estimate(able, pool, spread))
     return _picks(able, pool, spread)
@@ -270,7 +257,7 @@ def collect_labelled_spans(
 def _estimate(
     questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap
 ) -> LabellingEstimate:
-    """What some functions take, as much of each half of the pool as is asked of it."""
+    """Estimate the time from a sample of each half of the pool."""
     seconds, timed = 0.0, 0
     for some, asked in _select_requests(questions, pool):
         tried = [some[place * len(some) // _TRIED] for place in range(_TRIED)] if some and asked else []
@@ -285,7 +272,7 @@ def _estimate(
 def _select_requests(
     questions: Sequence[LabelRequest], pool: Sequence[Item]
 ) -> list[tuple[Sequence[Item], Sequence[LabelRequest]]]:
-    """What is asked of the functions of a pool: of whole functions all, of tokens and pairs its beginning."""
+    """Choose the functions to label: all of them for function tasks, a prefix for token and pair tasks."""
     whole = [one for one in questions if TASKS.load(one.task).target == "item"]
     return [(pool[:ITEMS_FOR_TOKENS], questions), (pool[ITEMS_FOR_TOKENS:], whole)]
 
@@ -293,7 +280,7 @@ def _select_requests(
 def select_source_items(
     task: Task, items: Sequence[Item], seed: int, language: str, spread: ParallelMap = ONE
 ) -> Sequence[Item]:
-    """The functions that the data set of a task about what the code already has is drawn from.
+    """Return the functions from which the data set of a task that labels existing code is drawn.
 
     Args:
         task: The task.
@@ -310,7 +297,7 @@ def select_source_items(
 
 
 def _picks(questions: Sequence[LabelRequest], pool: Sequence[Item], spread: ParallelMap) -> dict[str, Picks]:
-    """What tasks need of a pool, and the texts that they read beside it."""
+    """Label the functions of a pool, and the texts that tasks read beside them."""
     found: dict[str, dict[str, tuple[LabelledSpan, ...]]] = {one.task: {} for one in questions}
     for some, asked in _select_requests(questions, pool):
         for name, picks in select_all_spans(asked, some, spread).items():
@@ -322,19 +309,17 @@ def _picks(questions: Sequence[LabelRequest], pool: Sequence[Item], spread: Para
 
 
 def labels_existing_code(task: Task) -> bool:
-    """Whether a task labels what the code already has, and changes nothing of it."""
+    """Return whether a task labels existing code and changes nothing in it."""
     return task.target in PICKED and not isinstance(task, BugTask)
 
 
 def _answers(question: LabelRequest, item: Item) -> bool:
-    """Whether a task's labels can be gathered with others': one that fails is to fail by itself."""
-    task = TASKS.load(question.task)
+    """Return whether a task can be labelled together with others; one that fails has to fail by itself."""
+    task = question.load()
     if not labels_existing_code(task) or task.needs_repository:
         return False
     try:
-        select_spans(
-            task, item, question.repositories, seed=question.seed, mode=question.mode, quirks=question.quirks
-        )
+        select_spans(task, item, question.repositories, question.seed)
     except SondeError:
         return False
     return True
@@ -396,14 +381,14 @@ class PoolTransform:
         self._names: dict[str, Sequence[str]] = {}
 
     def change(self, item: Item) -> TransformedText | str:
-        """What becomes of an item, or why nothing does."""
+        """Transform an item, or return the reason why not."""
         if item.item_id not in self._made:
             others = self._following_names(item.item_id) if self.name == MISLEAD else ()
             self._made[item.item_id] = transform_text(item, self._rules, self.name, self._seed, others)
         return self._made[item.item_id]
 
     def item(self, source: Item, item: Item, end: int | None = None) -> Item | str:
-        """An item that was made of a function by an edit, as the same edit makes it of the changed function.
+        """Apply the edit that made ``item`` of a function to the transformed function.
 
         Args:
             source: The function.
@@ -430,13 +415,13 @@ class PoolTransform:
         return transformed_item(item, text + words, self.name)
 
     def iterate_items(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items, changed where they can be."""
+        """Yield the items, transformed where possible."""
         for item in items:
             changed = self.item(item, item)
             yield item if isinstance(changed, str) else changed
 
     def map_spans(self, item: Item, changed: Item, *places: Place | None) -> list[Place | None]:
-        """Where places of an item are in the changed one; None of what is not there."""
+        """Map positions of an item to the changed one; None for those that are gone."""
         carried = SpanMapper(self._code, item.text, TransformedText(changed.text), self.name)
         known = {(0, len(item.text)): (0, len(changed.text)), (0, 0): (0, 0)}
         return [
@@ -445,7 +430,7 @@ class PoolTransform:
         ]
 
     def _following_names(self, name: str) -> Iterator[Sequence[str]]:
-        """Names of the functions behind one."""
+        """Yield the names of the functions that follow one."""
         first = bisect_right(self._order, name)
         for other in iterate_name_donors(self._order, first):
             if other not in self._names:
@@ -456,7 +441,7 @@ class PoolTransform:
 def transform_dataset(
     made: Dataset, pool: Iterable[Item], transform: PoolTransform, question: LabelRequest, spread: ParallelMap
 ) -> Dataset:
-    """A data set over the same programs in other words; ids of examples stay those of the code as written.
+    """Build the data set of the same programs after a transform; example ids stay those of the original code.
 
     Classes are no longer exactly balanced where examples are left out or are of another class in other
     words. Of a task that changes functions, all examples of a function are kept or left out together.
@@ -513,11 +498,19 @@ def _relabel_examples(
     spread: ParallelMap,
     left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
-    """The examples at the same places of the changed texts, with the labels that they have there."""
+    """Yield the examples at the same positions of the changed texts, with their labels there."""
     rows = list(_original_rows(examples))
     changed = {name: transform.item(items[name], items[name]) for name in {row["item_id"] for row in rows}}
     able = [changed[name] for name in sorted(changed)]
-    labelled = dict(_label_items([item for item in able if not isinstance(item, str)], question, spread))
+    texts = [item for item in able if not isinstance(item, str)]
+    labelled = {
+        item.item_id: {
+            ((label["start"], label["end"]), _second_span(label)): label
+            for label in table.iter_rows(named=True)
+            if label["label"] is not None
+        }
+        for item, table in label_items(question, texts, spread)
+    }
     edits = get_edits(transform.language)
     for row in rows:
         item = changed[row["item_id"]]
@@ -532,36 +525,12 @@ def _relabel_examples(
             left_out[_NOT_HERE] += 1
             continue
         told = {
-            "label": pick.label,
-            "value": pick.value,
+            "label": pick["label"],
+            "value": pick["value"],
             "type": item.text[slice(*place)] if row["type"] else "",
             "tokens": count_tokens(item.text, edits),
         }
         yield [({**row, **_to_row(place, other), **told}, item)]
-
-
-_Labelled = dict[tuple[Place, Place | None], LabelledSpan]
-
-
-def _label_items(
-    items: Sequence[Item], question: LabelRequest, spread: ParallelMap
-) -> Iterator[tuple[str, _Labelled]]:
-    """The labelled places of each item, by its id."""
-    for item, picks in spread.map(_label_all_spans, question, items, share=restrict_request):
-        found: _Labelled = {}
-        for one in picks:
-            other = None if one.other_start is None else (one.other_start, one.other_end or 0)
-            found[(one.start, one.end), other] = one
-        yield item.item_id, found
-
-
-def _label_all_spans(part: ItemChunk[LabelRequest, Item]) -> list[list[LabelledSpan]]:
-    """All labelled places of some items; runs in any process."""
-    one = part.rule
-    task = TASKS.load(one.task)
-    return [
-        label_spans(task, item, one.repositories, mode=one.mode, quirks=one.quirks) for item in part.items
-    ]
 
 
 def _edit_examples(
@@ -571,7 +540,7 @@ def _edit_examples(
     task: Task,
     left_out: Counter[str],
 ) -> Iterator[list[tuple[_Row, Item]]]:
-    """The examples of functions and of what was made of them, all or none of a function."""
+    """Yield the examples of functions and of their mutants, all or none of a function."""
     blocks: defaultdict[str, list[_Row]] = defaultdict(list)
     for row in _original_rows(examples):
         blocks[row["source_id"]].append(row)
@@ -587,7 +556,7 @@ def _edit_examples(
 def _move_example(
     row: _Row, item: Item, source: Item, transform: PoolTransform, task: Task
 ) -> tuple[_Row, Item] | str:
-    """An example with the changed text, or why there is none."""
+    """Move an example to the changed text, or return the reason why not."""
     place, other = (row["start"], row["end"]), _second_span(row)
     changed = transform.item(source, item, row["end"] if task.target == "pair" else None)
     itself = transform.item(source, source)
@@ -606,8 +575,8 @@ def _move_example(
 
 
 def _second_span(row: _Row) -> Place | None:
-    """The other place of an example."""
-    return None if row["other_start"] is None else (row["other_start"], row["other_end"])
+    """Return the second span of an example or label."""
+    return None if row.get("other_start") is None else (row["other_start"], row["other_end"])
 
 
 def _to_row(place: Place, other: Place | None) -> _Row:

@@ -15,7 +15,6 @@ import dataclasses
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
@@ -23,32 +22,16 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed, unit_hash
 from sonde.corpora import Item, item_id
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages import get_facet
 from sonde.languages.engine.edits import Edits, TextSpan
-from sonde.tasks.engine.balance import (
-    SHARES,
-    SMALLEST,
-    BlockMatcher,
-    assign_splits,
-    cluster_weight,
-    largest_class_size,
-    split_sizes,
-)
-from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_class
+from sonde.tasks.engine.balance import SHARES, BlockMatcher, split_sizes
+from sonde.tasks.engine.sampling import DatasetRequest, Pool, length_class, split_clusters, take_blocks
+from sonde.tasks.engine.spans import LabelRequest
 from sonde.tasks.engine.surface import faultiness
-from sonde.tasks.engine.task import (
-    TASKS,
-    Example,
-    ItemLabels,
-    LabelRow,
-    Repository,
-    SplitExamples,
-    resolve_task,
-)
+from sonde.tasks.engine.task import Example, ItemLabels, LabelRow, Repository, SplitExamples
 
 ORIGINAL, FAULT, REPLACED = "ORIG", "FAULT", "REPL"
 """Labels as published: faults of the jumbling tasks are called replaced."""
@@ -62,7 +45,7 @@ Stratum = Hashable
 
 @dataclass(frozen=True, slots=True)
 class FaultContext:
-    """What a fault may depend on besides the function.
+    """The context on which a fault may depend besides the function.
 
     Attributes:
         edits: The language's places.
@@ -86,7 +69,7 @@ class Fault:
 class Mutation(ItemLabels):
     """Base of the tasks whose faults are made.
 
-    A task defines `fault` and, where a fault leaves a trace, `stratum` and `survey`.
+    A task defines `propose` and, where a fault leaves a trace, `stratum` and `survey`.
 
     Attributes:
         levelled: Whether faults are also matched by how faulty all their words look together (see
@@ -96,28 +79,37 @@ class Mutation(ItemLabels):
             language objects (`sonde.languages.engine.edits`) where it does not object to the function itself.
             Untouched functions are then those as well that such a fault can be put into, so that the choice
             tells no side.
+        parsed: Whether a faulty text has to parse.
     """
 
-    name: ClassVar[str]
-    version: ClassVar[str] = "2"
+    version = "2"
     target: ClassVar[str] = "mutation"
-    labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)
-    needs_repository: ClassVar[bool] = False
+    labels: ClassVar[tuple[str, str]] = (ORIGINAL, FAULT)  # pyright: ignore[reportIncompatibleVariableOverride]
     facet: ClassVar[str] = "edits"
     levelled: ClassVar[bool] = False
     compiled: ClassVar[bool] = True
+    parsed: ClassVar[bool] = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """Counts over the pool that faults are drawn by; empty where none are needed."""
+        """Count what faults are drawn by, over the pool; empty if nothing is needed."""
         return {}
 
     @abstractmethod
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """What untouched code shares with the faults that it is matched with; None where it has no place."""
+        """Return what untouched code shares with the faults that it is matched with; None if none fits."""
 
     @abstractmethod
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Yield faults for a text, each drawn when it is requested; none without a place."""
+
+    def is_valid(self, changed: str, around: FaultContext) -> bool:
+        """Return whether a faulty text is accepted."""
+        return not self.parsed or around.edits.parses(changed)
+
     def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Put the fault into a text; None where it has no place for it."""
+        """Put the first fault into a text that is taken; None where there is none."""
+        proposed = self.propose(text, around, draw)
+        return next((fault for fault in proposed if self.is_valid(fault.text, around)), None)
 
     def compiled_fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
         """Put the fault into a text so that a compiler has no more against it than before.
@@ -139,25 +131,20 @@ class Mutation(ItemLabels):
                 return found
         return None
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-    ) -> list[LabelRow]:
-        """Labels that the source gives; else ``ORIG`` for code that a fault can be put into, null for other.
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
+        """Return one row: ``ORIG`` for code that a fault can be put into, else null.
 
         A corpus holds code as it was written; faults come with a data set (`sonde.tasks.build`).
         """
-        given = [one for one in item.given if one.task.lower() == self.name]
-        if given:
-            return [(one.start, one.end, one.label, None) for one in given]
-        edits, asked = get_facet(item.language, "edits", Edits), resolve_task(self, mode, quirks)
-        around = FaultContext(edits, "train", asked.survey([item.text], edits))
+        edits = get_facet(item.language, "edits", Edits)
+        around = FaultContext(edits, "train", self.survey([item.text], edits))
         draw = Random(derive_seed(self.name, item.item_id))
-        label = ORIGINAL if asked.stratum(item.text, around, draw) is not None else None
+        label = ORIGINAL if self.stratum(item.text, around, draw) is not None else None
         return [(0, len(item.text), label, None)]
 
 
 def make_faulty_item(item: Item, text: str, task: str) -> Item:
-    """The derived item of a faulty text: same source, cluster and repository, an identity of its own."""
+    """Make the item of a faulty text: same source, cluster and repository, an id of its own."""
     return dataclasses.replace(
         item,
         item_id=item_id(text, item.language, item.unit),
@@ -171,7 +158,7 @@ def make_faulty_item(item: Item, text: str, task: str) -> Item:
 
 
 def replace_words(text: str, *changes: tuple[TextSpan, str]) -> str:
-    """A text with other words at places that do not overlap."""
+    """Replace words of a text at places that do not overlap."""
     parts: list[str] = []
     position = 0
     for place, word in sorted(changes, key=lambda change: change[0].start):
@@ -181,18 +168,18 @@ def replace_words(text: str, *changes: tuple[TextSpan, str]) -> str:
 
 
 def clip_count(number: int, most: int = 4) -> int:
-    """A count that is not told apart from ``most`` on."""
+    """Clip a count at ``most``."""
     return min(number, most)
 
 
 def sample_by_weight(weights: Mapping[str, int], draw: Random) -> str:
-    """A word drawn by its count."""
+    """Draw a word with its count as weight."""
     words = sorted(weights)
     return draw.choices(words, [weights[word] for word in words])[0]
 
 
 def count_surfaces(places: Sequence[TextSpan]) -> Counter[str]:
-    """How often each surface stands at the places."""
+    """Count each surface at the places."""
     return Counter(place.surface for place in places)
 
 
@@ -208,19 +195,18 @@ _WIDER = 3
 
 
 def draw_fault_examples(
-    pool: Pool, asked: DatasetRequest, name: str, spread: ParallelMap = ONE
+    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap = ONE
 ) -> SplitExamples:
-    """Untouched functions and faulty ones, as many of each and block by block of the same stratum.
+    """Draw untouched and faulty functions, as many of each, matched by stratum.
 
     Which side a function is on falls by hash, alike in all tasks, so that tasks share the untouched ones.
     Functions are read in the order of the pool: all of them where faults are levelled, else until there are
     enough.
     """
-    task = resolve_task(cast(Mutation, asked.task), asked.mode, asked.quirks)
-    sides = assign_splits(_sizes(pool), asked.seed, pool.splits)
+    task = cast(Mutation, asked.task)
+    rule = FaultRule.from_pool(pool, asked, question, split_clusters(pool, asked.seed))
     wanted = split_sizes(asked.size // 2)
     counts: Counter[str] = Counter()
-    rule = _rule(pool, asked, name, sides)
     candidates = _candidates(pool, rule, counts, spread)
     if task.levelled:
         candidates = _add_fault_level(list(candidates))
@@ -229,17 +215,9 @@ def draw_fault_examples(
         matching[split].add(example.label, stratum, example)
         if all(len(matching[name].blocks) >= size for name, size in wanted.items()):
             break
-    number = largest_class_size({name: len(one.blocks) for name, one in matching.items()}, asked.size // 2)
-    if number < SMALLEST:
-        scarce = min(matching, key=lambda name: len(matching[name].blocks) / max(wanted[name], 1))
-        raise InputError(
-            f"task {task.name!r} in {asked.language}: the {scarce} split has "
-            f"{len(matching[scarce].blocks)} faults with an untouched function to match, "
-            f"of {counts['read']} functions read; draw from more code"
-        )
-    drawn = SplitExamples(report={**counts, "matched": 1.0})
-    for name, size in split_sizes(number).items():
-        drawn.rows += [(name, True, one) for block in matching[name].blocks[:size] for one in block]
+    blocks = {name: found.blocks for name, found in matching.items()}
+    drawn = take_blocks(blocks, asked, 2, counts, "faults with an untouched function to match")
+    drawn.report["matched"] = 1.0
     return drawn
 
 
@@ -247,50 +225,56 @@ Candidate = tuple[str, Hashable, Example]
 
 
 @dataclass(frozen=True, slots=True)
-class _FaultRule:
-    """How faults are put into functions; see `sonde.tasks.engine.faults.FaultContext`.
+class FaultRule:
+    """The rule by which faults are put into functions; see `FaultContext`.
 
     Attributes:
-        task: Name or path of the task, as `sonde.tasks.engine.task.TASKS` loads it in any process.
+        question: The task, as it is asked in any process.
         language: Of the functions.
-        mode: ``"corrected"``, or ``"paper"`` for faults as the published data has them.
-        quirks: Quirks that are on.
         survey: What the task counted in the pool.
         splits: The split of each cluster.
         tokens: Code tokens by item id.
-        seed: Of the draws.
     """
 
-    task: str
+    question: LabelRequest
     language: str
-    mode: str
-    quirks: AbstractSet[str]
     survey: Mapping[str, int]
     splits: Mapping[str, str]
     tokens: Mapping[str, int]
-    seed: int
 
-    def from_items(self, items: Sequence[Item]) -> _FaultRule:
-        """What of it some items need."""
+    @classmethod
+    def from_pool(
+        cls, pool: Pool, asked: DatasetRequest, question: LabelRequest, splits: Mapping[str, str]
+    ) -> FaultRule:
+        """Build the rule of a pool, whose first functions are surveyed."""
+        edits = get_facet(asked.language, "edits", Edits)
+        task = cast(Mutation, asked.task)
+        survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
+        return cls(replace(question, repositories={}), asked.language, survey, splits, pool.tokens)
+
+    def restrict(self, items: Sequence[Item]) -> FaultRule:
+        """Return the rule with only what some items need."""
         return replace(
             self,
             splits={item.cluster: self.splits[item.cluster] for item in items},
             tokens={item.item_id: self.tokens[item.item_id] for item in items},
         )
 
-
-def _rule(pool: Pool, asked: DatasetRequest, name: str, sides: Mapping[str, str]) -> _FaultRule:
-    edits = get_facet(asked.language, "edits", Edits)
-    task = resolve_task(cast(Mutation, asked.task), asked.mode, asked.quirks)
-    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-    return _FaultRule(name, asked.language, asked.mode, asked.quirks, survey, sides, pool.tokens, asked.seed)
+    def draws(self, items: Sequence[Item]) -> Iterator[tuple[Item, Mutation, FaultContext, Random]]:
+        """Yield each item with the task, the context of its fault, and its random generator."""
+        task = cast(Mutation, self.question.load())
+        edits = get_facet(self.language, "edits", Edits)
+        around = {name: FaultContext(edits, name, self.survey) for name in SHARES}
+        for item in items:
+            draw = Random(derive_seed(self.question.seed, task.name, item.item_id))
+            yield item, task, around[self.splits[item.cluster]], draw
 
 
 def _candidates(
-    pool: Pool, rule: _FaultRule, counts: Counter[str], spread: ParallelMap
+    pool: Pool, rule: FaultRule, counts: Counter[str], spread: ParallelMap
 ) -> Iterator[Candidate]:
     """Split, stratum and example of each function that has a place for the fault, in the pool's order."""
-    for item, found in spread.map(_examples, rule, pool.items, share=_FaultRule.from_items):
+    for item, found in spread.map(_examples, rule, pool.items, share=FaultRule.restrict):
         counts["read"] += 1
         if found is None:
             counts["no place for the fault"] += 1
@@ -298,20 +282,17 @@ def _candidates(
             yield rule.splits[item.cluster], *found
 
 
-def _examples(part: ItemChunk[_FaultRule, Item]) -> list[tuple[Hashable, Example] | None]:
-    """The examples of some items; runs in any process."""
+def _examples(part: ItemChunk[FaultRule, Item]) -> list[tuple[Hashable, Example] | None]:
+    """Make the examples of some items; runs in any process."""
     rule = part.rule
-    task = resolve_task(cast(Mutation, TASKS.load(rule.task)), rule.mode, rule.quirks)
-    edits = get_facet(rule.language, "edits", Edits)
-    around = {name: FaultContext(edits, name, rule.survey) for name in SHARES}
     return [
-        _example(item, task, around[rule.splits[item.cluster]], rule.seed, rule.tokens[item.item_id])
-        for item in part.items
+        _example(item, task, around, draw, rule.question.seed, rule.tokens[item.item_id])
+        for item, task, around, draw in rule.draws(part.items)
     ]
 
 
 def _add_fault_level(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
-    """The candidates with strata that say how faulty they look, in fifths of all candidates."""
+    """Yield the candidates with strata that include how faulty they look, in fifths of all candidates."""
     if not candidates:
         return
     texts = [example.item.text for _, _, example in candidates]
@@ -321,16 +302,10 @@ def _add_fault_level(candidates: Sequence[Candidate]) -> Iterator[Candidate]:
         yield split, (stratum, part), example
 
 
-def _sizes(pool: Pool) -> dict[str, dict[str, int]]:
-    sizes = Counter(item.cluster for item in pool.items)
-    return {cluster: {ORIGINAL: cluster_weight(size)} for cluster, size in sizes.items()}
-
-
 def _example(
-    item: Item, task: Mutation, around: FaultContext, seed: int, tokens: int
+    item: Item, task: Mutation, around: FaultContext, draw: Random, seed: int, tokens: int
 ) -> tuple[Hashable, Example] | None:
-    """An item on its side with its stratum; None where the fault has no place in it."""
-    draw = Random(derive_seed(seed, task.name, item.item_id))
+    """Make the example of an item with its stratum; None if no fault fits."""
     if unit_hash(seed, "side", item.item_id) < 0.5:
         stratum, label, derived = task.stratum(item.text, around, draw), ORIGINAL, item
         if stratum is None or (task.compiled and task.compiled_fault(item.text, around, draw) is None):
@@ -368,26 +343,22 @@ class KeywordSwitch(Mutation):
     same_category: ClassVar[bool]
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """How often each keyword occurs behind a head."""
+        """Count each keyword after a head."""
         return Counter(place.surface for text in texts for place in _behind_head(text, edits))
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """A keyword of the function and how often it has it."""
+        """Return a keyword of the function and how often it has it."""
         places = _behind_head(text, around.edits)
         if not places:
             return None
         word = draw.choice(places).surface
         return word, clip_count(count_surfaces(places)[word])
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Replace one keyword; None where no draw finds a place."""
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Replace one keyword."""
         places = _behind_head(text, around.edits)
-        if not places:
-            return None
-        if not around.survey:
-            return None
         categories = {word: name for name, words in around.edits.keywords.items() for word in words}
-        for _ in range(_KEYWORD_DRAWS):
+        for _ in range(_KEYWORD_DRAWS if places and around.survey else 0):
             word = sample_by_weight(around.survey, draw)
             fitting = [
                 place
@@ -396,13 +367,11 @@ class KeywordSwitch(Mutation):
             ]
             for place in draw.sample(fitting, min(_PLACES, len(fitting))):
                 changed = replace_words(text, (place, word))
-                if around.edits.parses(changed):
-                    return Fault(changed, (word, clip_count(count_surfaces(places)[word] + 1)))
-        return None
+                yield Fault(changed, (word, clip_count(count_surfaces(places)[word] + 1)))
 
 
 def _behind_head(text: str, edits: Edits) -> tuple[TextSpan, ...]:
-    """The keywords that may be replaced."""
+    """Return the keywords that may be replaced."""
     head = edits.head(text)
     return tuple(place for place in edits.keyword_spans(text) if place.start >= head)
 
@@ -418,20 +387,22 @@ class Shuffle(Mutation):
     labels = (ORIGINAL, REPLACED)
     version = "1"
     compiled = False
+    parsed = False
     share: ClassVar[float]
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match: the tokens are the same."""
+        """Return an empty stratum: the tokens are the same."""
         return () if len({token.surface for token in around.edits.tokens(text)}) > 1 else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Shuffle; None where that changes nothing."""
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Shuffle, unless that changes nothing."""
         changed = shuffle_tokens(text, around.edits.tokens(text), self.share, draw)
-        return None if changed is None else Fault(changed, ())
+        if changed is not None:
+            yield Fault(changed, ())
 
 
 class Exchange(Mutation):
-    """Base of the tasks whose fault is two stretches of code exchanged so that it still parses.
+    """Base of the tasks whose fault is two stretches of code exchanged.
 
     Attributes:
         draws: Pairs that are tried.
@@ -441,33 +412,21 @@ class Exchange(Mutation):
 
     @abstractmethod
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
-        """The stretches that may be exchanged."""
+        """Yield the spans that may be exchanged."""
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match: the tokens are the same."""
+        """Return an empty stratum: the tokens are the same."""
         return () if any(self.pairs(text, around.edits)) else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Exchange one pair; None where no exchange is taken."""
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Exchange one pair; everything else stays in place."""
         pairs = list(self.pairs(text, around.edits))
         for first, second in draw.sample(pairs, min(self.draws, len(pairs))):
-            changed = exchange_spans(text, first, second)
-            if self.is_valid(changed, around):
-                return Fault(changed, ())
-        return None
-
-    def is_valid(self, changed: str, around: FaultContext) -> bool:
-        """Whether an exchange is taken."""
-        return around.edits.parses(changed)
-
-
-def exchange_spans(text: str, first: TextSpan, second: TextSpan) -> str:
-    """A text with what stands at two places exchanged; all else stays where it is."""
-    return replace_words(text, (first, second.surface), (second, first.surface))
+            yield Fault(replace_words(text, (first, second.surface), (second, first.surface)), ())
 
 
 def would_merge(left: str, right: str) -> bool:
-    """Whether two tokens that touch would be read as one."""
+    """Return whether two tokens that touch would be read as one."""
     if not left or not right:
         return False
     last, first = left[-1], right[0]
@@ -478,7 +437,7 @@ def would_merge(left: str, right: str) -> bool:
 
 
 def find_neighbours(text: str, tokens: Sequence[TextSpan]) -> Iterator[tuple[TextSpan, TextSpan]]:
-    """Tokens that follow each other on a line and stay two different tokens when they are exchanged."""
+    """Yield tokens that follow each other on a line and remain two different tokens when exchanged."""
     for place in range(len(tokens) - 1):
         first, second = tokens[place], tokens[place + 1]
         gap = text[first.end : second.start]
@@ -496,7 +455,7 @@ def find_neighbours(text: str, tokens: Sequence[TextSpan]) -> Iterator[tuple[Tex
 
 
 def shuffle_tokens(text: str, tokens: Sequence[TextSpan], share: float, draw: Random) -> str | None:
-    """A share of the tokens put into another order among themselves; None where nothing changes.
+    """Shuffle a share of the tokens among themselves; None if nothing changes.
 
     A blank parts two tokens that would be read as one.
     """

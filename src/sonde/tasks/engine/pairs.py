@@ -23,15 +23,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
-from random import Random
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sonde.base.errors import InputError, UsageError
-from sonde.base.fingerprint import derive_seed, fingerprint, unit_hash
+from sonde.base.fingerprint import fingerprint, unit_hash
 from sonde.corpora import Item
 from sonde.corpora.engine.ngram import MAX_ORDER, NGram
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
@@ -43,10 +41,10 @@ from sonde.results.schema import Columns, to_schema
 from sonde.tasks.engine.balance import SMALLEST
 from sonde.tasks.engine.bugs import BugTask, RandomChoice
 from sonde.tasks.engine.dataset import PoolTransform
-from sonde.tasks.engine.faults import ORIGINAL, FaultContext, Mutation, make_faulty_item, replace_words
+from sonde.tasks.engine.faults import ORIGINAL, FaultRule, Mutation, make_faulty_item, replace_words
 from sonde.tasks.engine.sampling import DatasetRequest, Pool, build_pool
-from sonde.tasks.engine.spans import Place, find_changed_spans
-from sonde.tasks.engine.task import TASKS, Dataset, Task, resolve_task
+from sonde.tasks.engine.spans import LabelRequest, Place, find_changed_spans
+from sonde.tasks.engine.task import Dataset, Task
 from sonde.tasks.engine.user_labels import has_provided_labels
 
 _READ = 4_000
@@ -65,7 +63,7 @@ _DISTINCT = 60_000
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What was counted for the clusters of one part."""
+    """Counts for the clusters of one part."""
 
     model: NGram
     numbers: Mapping[str, int]
@@ -105,7 +103,7 @@ class TokenCounts:
                 self._parts[part] = _count_part(others)
 
     def nats(self, cluster: str, words: Sequence[str]) -> float | None:
-        """Negative log-probability of a text of code tokens; None where there is no other cluster.
+        """Return the negative log-probability of a text of code tokens; None if there is no other cluster.
 
         A Kneser-Ney model of order 4 (`sonde.corpora.engine.ngram`); tokens that it does not know are one
         token.
@@ -117,7 +115,7 @@ class TokenCounts:
         return float(part.model.nats(stream)[1:].sum())
 
     def frequency(self, cluster: str, word: str) -> int | None:
-        """How often a code token stands in other clusters; None where there is none."""
+        """Return how often a code token occurs in other clusters; None if there is none."""
         part = self._parts.get(self._part[cluster])
         return None if part is None else part.counts[word]
 
@@ -131,7 +129,7 @@ def _count_part(texts: Sequence[Sequence[str]]) -> _Part:
 
 
 def _surfaces(part: ItemChunk[str, Item]) -> list[tuple[str, ...]]:
-    """The code tokens of some functions; runs in any process."""
+    """Return the code tokens of some functions; runs in any process."""
     edits = get_facet(part.rule, "edits", Edits)
     return [tuple(token.surface for token in edits.tokens(item.text)) for item in part.items]
 
@@ -171,9 +169,6 @@ PAIRED_COLUMNS: Columns = {
 PAIRED_SCHEMA = to_schema(PAIRED_COLUMNS)
 
 
-_SURVEYED = 2_000
-
-
 _QUOTED, _NAMED = re.compile(r"`([^`]*)`"), re.compile(r"[\w\"']")
 
 
@@ -206,7 +201,7 @@ class _Pair:
 
 
 def makes_pairs(task: Task) -> bool:
-    """Whether a task gives a function as it was written beside one with a fault."""
+    """Return whether a task gives the original of a function together with its mutant."""
     return isinstance(task, Mutation) or (isinstance(task, BugTask) and task.each == 2)
 
 
@@ -243,7 +238,8 @@ def build_pairs(
         UsageError: The task gives no pairs, or the items bring labels of their own for it.
         InputError: There are too few functions with a place for the fault.
     """
-    task = TASKS.load(task_name)
+    question = LabelRequest(task_name, seed, mode, frozenset(quirks), {})
+    task = question.load()
     if not makes_pairs(task):
         raise UsageError(f"task {task.name!r} gives no original with a mutant; name a task of faults or bugs")
     wanted = [item for item in items if item.language == language]
@@ -253,9 +249,18 @@ def build_pairs(
             "corpus of code"
         )
     pool = build_pool(wanted, language, seed, task.hint if isinstance(task, BugTask) else "", spread)
-    asked = DatasetRequest(task, size, seed, language, mode, quirks, {})
+    asked = DatasetRequest(task, size, seed, language)
+    make = _make_bug_pairs if isinstance(task, BugTask) else _make_fault_pairs
     counts: Counter[str] = Counter()
-    pairs = list(islice(_pairs(task_name, pool, asked, spread, counts), size))
+    pairs: list[_Pair] = []
+    for pair in make(pool, asked, question, spread):
+        counts["read"] += 1
+        if pair is None:
+            counts["not eligible"] += 1
+        else:
+            pairs.append(pair)
+            if len(pairs) == size:
+                break
     left_out: Counter[str] = Counter()
     if transform is not None:
         pairs = list(_transform_pairs(pairs, transform, left_out))
@@ -296,14 +301,14 @@ def build_pairs(
 def _count_pool_tokens(
     pool: Pool, language: str, seed: int, spread: ParallelMap, transform: PoolTransform | None
 ) -> TokenCounts:
-    """Made once for all tasks: those of a run draw from one pool."""
+    """Count the tokens once for all tasks: those of a run draw from one pool."""
     return TokenCounts(pool.items, language, seed, spread, transform.iterate_items if transform else None)
 
 
 def _transform_pairs(
     pairs: Iterable[_Pair], transform: PoolTransform, left_out: Counter[str]
 ) -> Iterator[_Pair]:
-    """The pairs over the changed functions, with the same faults in them."""
+    """Yield the pairs over the changed functions, with the same faults in them."""
     for pair in pairs:
         sides: list[_PairText] = []
         for side in (pair.original, pair.mutant):
@@ -321,20 +326,9 @@ def _transform_pairs(
             yield _Pair(source, sides[0], sides[1], pair.edit, pair.source.item_id)
 
 
-def _pairs(
-    name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap, counts: Counter[str]
-) -> Iterator[_Pair]:
-    """The pairs of a pool, in its order."""
-    made = _of_bugs if isinstance(asked.task, BugTask) else _of_faults
-    for pair in made(name, pool, asked, spread):
-        counts["read"] += 1
-        if pair is None:
-            counts["not eligible"] += 1
-        else:
-            yield pair
-
-
-def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) -> Iterator[_Pair | None]:
+def _make_bug_pairs(
+    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap
+) -> Iterator[_Pair | None]:
     task = asked.task
     assert isinstance(task, BugTask)
     sides = dict.fromkeys((item.cluster for item in pool.items), "test")
@@ -356,25 +350,13 @@ def _of_bugs(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) 
         yield _Pair(item, first, dataclasses.replace(second, item=named), edit)
 
 
-@dataclass(frozen=True, slots=True)
-class _FaultRule:
-    """How faults are put into functions; see `sonde.tasks.engine.faults.FaultContext`."""
-
-    task: str
-    language: str
-    mode: str
-    quirks: AbstractSet[str]
-    survey: dict[str, int]
-    seed: int
-
-
-def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap) -> Iterator[_Pair | None]:
-    task = resolve_task(asked.task, asked.mode, asked.quirks)
-    assert isinstance(task, Mutation)
-    edits = get_facet(asked.language, "edits", Edits)
-    survey = task.survey((item.text for item in islice(pool.items, _SURVEYED)), edits)
-    rule = _FaultRule(name, asked.language, asked.mode, asked.quirks, dict(survey), asked.seed)
-    for item, text in spread.map(_faulty, rule, pool.items):
+def _make_fault_pairs(
+    pool: Pool, asked: DatasetRequest, question: LabelRequest, spread: ParallelMap
+) -> Iterator[_Pair | None]:
+    task = asked.task
+    splits = dict.fromkeys((item.cluster for item in pool.items), "test")
+    rule = FaultRule.from_pool(pool, asked, question, splits)
+    for item, text in spread.map(_faulty, rule, pool.items, share=FaultRule.restrict):
         if text is None or text == item.text:
             yield None
             continue
@@ -382,21 +364,17 @@ def _of_faults(name: str, pool: Pool, asked: DatasetRequest, spread: ParallelMap
         yield _Pair(item, _PairText(item, ORIGINAL), _PairText(mutant, task.labels[1]))
 
 
-def _faulty(part: ItemChunk[_FaultRule, Item]) -> list[str | None]:
-    """The faulty texts of some items; runs in any process."""
-    rule = part.rule
-    task = resolve_task(TASKS.load(rule.task), rule.mode, rule.quirks)
-    assert isinstance(task, Mutation)
-    around = FaultContext(get_facet(rule.language, "edits", Edits), "test", rule.survey)
-    draws = (Random(derive_seed(rule.seed, task.name, item.item_id)) for item in part.items)
+def _faulty(part: ItemChunk[FaultRule, Item]) -> list[str | None]:
+    """Make the faulty texts of some items; runs in any process."""
     faults = (
-        task.compiled_fault(item.text, around, draw) for item, draw in zip(part.items, draws, strict=True)
+        task.compiled_fault(item.text, around, draw)
+        for item, task, around, draw in part.rule.draws(part.items)
     )
     return [None if fault is None else fault.text for fault in faults]
 
 
 def _rows(pair: _Pair, task: Task, edits: Edits, counted: TokenCounts) -> Iterator[tuple[Any, ...]]:
-    """A row a text in `PAIRED_SCHEMA`."""
+    """Yield one row per text in `PAIRED_SCHEMA`."""
     sides = (pair.original, pair.mutant)
     tokens = [edits.tokens(side.item.text) for side in sides]
     places: Sequence[Place]
@@ -432,7 +410,7 @@ def _rows(pair: _Pair, task: Task, edits: Edits, counted: TokenCounts) -> Iterat
 
 
 def _operator(pair: _Pair, word: str, edits: Edits) -> str:
-    """The operator or keyword that the fault is about; empty for names, literals and whole stretches."""
+    """Return the operator or keyword that the fault changes; empty for names, literals and longer spans."""
     quoted = _QUOTED.search(pair.edit)
     found = quoted.group(1) if quoted else word
     keywords = {one for words in edits.keywords.values() for one in words}
@@ -441,7 +419,7 @@ def _operator(pair: _Pair, word: str, edits: Edits) -> str:
 
 
 def _distance(pair: _Pair, place: Place, tokens: Sequence[TextSpan]) -> int | None:
-    """How many code tokens behind its declaration the variable stands that the place is."""
+    """Return the distance, in code tokens, from a variable's declaration to the use at ``place``."""
     item = pair.original.item
     if not has_facet(item.language, "flow"):
         return None
@@ -476,12 +454,12 @@ class VariableExchange:
     rival: tuple[TextSpan, ...]
 
     def make_misuse(self) -> str:
-        """The function with the other variable at the place, and nothing else changed."""
+        """Return the function with only the variable at the place replaced."""
         return replace_words(self.clean, (self.place, self.other))
 
 
 def iterate_exchanges(text: str, language: str, choice: RandomChoice) -> Iterator[VariableExchange]:
-    """The exchanges of a function in a random order.
+    """Yield the exchanges of a function in a random order.
 
     Both variables are defined before the place, both may be read there, and neither name means anything else
     in the text, a word of a comment included. A place gives one exchange at most.
@@ -505,7 +483,7 @@ def iterate_exchanges(text: str, language: str, choice: RandomChoice) -> Iterato
 
 
 def _unambiguous_variables(text: str, variables: tuple[Variable, ...]) -> dict[str, Variable]:
-    """By name, the variables whose names stand for nothing else."""
+    """Return the variables whose names mean nothing else, by name."""
     names = [one.name for one in variables]
     return {
         one.name: one

@@ -12,12 +12,11 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from operator import is_, itemgetter
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -39,8 +38,8 @@ from sonde.tasks.engine.balance import (
     order_matched_first,
     split_sizes,
 )
-from sonde.tasks.engine.spans import LabelledSpan, Picks, select_spans
-from sonde.tasks.engine.task import Example, Repository, SplitExamples, Task, get_classes
+from sonde.tasks.engine.spans import LabelledSpan, Picks
+from sonde.tasks.engine.task import Example, Repository, SplitExamples, Task
 
 _TIERS = (250, 500)
 """Code tokens up to which a function is short, and of middling length: most of the short ones fit into 512
@@ -66,7 +65,7 @@ _KEPT = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """What is left of a corpus for data sets.
+    """The functions of a corpus that data sets may be drawn from.
 
     Attributes:
         items: Shorter ones first in three tiers; in each the clusters take turns, by hash.
@@ -153,7 +152,11 @@ def _pool(same: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
         found[item.item_id] = item
         tokens[item.item_id] = number
     index, kept = NearDuplicateIndex(), list[Item]()
-    for item in sorted(found.values(), key=lambda item: _preference(item, tokens, seed)):
+
+    def preference(item: Item) -> tuple[int, float, str]:
+        return length_tier(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
+
+    for item in sorted(found.values(), key=preference):
         words = duplicate_tokens(item.text)
         if index.find(words) is not None:
             dropped["near duplicate"] += 1
@@ -166,22 +169,22 @@ def _pool(same: _ItemsKey, language: str, seed: int, hint: str) -> Pool:
 
 
 def get_edits(language: str) -> Edits | None:
-    """The facet ``edits`` of a language, None where it has none."""
+    """Return the facet ``edits`` of a language, or None."""
     return get_facet(language, "edits", Edits) if has_facet(language, "edits") else None
 
 
 def count_tokens(text: str, edits: Edits | None) -> int:
-    """Code tokens of a text, a string being one; words and signs where the language has no edits."""
+    """Count the code tokens of a text, a string being one; words and signs if the language has no edits."""
     return len(edits.tokens(text)) if edits is not None else len(_WORD.findall(text))
 
 
 def length_class(tokens: int) -> int:
-    """Lengths that count as alike: bins of a quarter of an octave, so 19 % wide."""
+    """Return the length bin, a quarter of an octave (19 %) wide."""
     return int(4 * math.log2(max(tokens, 1)))
 
 
 def _sample_items(items: Sequence[Item], seed: int) -> list[Item]:
-    """As many as are parsed, by hash, of no cluster more than its share."""
+    """Sample the items to parse by hash, with a cap per cluster."""
     kept: list[Item] = []
     of_cluster: Counter[str] = Counter()
     for item in sorted(items, key=lambda item: (unit_hash(seed, item.item_id), item.item_id)):
@@ -194,7 +197,7 @@ def _sample_items(items: Sequence[Item], seed: int) -> list[Item]:
 
 
 def _measure(part: ItemChunk[str, Item]) -> list[tuple[str, int]]:
-    """Why each of some items is left out, and its code tokens; runs in any process."""
+    """Return why each of some items is left out, and its number of code tokens; runs in any process."""
     edits = get_edits(part.rule)
     refusals = [_refusal(item, edits) for item in part.items]
     return [
@@ -208,26 +211,20 @@ def _refusal(item: Item, edits: Edits | None) -> str:
         return ""
     if not edits.parses(item.text):
         # A constructor of Java parses in its class, and by itself is no code that could be changed.
-        in_class = parses(item.language, item.text) and not _is_code(item)
+        in_class = (
+            parses(item.language, item.text) and LANGUAGES.load(item.language).parse(item.text).has_error
+        )
         return "constructor, which is no code by itself" if in_class else "does not parse"
     return "getter or setter" if edits.is_accessor(item.text) else ""
 
 
-def _is_code(item: Item) -> bool:
-    return not LANGUAGES.load(item.language).parse(item.text).has_error
-
-
-def _preference(item: Item, tokens: Mapping[str, int], seed: int) -> tuple[int, float, str]:
-    return length_tier(tokens[item.item_id]), unit_hash(seed, item.item_id), item.item_id
-
-
 def length_tier(tokens: int) -> int:
-    """0 for short functions, 1 for those of middling length, 2 for long ones."""
+    """Return 0 for short functions, 1 for medium ones, 2 for long ones."""
     return sum(tokens > bound for bound in _TIERS)
 
 
 def round_robin(members: Iterable[T], group: Callable[[T], Hashable]) -> list[T]:
-    """The first of each group, then the second of each, and so on; of one turn as they come.
+    """Interleave members by group: the first of each group, then the second of each, and so on.
 
     What is drawn from the front then holds about as many of each group, whatever their sizes: a set that a
     few large clusters fill says little about clusters.
@@ -265,55 +262,86 @@ ITEMS_FOR_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DatasetRequest:
-    """What a data set is asked for; see `sonde.tasks.build`."""
+    """A request for a data set; see `sonde.tasks.build`.
+
+    Attributes:
+        task: The task, as published where that was asked for.
+        size: Examples wanted.
+        seed: Draws another data set.
+        language: Public name of the language.
+        picks: The labelled places of the functions, and of texts beside them.
+        repositories: What the task may know of the files around.
+    """
 
     task: Task
     size: int
     seed: int
     language: str
-    mode: str
-    quirks: AbstractSet[str]
-    repositories: Mapping[str, Repository]
     picks: Picks = field(default_factory=dict[str, tuple[LabelledSpan, ...]])
+    repositories: Mapping[str, Repository] = field(default_factory=dict[str, Repository])
 
 
-def draw_items(pool: Pool, asked: DatasetRequest) -> SplitExamples:
-    """Whole functions: splits disjoint by cluster, classes alike in length as far as they overlap."""
-    examples = [
-        _example(item, item, pick, pool.tokens[item.item_id], start=0, end=len(item.text))
-        for item in pool.items
-        for pick in _picks(item, asked)
+def split_clusters(pool: Pool, seed: int, shares: Mapping[str, float] = SHARES) -> dict[str, str]:
+    """Deal the clusters of a pool to splits by their sizes, where the corpus itself does not say."""
+    sizes = Counter(item.cluster for item in pool.items)
+    weights = {cluster: {"": cluster_weight(size)} for cluster, size in sizes.items()}
+    return assign_splits(weights, seed, pool.splits, shares)
+
+
+def take_blocks(
+    blocks: Mapping[str, Sequence[Sequence[Example]]],
+    asked: DatasetRequest,
+    each: int,
+    counts: Mapping[str, int],
+    what: str,
+) -> SplitExamples:
+    """Take the first blocks of each split, as many as all splits can give in their shares.
+
+    Args:
+        blocks: The examples that belong together, by split.
+        asked: What is wanted.
+        each: How many examples a block holds.
+        counts: What was read and left out, for the report.
+        what: What a block is, for a message.
+
+    Raises:
+        InputError: A split has too few of them.
+    """
+    wanted = split_sizes(asked.size // each)
+    held = {name: len(found) for name, found in blocks.items()}
+    number = largest_class_size(held, asked.size // each)
+    if number < SMALLEST:
+        scarce = min(held, key=lambda name: held[name] / max(wanted[name], 1))
+        raise InputError(
+            f"task {asked.task.name!r} in {asked.language}: the {scarce} split has {held[scarce]} {what}, "
+            f"of {counts['read']} functions read; draw from more code"
+        )
+    rows = [
+        (name, each > 1, example)
+        for name, size in split_sizes(number).items()
+        for block in blocks[name][:size]
+        for example in block
     ]
-    matching = asked.task.name not in _LENGTH_TASKS
-    stratum = _by_length if matching else None
-    return _balance_classes(examples, asked, stratum, len(pool.items) - len(examples), pool.splits)
+    return SplitExamples(rows, dict(counts))
 
 
-def draw_pairs(pool: Pool, asked: DatasetRequest) -> SplitExamples:
-    """Pairs of tokens, one of each class at most a function; classes alike in their distance."""
-    examples: list[Example] = []
-    unlabelled = 0
-    for item in pool.items[:ITEMS_FOR_TOKENS]:
-        picks = _picks(item, asked)
-        unlabelled += not picks
-        examples += [_example(item, item, pick, pool.tokens[item.item_id]) for pick in picks]
-    stratum = None if asked.task.name in _LENGTH_TASKS else _by_distance
-    return _balance_classes(examples, asked, stratum, unlabelled, pool.splits)
+def draw_functions(pool: Pool, asked: DatasetRequest) -> SplitExamples:
+    """Draw whole functions, or pairs of tokens in them, with splits that are disjoint by cluster.
 
-
-@runtime_checkable
-class _HasExtraItems(Protocol):
-    """A token task that reads more than functions."""
-
-    def extra_items(
-        self, items: Iterable[Item], repositories: Mapping[str, Repository]
-    ) -> Iterable[tuple[Item, Item]]:
-        """An item of the pool, and a derived one whose tokens are drawn as well."""
-        ...
+    Functions of all classes are alike in length, pairs in their distance, as far as they overlap.
+    """
+    whole = asked.task.target == "item"
+    read = pool.items if whole else pool.items[:ITEMS_FOR_TOKENS]
+    picked = [(item, asked.picks.get(item.item_id, ())) for item in read]
+    examples = [
+        _example(item, item, pick, pool.tokens[item.item_id]) for item, picks in picked for pick in picks
+    ]
+    stratum = None if asked.task.name in _LENGTH_TASKS else _by_length if whole else _by_distance
+    return _balance_classes(examples, asked, stratum, sum(not picks for _, picks in picked), pool.splits)
 
 
 def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
-    """Tokens in real functions: no surface in two splits, the surfaces of a class in turn.
+    """Draw tokens in functions: no surface is in two splits, the surfaces of a class take turns.
 
     A task may have texts beside functions to draw from, such as the imports of their files; of one surface,
     places in functions are taken first.
@@ -325,24 +353,26 @@ def draw_tokens(pool: Pool, asked: DatasetRequest) -> SplitExamples:
         _gather(source, derived, _UNCOUNTED, asked, found)
     drawn = _balanced_types(found, asked, unlabelled)
     edits = get_edits(asked.language)
-    drawn.rows = [(split, matched, _with_length(example, edits)) for split, matched, example in drawn.rows]
+    # Few of what is gathered are drawn: the tokens of a text beside functions are counted only now.
+    drawn.rows = [
+        (
+            split,
+            matched,
+            replace(example, tokens=count_tokens(example.item.text, edits))
+            if example.tokens == _UNCOUNTED
+            else example,
+        )
+        for split, matched, example in drawn.rows
+    ]
     return drawn
-
-
-def _with_length(example: Example, edits: Edits | None) -> Example:
-    """The example with the length of its text, where that is not known: few of what is gathered are drawn."""
-    if example.tokens != _UNCOUNTED:
-        return example
-    return replace(example, tokens=count_tokens(example.item.text, edits))
 
 
 def find_extra_items(
     task: Task, items: Sequence[Item], repositories: Mapping[str, Repository]
 ) -> Iterable[tuple[Item, Item]]:
-    """What a token task reads beside the functions of a pool; nothing where it reads functions alone."""
-    return (
-        task.extra_items(items[:ITEMS_FOR_TOKENS], repositories) if isinstance(task, _HasExtraItems) else ()
-    )
+    """Return the texts that a token task reads beside the functions of a pool."""
+    extra_items = getattr(task, "extra_items", None)
+    return () if extra_items is None else extra_items(items[:ITEMS_FOR_TOKENS], repositories)
 
 
 class _TokenCandidate(NamedTuple):
@@ -360,7 +390,7 @@ _PlacesOfTypes = defaultdict[str, defaultdict[str, list[_TokenCandidate]]]
 
 def _gather(source: Item, item: Item, tokens: int, asked: DatasetRequest, found: _PlacesOfTypes) -> bool:
     """Take one place of each class and surface in a text; whether it has any."""
-    picks = _picks(item, asked)
+    picks = asked.picks.get(item.item_id, ())
     for pick in picks:
         of_type = found[pick.label][item.text[pick.start : pick.end]]
         if len(of_type) < _PER_TYPE:
@@ -368,39 +398,9 @@ def _gather(source: Item, item: Item, tokens: int, asked: DatasetRequest, found:
     return bool(picks)
 
 
-def _picks(item: Item, asked: DatasetRequest) -> tuple[LabelledSpan, ...]:
-    """The labelled places of an item, as they were gathered before or are now."""
-    known = asked.picks.get(item.item_id)
-    if known is not None:
-        return known
-    return select_spans(
-        asked.task, item, asked.repositories, seed=asked.seed, mode=asked.mode, quirks=asked.quirks
-    )
-
-
-def _example(
-    source: Item,
-    item: Item,
-    pick: LabelledSpan,
-    tokens: int,
-    *,
-    start: int | None = None,
-    end: int | None = None,
-    surface: str = "",
-) -> Example:
-    return Example(
-        item=item,
-        source=source,
-        label=pick.label,
-        value=pick.value,
-        start=pick.start if start is None else start,
-        end=pick.end if end is None else end,
-        other_start=pick.other_start,
-        other_end=pick.other_end,
-        tokens=tokens,
-        cluster=surface or item.cluster,
-        type=surface,
-    )
+def _example(source: Item, item: Item, pick: LabelledSpan, tokens: int, surface: str = "") -> Example:
+    cluster = surface or item.cluster
+    return Example(item=item, source=source, **pick._asdict(), tokens=tokens, cluster=cluster, type=surface)
 
 
 def _by_length(example: Example) -> Hashable:
@@ -482,7 +482,7 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
             if len(able) > 1:
                 labels = able
                 break
-        missing = set(get_classes(asked.task, asked.mode, asked.quirks)).difference(labels)
+        missing = set(asked.task.labels).difference(labels)
         drawn.report["classes left out"] = sorted(missing)
         held = {name: {label: of_class[label] for label in labels} for name, of_class in held.items()}
     for name, size in split_sizes(_number(held, labels, asked)).items():
@@ -493,16 +493,16 @@ def _balanced_types(found: _PlacesOfTypes, asked: DatasetRequest, unlabelled: in
 
 
 def _types_in_turns(types: Mapping[str, Sequence[_TokenCandidate]], seed: int) -> Iterator[Example]:
-    """An example of each type, then a second one of each, and so on; the types of a turn by hash."""
+    """Yield an example of each type, then a second of each, and so on; the types of a turn by hash."""
     for turn in range(max(map(len, types.values()), default=0)):
         left = [surface for surface, places in types.items() if len(places) > turn]
         for _, surface in sorted((unit_hash(seed, surface, turn), surface) for surface in left):
             source, item, pick, tokens = types[surface][turn]
-            yield _example(source, item, pick, tokens, surface=surface)
+            yield _example(source, item, pick, tokens, surface)
 
 
 def _number(held: Mapping[str, Mapping[str, int]], labels: Sequence[str], asked: DatasetRequest) -> int:
-    """How many of each class are drawn.
+    """Return how many examples of each class are drawn.
 
     Args:
         held: For each split, how many examples of each class it could give.
@@ -533,7 +533,7 @@ def _class_capacity(held: Mapping[str, Mapping[str, int]], label: str, wanted: i
 
 
 def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True) -> Sequence[str]:
-    """All classes of the task, or those that occur where it does not name them.
+    """Return all classes of the task, or those that occur if it does not name them.
 
     Args:
         counts: How many examples of each class are found.
@@ -543,7 +543,7 @@ def _classes(counts: Counter[str], asked: DatasetRequest, *, every: bool = True)
     Raises:
         InputError: A class has too few examples.
     """
-    labels = get_classes(asked.task, asked.mode, asked.quirks) or tuple(sorted(counts))
+    labels = asked.task.labels or tuple(sorted(counts))
     if not every:
         labels = tuple(label for label in labels if counts[label] >= SMALLEST)
     if len(labels) < 2:
@@ -568,7 +568,7 @@ _NAMED = 8
 
 
 def effective_clusters(examples: pl.DataFrame) -> float:
-    """Clusters of equal size that the examples are worth (Kish 1965), from their column ``cluster``.
+    """Return Kish's effective number of clusters (1965), from the column ``cluster``.
 
     It is the number that an interval over all of them rests on, so it can be told before the run whether a
     verdict is possible.
@@ -577,7 +577,7 @@ def effective_clusters(examples: pl.DataFrame) -> float:
 
 
 def check_cluster_count(worth: Mapping[str, float], remedies: Sequence[str], what: str = "") -> str:
-    """One line on the data sets that no verdict can come of, and what would help; empty where one can of all.
+    """Describe the data sets that are too small for a verdict, with remedies; empty if none is.
 
     >>> check_cluster_count({"sri": 4.21, "idn": 12.0, "rea": 1.0}, ["a larger --limit"], "tasks")
     'no verdict can come of 2 of 3 tasks (sri, rea), worth 1.0 to 4.2 clusters of equal size where a verdict \
@@ -604,7 +604,7 @@ needs 10; what would help: a larger --limit'
 def suggest_more_clusters(
     corpus: str, language: str, *, limited: bool = False, files: pl.DataFrame | None = None
 ) -> list[str]:
-    """What would give a data set more clusters, the nearest first.
+    """List what would give a data set more clusters, the easiest first.
 
     Args:
         corpus: What it is drawn from.

@@ -12,11 +12,10 @@ tokens around the change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -26,7 +25,7 @@ from sonde.corpora import Item
 from sonde.corpora.engine.parallel import ONE, ItemChunk, ParallelMap
 from sonde.languages.engine.edits import TextSpan
 from sonde.languages.engine.text import common_string_prefix_length
-from sonde.tasks.engine.task import LABEL_SCHEMA, TASKS, ItemLabels, Repository, Task
+from sonde.tasks.engine.task import PAIR_SCHEMA, TASKS, ItemLabels, Repository, Task, resolve_task
 
 PICKED = ("item", "span", "pair")
 """Targets of tasks that label what the code already has."""
@@ -65,44 +64,42 @@ class LabelRequest:
     quirks: frozenset[str]
     repositories: Mapping[str, Repository]
 
+    def load(self) -> Task:
+        """Load the task, as published if the mode or a quirk requests that."""
+        return resolve_task(TASKS.load(self.task), self.mode, self.quirks)
 
-def label_spans(
-    task: Task, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: AbstractSet[str]
-) -> list[LabelledSpan]:
-    """All places of an item that a task labels."""
-    if isinstance(task, ItemLabels) and task.schema is LABEL_SCHEMA:
-        labelled = task.label_rows(item, repositories, mode=mode, quirks=quirks)
-        return [
-            LabelledSpan(start, end, label, value)
-            for start, end, label, value in labelled
-            if label is not None
-        ]
-    table = task.label([item], repositories, mode=mode, quirks=quirks)[item.item_id]
-    return [
-        LabelledSpan(
-            row["start"],
-            row["end"],
-            row["label"],
-            row["value"],
-            row.get("other_start"),
-            row.get("other_end"),
-        )
-        for row in table.iter_rows(named=True)
-        if row["label"] is not None
-    ]
+    def restrict(self, items: Sequence[Item]) -> LabelRequest:
+        """Return the request with only the repositories of some items, and the imports of their files."""
+        paths: dict[str, set[str]] = {}
+        for item in items:
+            if item.repository in self.repositories:
+                paths.setdefault(item.repository, set()).add(item.path)
+        kept = {
+            name: replace(known, imports={path: known.imports[path] for path in own & known.imports.keys()})
+            for name, own in paths.items()
+            for known in [self.repositories[name]]
+        }
+        return replace(self, repositories=kept)
+
+
+def label_spans(task: Task, item: Item, repositories: Mapping[str, Repository]) -> list[LabelledSpan]:
+    """Return all spans of an item that a task labels."""
+    rows: Iterable[tuple[Any, ...]]
+    if isinstance(task, ItemLabels):
+        # Of these no table is made: it takes longer to make than the labels do.
+        width = 6 if task.schema is PAIR_SCHEMA else 4
+        rows = (row[:width] for row in task.rows(item, repositories))
+    else:
+        table = task.label([item], repositories)[item.item_id]
+        rows = table.select(name for name in LabelledSpan._fields if name in table.columns).iter_rows()
+    return [LabelledSpan(*row) for row in rows if row[2] is not None]
 
 
 def select_spans(
-    task: Task,
-    item: Item,
-    repositories: Mapping[str, Repository],
-    *,
-    seed: int,
-    mode: str,
-    quirks: AbstractSet[str],
+    task: Task, item: Item, repositories: Mapping[str, Repository], seed: int
 ) -> tuple[LabelledSpan, ...]:
-    """The places of an item: one of each class, for tokens one of each class and surface, by hash."""
-    rows = label_spans(task, item, repositories, mode=mode, quirks=quirks)
+    """Select one span per class of an item, for tokens one per class and surface, by hash."""
+    rows = label_spans(task, item, repositories)
     if task.target == "item":
         return tuple(rows)
     tokens = task.target == "span"
@@ -120,7 +117,7 @@ def select_spans(
 def select_all_spans(
     questions: Sequence[LabelRequest], items: Sequence[Item], spread: ParallelMap
 ) -> dict[str, Picks]:
-    """The places of all items for several tasks at once.
+    """Select the spans of all items for several tasks at once.
 
     Returns:
         Task to its places.
@@ -134,33 +131,16 @@ def select_all_spans(
 
 
 def _pick(part: ItemChunk[tuple[LabelRequest, ...], Item]) -> list[tuple[tuple[LabelledSpan, ...], ...]]:
-    """The places of some items; runs in any process."""
-    tasks = [TASKS.load(question.task) for question in part.rule]
+    """Select the spans of some items; runs in any process."""
+    asked = [(question.load(), question.repositories, question.seed) for question in part.rule]
     return [
-        tuple(
-            select_spans(task, item, one.repositories, seed=one.seed, mode=one.mode, quirks=one.quirks)
-            for task, one in zip(tasks, part.rule, strict=True)
-        )
+        tuple(select_spans(task, item, repositories, seed) for task, repositories, seed in asked)
         for item in part.items
     ]
 
 
 def _share(questions: tuple[LabelRequest, ...], items: Sequence[Item]) -> tuple[LabelRequest, ...]:
-    return tuple(restrict_request(one, items) for one in questions)
-
-
-def restrict_request(question: LabelRequest, items: Sequence[Item]) -> LabelRequest:
-    """The question with the repositories of some items alone, and of imports those of their files."""
-    paths: dict[str, set[str]] = {}
-    for item in items:
-        if item.repository in question.repositories:
-            paths.setdefault(item.repository, set()).add(item.path)
-    kept = {
-        name: replace(known, imports={path: known.imports[path] for path in own & known.imports.keys()})
-        for name, own in paths.items()
-        for known in [question.repositories[name]]
-    }
-    return replace(question, repositories=kept)
+    return tuple(question.restrict(items) for question in questions)
 
 
 Place = tuple[int, int]
@@ -170,7 +150,7 @@ Place = tuple[int, int]
 def find_changed_spans(
     one: str, other: str, tokens: Sequence[TextSpan], other_tokens: Sequence[TextSpan]
 ) -> tuple[Place, Place]:
-    """The stretch of each of two texts in which they differ.
+    """Find the span of each of two texts in which they differ.
 
     What stands before it is the same in both, and so is what stands behind it. A stretch begins and ends
     where code tokens do, so that a name counts whole. Where one text only has more than the other, the token
@@ -198,12 +178,12 @@ def find_changed_spans(
 
 
 def _begin(tokens: Sequence[TextSpan], place: int) -> int:
-    """The beginning of the token that a border lies in; the border itself where it lies in none."""
+    """Return the start of the token that contains a border, else the border itself."""
     return next((token.start for token in tokens if token.start < place < token.end), place)
 
 
 def _rest(text: str, tokens: Sequence[TextSpan], behind: int) -> int:
-    """The characters behind the token that a border lies in, given those behind the border."""
+    """Return the number of characters after the token at a border, given those after the border."""
     place = len(text) - behind
     return len(text) - next((token.end for token in tokens if token.start < place < token.end), place)
 
@@ -211,7 +191,7 @@ def _rest(text: str, tokens: Sequence[TextSpan], behind: int) -> int:
 def _with_neighbour(
     texts: Sequence[tuple[str, Sequence[TextSpan]]], before: int, behind: int
 ) -> tuple[int, int]:
-    """Characters behind and before the stretches with the token behind them, at the end the one before."""
+    """Extend each changed span by one neighbouring token: the next, or the last one at the end."""
     text, tokens = min(texts, key=lambda one: len(one[0]))
     for token in tokens:
         if token.start >= len(text) - behind:
@@ -229,7 +209,7 @@ _WINDOW = 16_384
 def label_items(
     question: LabelRequest, items: Sequence[Item], spread: ParallelMap = ONE
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
-    """Each item with its labels as `sonde.tasks.Task.label` gives them, in their order.
+    """Yield each item with its labels, in the order of ``items``; see `sonde.tasks.Task.label`.
 
     Args:
         question: The task and how it is asked.
@@ -246,10 +226,10 @@ def label_items(
 def _in_repositories(
     question: LabelRequest, items: Sequence[Item], spread: ParallelMap
 ) -> Iterator[tuple[Item, pl.DataFrame]]:
-    """The same for a task that looks into repositories; the labels of all these items are held."""
+    """Yield the same for a task that looks into repositories; holds the labels of all these items."""
     # Those of one repository stand together, so that what is known of it is sent with few chunks.
     order = sorted(range(len(items)), key=lambda place: items[place].repository)
-    answers = spread.map(_label, question, [items[place] for place in order], share=restrict_request)
+    answers = spread.map(_label, question, [items[place] for place in order], share=LabelRequest.restrict)
     heights = [0] * len(items)
 
     def placed() -> Iterator[pl.DataFrame]:
@@ -263,14 +243,9 @@ def _in_repositories(
 
 
 def _label(part: ItemChunk[LabelRequest, Item]) -> list[pl.DataFrame]:
-    """The tables of some items; runs in any process."""
-    asked, items = part.rule, part.items
-    task = TASKS.load(asked.task)
-
-    def tables(some: Sequence[Item]) -> dict[str, pl.DataFrame]:
-        return task.label(some, asked.repositories, mode=asked.mode, quirks=asked.quirks)
-
+    """Label some items; runs in any process."""
+    task, items = part.rule.load(), part.items
     if len({item.item_id for item in items}) < len(items):
-        return [tables([item])[item.item_id] for item in items]
-    found = tables(items)
+        return [task.label([item], part.rule.repositories)[item.item_id] for item in items]
+    found = task.label(items, part.rule.repositories)
     return [found[item.item_id] for item in items]

@@ -47,7 +47,7 @@ from sonde.corpora import Item
 from sonde.corpora.engine.ngram import NGram
 from sonde.languages import LANGUAGES, get_facet, has_facet
 from sonde.languages.engine.data_flow import Flow
-from sonde.languages.engine.edits import OBJECTIONS, Edits
+from sonde.languages.engine.edits import OBJECTIONS
 from sonde.tasks.engine.sampling import get_edits
 from sonde.tasks.engine.task import Dataset
 
@@ -85,7 +85,7 @@ def artefact_features(rows: ExampleRows, texts: Mapping[str, Item]) -> list[tupl
 
 
 def _compute_features(row: Mapping[str, Any], item: Item, *, paired: bool) -> tuple[str, tuple[float, ...]]:
-    """The first keyword of the head, and the numbers of all other rules."""
+    """Compute the first keyword of the head, and the numbers of all other rules."""
     edits = get_edits(item.language)
     whole = row["start"] == 0
     code = extract_code(row, item.text, paired=paired)
@@ -100,28 +100,20 @@ def _compute_features(row: Mapping[str, Any], item: Item, *, paired: bool) -> tu
         kinds[kind] += times
     marks = 0.0
     if paired and not whole and has_facet(item.language, "flow"):
-        held = _declaration_starts(code, item.language)
+        flow = get_facet(item.language, "flow", Flow)
+        held = {variable.declaration.start for variable in flow.variables(code)}
         marks = float(sum((row[side] not in held) for side in ("start", "other_start")))
     numbers = (float(edits.parses(code)), *(float(kinds[kind]) for kind in OBJECTIONS), overlap, own, marks)
-    return _first_keyword(code, edits), numbers
+    return next((place.surface for place in edits.keyword_spans(code)), ""), numbers
 
 
 def extract_code(row: Mapping[str, Any], text: str, *, paired: bool) -> str:
-    """The code of an example: of a function beside words, which stand behind it, the function alone."""
+    """Return the code of an example, without the words that follow a function."""
     return text[: row["end"]] if paired and row["start"] == 0 else text
 
 
-def _first_keyword(code: str, edits: Edits) -> str:
-    return next((place.surface for place in edits.keyword_spans(code)), "")
-
-
-def _declaration_starts(code: str, language: str) -> frozenset[int]:
-    """Where the declarations of variables stand."""
-    return frozenset(one.declaration.start for one in get_facet(language, "flow", Flow).variables(code))
-
-
 def _overlap(code: str, words: str) -> float:
-    """The share of the words of the second side that stand in the first."""
+    """Return the share of the words of the second side that occur in the first."""
     held = {word.lower() for word in _WORD.findall(code)}
     asked = [word.lower() for word in _WORD.findall(words)]
     return sum(word in held for word in asked) / len(asked) if asked else 0.0
@@ -134,7 +126,7 @@ def _holds_name(words: str, code: str, language: str) -> bool:
 
 
 def _split_identifiers(text: str) -> list[str]:
-    """The words of a text in lower case, without the underscores around them."""
+    """Return the words of a text in lower case, without the underscores around them."""
     return [word.lower().strip("_") for word in _NAMED.findall(text) if word.strip("_")]
 
 
@@ -154,7 +146,7 @@ _PENALTY = 0.01
 
 @functools.lru_cache(maxsize=_KEPT)
 def bag_words(text: str) -> tuple[str, ...]:
-    """Words and signs of a text in order, those of strings and comments too.
+    """Split a text into words and signs, those of strings and comments included.
 
     The same tokens are read whether or not the text parses.
     """
@@ -167,7 +159,7 @@ def split_words(text: str) -> list[str]:
 
 
 def faultiness(texts: Sequence[str], faulty: Sequence[bool]) -> Float[np.ndarray, " text"]:
-    """How faulty each text looks by its commonest words alone, a propensity score.
+    """Score how faulty each text looks by its commonest words alone (a propensity score).
 
     Ridge regression of the side on the logarithms of the counts of the commonest words. Faults and untouched
     texts of equal scores have, on average, equal counts of every one of these words (Rosenbaum and Rubin,
@@ -245,7 +237,7 @@ Fit = Callable[[Any, Labels, Any], Sequence[Labels]]
 def surface_predictions(
     dataset: Dataset, items: Iterable[Item], folds: Sequence[Parts] | None = None
 ) -> pl.DataFrame:
-    """Predictions of every baseline on the test examples, in `SURFACE_SCHEMA`.
+    """Predict the test examples with every baseline, in `SURFACE_SCHEMA`.
 
     Args:
         dataset: The data set.
@@ -261,18 +253,27 @@ def surface_predictions(
         folds = [(train, valid, test)]
     baselines = _baselines(rows, texts)
     found: list[tuple[str, str, str, bool, bool]] = []
-    for train, valid, test in folds:
-        both = train, valid, np.concatenate([valid, test])
-        said = {name: np.asarray(baseline(labels, both)) for name, baseline in baselines.items()}
-        on_valid = {name: float(np.mean(one[: len(valid)] == labels[valid])) for name, one in said.items()}
-        best = max(on_valid, key=on_valid.__getitem__)
-        for name, one in said.items():
-            for row, prediction in zip(test.tolist(), one[len(valid) :].tolist(), strict=True):
-                right = bool(prediction == labels[row])
-                found.append((rows[row]["example_id"], name, str(prediction), right, name == best))
+    for parts in folds:
+        said, best = _predict_fold(baselines, labels, parts)
+        for name, predictions in said.items():
+            for row, prediction in zip(parts[2].tolist(), predictions, strict=True):
+                right = prediction == labels[row]
+                found.append((rows[row]["example_id"], name, prediction, bool(right), name == best))
     order = {name: place for place, name in enumerate(baselines)}
     found.sort(key=lambda one: order[one[1]])
     return pl.DataFrame(found, schema=dict(SURFACE_SCHEMA), orient="row")
+
+
+def _predict_fold(
+    baselines: Mapping[str, Baseline], labels: Labels, parts: Parts
+) -> tuple[dict[str, list[str]], str]:
+    """Predict the test examples of a fold with all baselines, and name the best on validation."""
+    train, valid, test = parts
+    both = train, valid, np.concatenate([valid, test])
+    said = {name: np.asarray(baseline(labels, both)) for name, baseline in baselines.items()}
+    on_valid = {name: float(np.mean(one[: len(valid)] == labels[valid])) for name, one in said.items()}
+    best = max(on_valid, key=on_valid.__getitem__)
+    return {name: list(map(str, one[len(valid) :].tolist())) for name, one in said.items()}, best
 
 
 def predict_by_words(
@@ -286,12 +287,12 @@ def predict_by_words(
         parts: Rows that train, choose and are tested.
         least: Training examples that a word has to stand in.
     """
-    return _words(bags, least)(labels, parts)
+    return build_count_baseline(count_words(bags), least)(labels, parts)
 
 
 def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
-    """The baselines of a data set; what they look at is read once for all folds."""
-    found: dict[str, Baseline] = {"majority": _majority}
+    """Build the baselines of a data set; what they look at is read once for all folds."""
+    found = {"majority": _by_key([""] * len(rows))}
     found["length"] = _tree([(row["tokens"], row["characters"]) for row in rows])
     # Where only some have another end, as functions with a bug have, there is no distance to learn from.
     pairs, tokens = all(row["other_start"] is not None for row in rows), bool(rows[0]["type"])
@@ -300,11 +301,14 @@ def _baselines(rows: Rows, texts: Mapping[str, Item]) -> dict[str, Baseline]:
     if not tokens:
         found["artefacts"] = _tree(artefact_features(rows, texts))
     if tokens or pairs:
-        found["surface"] = _words([_spelt(row, texts) for row in rows], 1)
+        found["surface"] = build_count_baseline(
+            count_words([_spelt(row, texts[row["item_id"]].text) for row in rows]), 1
+        )
     if tokens:
         found["type"] = _by_key([row["type"] for row in rows])
     if not tokens and not pairs:
-        found["bag_of_tokens"] = _words([bag_words(texts[row["item_id"]].text) for row in rows], 2)
+        bags = [bag_words(texts[row["item_id"]].text) for row in rows]
+        found["bag_of_tokens"] = build_count_baseline(count_words(bags), 2)
         found["parse_error"] = _by_key([_has_error(texts[row["item_id"]]) for row in rows])
     return found
 
@@ -314,12 +318,8 @@ def _commonest(labels: Iterable[str]) -> str:
     return min(counts, key=lambda label: (-counts[label], label))
 
 
-def _majority(labels: Labels, parts: Parts) -> list[str]:
-    return [_commonest(labels[parts[0]].tolist())] * len(parts[2])
-
-
 def _by_key(keys: Sequence[Any]) -> Baseline:
-    """The commonest class in train of what has the same key; of all where none has."""
+    """Predict the commonest class in train of examples with the same key, else of all examples."""
 
     def predict(labels: Labels, parts: Parts) -> list[str]:
         known: defaultdict[Any, list[str]] = defaultdict(list)
@@ -357,14 +357,13 @@ def _tree(features: Sequence[Sequence[float]]) -> Baseline:
     return lambda labels, parts: _predict_best(labels, parts, matrix, fits)
 
 
-def _words(bags: Sequence[Sequence[str]], least: int) -> Baseline:
-    """Logistic regression on logarithms of counts; words of fewer training examples are left out."""
-    return build_count_baseline(count_words(bags), least)
-
-
 def count_words(bags: Sequence[Sequence[str]]) -> Any:
     """Return the logarithms of the counts of words, a sparse matrix with a row a bag."""
-    return _vectorizer().fit_transform(bags).log1p().tocsr().astype(np.float32)
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer: Any = CountVectorizer
+    # Words are cut already.
+    return vectorizer(analyzer=tuple).fit_transform(bags).log1p().tocsr().astype(np.float32)
 
 
 def build_count_baseline(counts: Any, least: int) -> Baseline:
@@ -399,20 +398,11 @@ def build_count_baseline(counts: Any, least: int) -> Baseline:
     return predict
 
 
-def _spelt(row: dict[str, Any], texts: Mapping[str, Item]) -> list[str]:
-    text = texts[row["item_id"]].text
-    grams = spell_word("a", text[row["start"] : row["end"]])
-    if row["other_start"] is not None:
-        grams += spell_word("b", text[row["other_start"] : row["other_end"]])
-    return grams
-
-
-def _vectorizer() -> Any:
-    """Counts of words that are cut already."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    vectorizer: Any = CountVectorizer
-    return vectorizer(analyzer=tuple)
+def _spelt(row: Mapping[str, Any], text: str, most: int | None = None) -> list[str]:
+    """Return the character n-grams of the marked spans, of at most ``most`` characters each."""
+    return [
+        gram for side, start, end in _marked_spans(row) for gram in spell_word(side, text[start:end][:most])
+    ]
 
 
 def spell_word(side: str, word: str) -> list[str]:
@@ -423,7 +413,7 @@ def spell_word(side: str, word: str) -> list[str]:
 
 
 def _distance(row: dict[str, Any], texts: Mapping[str, Item]) -> tuple[float, float]:
-    """Characters and words between the two ends of a pair."""
+    """Count the characters and words between the two ends of a pair."""
     first, second = sorted(((row["start"], row["end"]), (row["other_start"], row["other_end"])))
     between = texts[row["item_id"]].text[first[1] : second[0]]
     return float(second[0] - first[0]), float(len(between.split()))
@@ -491,18 +481,16 @@ def predict_local_cues(dataset: Dataset, items: Iterable[Item], folds: Sequence[
     labels = dataset.examples["label"].to_numpy().astype(np.str_)
     values = dataset.examples["value"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     names = dataset.examples["example_id"]
-    baselines = [build_count_baseline(counts, 1) for counts in features]
+    baselines = {str(place): build_count_baseline(counts, 1) for place, counts in enumerate(features)}
     found: list[pl.DataFrame] = []
-    for train, valid, test in folds:
-        both = train, valid, np.concatenate([valid, test])
-        said = [np.asarray(baseline(labels, both)) for baseline in baselines]
-        right = [np.mean(one[: len(valid)] == labels[valid]) for one in said]
-        chosen = said[int(np.argmax(right))][len(valid) :]
+    for parts in folds:
+        test = parts[2]
+        said, best = _predict_fold(baselines, labels, parts)
         columns: dict[str, Any] = {
             "example_id": names[test],
-            "prediction": chosen.tolist(),
-            "correct": chosen == labels[test],
-            "number": _regress(features, values, (train, valid, test)),
+            "prediction": said[best],
+            "correct": np.array(said[best]) == labels[test],
+            "number": _regress(features, values, parts),
         }
         found.append(pl.DataFrame(columns, schema=dict(CUES_SCHEMA), nan_to_null=True))
     return pl.concat(found)
@@ -540,19 +528,18 @@ def _count_cues(rows: Sequence[dict[str, Any]], texts: Mapping[str, str]) -> lis
     """Return the counts of the cues of all examples, a matrix a window; a wider one holds the narrower."""
     from scipy import sparse
 
-    places = [_marked_spans(row) for row in rows]
-    marked = [(texts[row["item_id"]], of_row) for row, of_row in zip(rows, places, strict=True)]
     counted: list[Any] = []
     for window in WINDOWS:
         bags = [
-            [f"{side} {cue}" for side, start, end in of_row for cue in read_cues(text, start, end, window)]
-            for text, of_row in marked
+            [
+                f"{side} {cue}"
+                for side, start, end in _marked_spans(row)
+                for cue in read_cues(texts[row["item_id"]], start, end, window)
+            ]
+            for row in rows
         ]
         counted.append(count_words(bags))
-    spelt = [
-        [gram for side, start, end in of_row for gram in spell_word(side, text[start:end][:_SPELT])]
-        for text, of_row in marked
-    ]
+    spelt = [_spelt(row, texts[row["item_id"]], _SPELT) for row in rows]
     counted[0] = sparse.hstack([counted[0], count_words(spelt)], format="csr")
     return [sparse.hstack(counted[: place + 1], format="csr") for place in range(len(counted))]
 
@@ -605,7 +592,7 @@ _BEGIN, _RARE, _FIRST = 0, 1, 2
 
 
 def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]:
-    """Predictions of both baselines on the test examples, in their order.
+    """Predict the test examples with both baselines, in their order.
 
     Args:
         splits: The examples of train, valid and test with ``text`` and ``label``.
@@ -618,46 +605,37 @@ def bias_predictions(splits: Mapping[str, pl.DataFrame]) -> dict[str, list[str]]
     neighbours = [[*held, *(f"{one} {other}" for one, other in pairwise(held))] for held in words]
     return {
         BIGRAMS: list(map(str, predict_by_words(neighbours, labels, (train, valid, test), _LEAST_TEXTS))),
-        NGRAM: _predict_by_surprisal(words, labels, train, valid, test),
+        NGRAM: list(map(str, _predict_by_surprisal(words, labels, (train, valid, test)))),
     }
 
 
-def _predict_by_surprisal(
-    words: Sequence[Sequence[str]],
-    labels: np.ndarray,
-    train: Int[np.ndarray, " train"],
-    valid: Int[np.ndarray, " valid"],
-    test: Int[np.ndarray, " test"],
-) -> list[str]:
-    classes = sorted(set(labels[train].tolist()))
-    rows: list[int] = train.tolist()
+def _predict_by_surprisal(words: Sequence[Sequence[str]], labels: Labels, parts: Parts) -> Sequence[str]:
+    rows: list[int] = parts[0].tolist()
     numbers = _numbers([words[row] for row in rows])
-    coded = [np.array([numbers.get(word, _RARE) for word in held], np.int64) for held in words]
-    best: tuple[float, list[str]] | None = None
-    for order in _ORDERS:
-        nats = np.stack(
-            [
-                _nats(
-                    [coded[row] for row in train.tolist() if labels[row] == name],
-                    [coded[row] for row in (*valid.tolist(), *test.tolist())],
-                    len(numbers) + _FIRST,
-                    order,
-                )
-                # As rare as the class is, so much is it surprising before a word is read.
-                - math.log(np.mean(labels[train] == name))
-                for name in classes
-            ]
-        )
-        said = [classes[at] for at in nats.argmin(0)]
-        right = float(np.mean(np.array(said[: len(valid)]) == labels[valid]))
-        if best is None or right > best[0]:
-            best = right, said[len(valid) :]
-    assert best is not None
-    return best[1]
+    coded = np.empty(len(words), object)
+    for row, text in enumerate(words):
+        coded[row] = np.array([numbers.get(word, _RARE) for word in text], np.int64)
+    fits = [functools.partial(_fit_ngrams, len(numbers) + _FIRST, order) for order in _ORDERS]
+    return _predict_best(labels, parts, coded, fits)
+
+
+def _fit_ngrams(vocabulary: int, order: int, train: Any, labels: Labels, others: Any) -> list[Labels]:
+    """Return, for each other text, the class whose n-gram model finds it least surprising."""
+    classes = sorted(set(labels.tolist()))
+    texts: Any = np.concatenate(others)
+    nats = np.stack(
+        [
+            # As rare as the class is, so much is it surprising before a word is read.
+            _nats(train[labels == name], texts, vocabulary, order) - math.log(np.mean(labels == name))
+            for name in classes
+        ]
+    )
+    said = np.array(classes)[nats.argmin(0)]
+    return np.split(said, [len(others[0])])
 
 
 def _numbers(texts: Iterable[Sequence[str]]) -> dict[str, int]:
-    """A number for each token that is not rare."""
+    """Number the tokens that are not rare."""
     spread = Counter(word for held in texts for word in set(held))
     known = [word for word, count in spread.most_common(_MOST_TOKENS) if count >= _LEAST_TEXTS]
     return {word: number for number, word in enumerate(known, start=_FIRST)}
@@ -669,7 +647,7 @@ def _nats(
     vocabulary: int,
     order: int,
 ) -> Float[np.ndarray, " text"]:
-    """How surprising each text is to an n-gram model of others."""
+    """Return the surprisal of each text under an n-gram model of others."""
     model = NGram(_stream(learned, order), vocabulary, order)
     nats = model.nats(_stream(asked, order))
     found: list[float] = []
@@ -682,6 +660,6 @@ def _nats(
 
 
 def _stream(texts: Sequence[Int[np.ndarray, " token"]], order: int) -> Int[np.ndarray, " token"]:
-    """Texts in a row, each behind as many signs of a beginning as an n-gram looks back."""
+    """Concatenate texts, each after as many begin signs as an n-gram looks back."""
     begin = np.full(order - 1, _BEGIN, np.int64)
     return np.concatenate([part for text in texts for part in (begin, text)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -17,8 +17,9 @@ import polars as pl
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import fingerprint
 from sonde.base.registry import Registry, check_published_group, load_published_object
-from sonde.corpora import Item, SourceFile, content_key
+from sonde.corpora import Given, Item, SkipCounter, SourceFile, content_key
 from sonde.corpora.engine.parallel import AHEAD, ONE, ItemChunk, ParallelMap, make_chunks
+from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES, Definition, get_facet, has_facet
 from sonde.languages.engine.tagging import Tagger
 from sonde.results.schema import Columns, ColumnType, to_schema
@@ -88,7 +89,7 @@ class SplitExamples:
 def example_table(
     rows: Iterable[tuple[str, bool, Example]], task: str, version: str, *, given_split: bool = False
 ) -> pl.DataFrame:
-    """The table of examples in `EXAMPLE_SCHEMA`, by split and then by id.
+    """Build the table of examples in `EXAMPLE_SCHEMA`, sorted by split, then by id.
 
     A published file may hold an example several times; each time counts, under an id of its own.
     """
@@ -152,14 +153,11 @@ GROUP = "sonde.tasks.published"
 T = TypeVar("T")
 
 
-def published_quirks(name: str) -> Mapping[str, str]:
-    """How the published labels of a task differ, by the quirk's name."""
-    found = load_published_object(GROUP, name)
-    return {} if found is None else found.quirks
+def resolve_task(task: T, mode: str, quirks: Set[str] = frozenset()) -> T:
+    """Return the task itself, or its published variant if the mode or a quirk requests that.
 
-
-def resolve_task(task: T, mode: str, quirks: Set[str]) -> T:
-    """The task itself, or as published where the mode or a quirk asks for that.
+    A task that has ``as_published`` says itself what a mode and quirks make of it; of others a paper
+    registers a variant under the same name.
 
     Raises:
         InputError: It is asked as published, and nothing is registered.
@@ -167,11 +165,12 @@ def resolve_task(task: T, mode: str, quirks: Set[str]) -> T:
     if mode != "paper" and not quirks:
         return task
     check_published_group(GROUP)
+    if hasattr(task, "as_published"):
+        return task.as_published(mode, quirks)  # pyright: ignore[reportAttributeAccessIssue]
     name: str = task.name  # pyright: ignore[reportAttributeAccessIssue]
     found = load_published_object(GROUP, name)
-    if found is None or not (mode == "paper" or quirks & found.quirks.keys()):
-        return task
-    return found
+    asked = mode == "paper" or quirks & getattr(found, "quirks", {}).keys()
+    return found if found is not None and asked else task
 
 
 LABEL_COLUMNS: Columns = {
@@ -203,7 +202,7 @@ LabelRow = tuple[int, int, str | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What a task may know of the files around an item.
+    """The files around an item, as far as a task may know them.
 
     Attributes:
         definitions: For each name, the paths of the files of the repository that define it, with the kinds.
@@ -214,121 +213,114 @@ class Repository:
     imports: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@runtime_checkable
-class Task(Protocol):
-    """A question asked of the code alone."""
+class _Named(Protocol):
+    """The properties that every task states of itself."""
 
     @property
     def name(self) -> str:
-        """Public name, the file's stem."""
+        """Return the public name, the file's stem."""
         ...
 
     @property
     def version(self) -> str:
-        """Raised when labels change; part of a labelled span's identity."""
+        """Return the version, which is raised when labels change; part of a labelled span's identity."""
         ...
 
     @property
     def target(self) -> str:
-        """``"item"``, ``"span"``, ``"pair"`` or ``"relation"`` (of spans), or ``"mutation"`` (of items).
+        """Return ``"item"``, ``"span"``, ``"pair"``, ``"relation"`` (of spans) or ``"mutation"`` (of items).
 
-        Relations are all labelled together; of all others a balanced data set can be built.
+        Relations are all labelled together; of all others a balanced data set can be built. ``"corpus"`` for
+        questions asked of whole files.
         """
         ...
 
+
+@runtime_checkable
+class Task(_Named, Protocol):
+    """A question asked of the code alone."""
+
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels that can occur."""
+        """Return the labels that can occur."""
         ...
 
     @property
     def needs_repository(self) -> bool:
-        """Whether `label` looks at the repository's definitions."""
+        """Return whether `label` looks at the repository's definitions."""
         ...
 
     def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
+        self, items: Iterable[Item], repositories: Mapping[str, Repository], /
     ) -> dict[str, pl.DataFrame]:
-        """Labels of each item: a table in `LABEL_SCHEMA` plus what the task adds, by item id.
+        """Label each item: a table in `LABEL_SCHEMA`, plus columns of the task, by item id.
 
         An item task gives one row with the item's whole span.
 
         Args:
             items: The items.
             repositories: The definitions around, where the task needs them.
-            mode: ``"corrected"``, or ``"paper"`` for the labels of the published code: its whole preset.
-            quirks: Single quirks of the published code that are on beside the mode's preset.
         """
         ...
+
+
+def get_provided_labels(item: Item, task: str) -> tuple[Given, ...]:
+    """Return the labels that the source of an item brings for a task."""
+    return tuple(given for given in item.given if given.task.lower() == task)
 
 
 class ItemLabels(ABC):
     """Base of the tasks that label each item by itself. A subclass gives `label_rows`.
 
+    Labels that the source of an item brings are taken as they are.
+
     Attributes:
-        schema: Columns of the rows. Of those in `LABEL_SCHEMA` no table is made where labels alone are
-            wanted: it takes longer to make than they do.
+        schema: Columns of the rows.
     """
 
+    name: str
+    version: str = "1"
+    labels: tuple[str, ...]
+    needs_repository: bool = False
     schema: ClassVar[Mapping[str, ColumnType]] = LABEL_SCHEMA
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """Labels of each item as a table, by item id; see `Task.label`."""
+    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+        """Label each item as a table, by item id; see `Task.label`."""
         rows: list[tuple[Any, ...]] = []
         spans: dict[str, tuple[int, int]] = {}
         for item in items:
             begin = len(rows)
-            rows += self.label_rows(item, repositories, mode=mode, quirks=quirks)
+            rows += self.rows(item, repositories)
             spans[item.item_id] = begin, len(rows) - begin
         # One table, and of it a part an item: a table an item takes half the time of a task that counts.
         table = pl.DataFrame(rows, schema=dict(self.schema), orient="row")
         return {name: table.slice(begin, height) for name, (begin, height) in spans.items()}
 
+    def rows(self, item: Item, repositories: Mapping[str, Repository]) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of the item's table: those of its source, else those of `label_rows`."""
+        return self.provided_rows(item) or self.label_rows(item, repositories)
+
+    def provided_rows(self, item: Item) -> list[tuple[Any, ...]]:
+        """Return the rows of the labels that the item's source brings."""
+        rows: list[tuple[Any, ...]] = []
+        for given in get_provided_labels(item, self.name):
+            other = (None, None) if given.other_start < 0 else (given.other_start, given.other_end)
+            known = (given.start, given.end, given.label, given.value, *other)
+            held = dict(zip(PAIR_SCHEMA, known, strict=True))
+            rows.append(tuple(held.get(name) for name in self.schema))
+        return rows
+
     @abstractmethod
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> Sequence[tuple[Any, ...]]:
-        """The rows of the item's table."""
-
-
-def get_classes(task: Task, mode: str, quirks: Set[str] = frozenset()) -> tuple[str, ...]:
-    """The labels that can occur."""
-    return resolve_task(task, mode, quirks).labels
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> Sequence[tuple[Any, ...]]:
+        """Return the rows of an item that no source labels."""
 
 
 @runtime_checkable
-class CorpusTask(Protocol):
+class CorpusTask(_Named, Protocol):
     """A question asked of whole files together: its rows are no labels of single items."""
 
-    @property
-    def name(self) -> str:
-        """Public name, the file's stem."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Raised when the rows change."""
-        ...
-
-    @property
-    def target(self) -> str:
-        """``"corpus"``."""
-        ...
-
-    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterable[Mapping[str, Any]]:
-        """The rows of ``sonde label``, as JSON can hold them."""
+    def collect(self, files: Iterable[SourceFile], /) -> Iterable[Mapping[str, Any]]:
+        """Return the rows of ``sonde label``, as JSON can hold them."""
         ...
 
 
@@ -337,24 +329,54 @@ class AccountingTask(CorpusTask, Protocol):
     """A corpus task that says what it could not place."""
 
     def collect_with_notes(
-        self, files: Iterable[SourceFile], *, mode: str = "corrected"
+        self, files: Iterable[SourceFile], /
     ) -> tuple[Sequence[Mapping[str, Any]], Sequence[str]]:
         """Return the rows of `CorpusTask.collect`, and a line on each kind of thing that is not in them."""
         ...
 
 
-@runtime_checkable
-class RowTask(CorpusTask, Protocol):
-    """A corpus task with a row an item, whatever the unit."""
+class RowTask(ABC):
+    """Base of the corpus tasks with a row an item, whatever the unit. A subclass gives ``name`` and `row`."""
 
-    def row(self, item: Item, *, mode: str = "corrected") -> dict[str, Any]:
-        """The row of one item."""
-        ...
+    name: str
+    version = "1"
+    target = "corpus"
+
+    def collect(self, files: Iterable[SourceFile]) -> Iterator[dict[str, Any]]:
+        """Yield a row for each function of some files."""
+        for file in files:
+            yield from map(self.row, extract_items(file, "function", SkipCounter()))
+
+    @abstractmethod
+    def row(self, item: Item) -> dict[str, Any]:
+        """Return the row of one item."""
 
 
-@runtime_checkable
-class DrawingTask(CorpusTask, Protocol):
-    """A corpus task that a lens can ask: it draws its own data set from the files."""
+class DrawingTask(ABC):
+    """Base of the corpus tasks that a lens can ask: each draws its own data set from the files.
+
+    A subclass gives ``name``, ``version``, `collect` and `draw_table`.
+    """
+
+    name: str
+    version: str
+    target = "corpus"
+
+    @abstractmethod
+    def collect(self, files: Iterable[SourceFile]) -> list[dict[str, Any]]:
+        """Return the rows of ``sonde label``, as JSON can hold them."""
+
+    @abstractmethod
+    def draw_table(
+        self,
+        files: Sequence[SourceFile],
+        size: int,
+        seed: int,
+        language: str,
+        options: Mapping[str, Any],
+        spread: ParallelMap,
+    ) -> tuple[pl.DataFrame, list[Item], dict[str, Any]]:
+        """Draw the examples of a data set, their texts, and what is told of them; see `draw`."""
 
     def draw(
         self,
@@ -363,7 +385,6 @@ class DrawingTask(CorpusTask, Protocol):
         size: int,
         seed: int,
         language: str,
-        mode: str,
         options: Mapping[str, Any],
         spread: ParallelMap = ONE,
     ) -> Dataset:
@@ -374,34 +395,37 @@ class DrawingTask(CorpusTask, Protocol):
             size: Examples wanted.
             seed: Draws another data set.
             language: Public name of the language.
-            mode: ``"corrected"`` or ``"paper"``.
             options: Options of the lens.
             spread: Processes that read files; any number gives the same.
 
         Raises:
+            UsageError: An option that makes no sense.
             InputError: The files hold too little.
         """
-        ...
+        examples, inputs, told = self.draw_table(list(files), size, seed, language, options, spread)
+        report = {"asked": size, "size": examples.height, **told}
+        return Dataset(self.name, self.version, examples, tuple(inputs), report)
 
 
 def get_languages(task: Task | CorpusTask) -> tuple[str, ...]:
-    """The languages that a task can label; those that answer its ``facet``, or all where it names none."""
+    """Return the languages that a task can label: those with its ``facet``, or all if it names none."""
     facet: str = getattr(task, "facet", "")
     return tuple(name for name in LANGUAGES.names() if not facet or has_facet(name, facet))
 
 
 def get_quirks(task: Task | CorpusTask) -> frozenset[str]:
-    """Names of a task's quirks of published code, all on in paper mode; most tasks have none."""
+    """Return the names of a task's quirks of published code, all on in paper mode."""
     return frozenset(get_quirk_lines(task))
 
 
 def get_quirk_lines(task: Task | CorpusTask) -> Mapping[str, str]:
-    """A task's quirks with a line on each: those of its own, and how its published labels differ."""
-    return {**getattr(task, "quirks", {}), **published_quirks(task.name)}
+    """Return a task's quirks with a line on each: its own, and those of its published variant."""
+    published = load_published_object(GROUP, task.name)
+    return {**getattr(task, "quirks", {}), **getattr(published, "quirks", {})}
 
 
 def get_ablations(task: Task | CorpusTask) -> frozenset[str]:
-    """Names of what may be switched on like a quirk but belongs to no mode."""
+    """Return the names of the switches that are set like quirks but belong to no mode."""
     return frozenset(getattr(task, "ablations", ()))
 
 
@@ -427,18 +451,17 @@ def repositories(
     known = {} if known is None else known
     found: dict[str, dict[str, list[tuple[str, Definition]]]] = {}
     for some in make_chunks(files, times=AHEAD * spread.workers):
-        keyed = [(content_key(file), file) for file in some]
-        missing = {key: file for key, file in keyed if key not in known}
-        answers = spread.of_files.map(_definitions, None, missing.values())
-        known.update(zip(missing, (definitions for _, definitions in answers), strict=True))
-        for key, file in keyed:
+        for file, definitions in _read_unknown(some, _definitions, spread, known):
             names = found.setdefault(file.repository, defaultdict(list))
-            for definition in known[key]:
+            for definition in definitions:
                 if not is_dunder(definition.name):
                     names[definition.name].append((file.path, definition))
     return {
         repository: Repository(
-            {name: tuple(sorted(places, key=_entry_position)) for name, places in names.items()}
+            {
+                name: tuple(sorted(places, key=lambda place: (place[0], place[1].start)))
+                for name, places in names.items()
+            }
         )
         for repository, names in found.items()
     }
@@ -454,40 +477,53 @@ def index_imports(
         spread: Processes that read them; any number gives the same.
         known: Import statements that were found before, by `sonde.corpora.content_key`; new ones are added.
     """
-    known = {} if known is None else known
-    keyed = [(content_key(file), file) for file in files if has_facet(file.language, "tagging")]
-    missing = {key: file for key, file in keyed if key not in known}
-    answers = spread.of_files.map(_imports, None, missing.values())
-    known.update(zip(missing, (imports for _, imports in answers), strict=True))
+    able = [file for file in files if has_facet(file.language, "tagging")]
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for key, file in keyed:
-        if known[key]:
-            found[file.repository][file.path] = known[key]
+    for file, imports in _read_unknown(able, _imports, spread, {} if known is None else known):
+        if imports:
+            found[file.repository][file.path] = imports
     return {repository: Repository({}, imports) for repository, imports in found.items()}
 
 
+Answer = TypeVar("Answer")
+
+
+def _read_unknown(
+    files: Sequence[SourceFile],
+    read: Callable[[ItemChunk[None, SourceFile]], list[Answer]],
+    spread: ParallelMap,
+    known: MutableMapping[str, Answer],
+) -> Iterator[tuple[SourceFile, Answer]]:
+    """Return each file with what it holds; content that is not ``known`` is read and added."""
+    keyed = [(content_key(file), file) for file in files]
+    missing = {key: file for key, file in keyed if key not in known}
+    answers = spread.of_files.map(read, None, missing.values())
+    known.update(zip(missing, (answer for _, answer in answers), strict=True))
+    return ((file, known[key]) for key, file in keyed)
+
+
 def _definitions(part: ItemChunk[None, SourceFile]) -> list[list[Definition]]:
-    """What some files define; runs in any process."""
+    """Find the definitions of some files; runs in any process."""
     return [list(LANGUAGES.load(file.language).definitions(file.text)) for file in part.items]
 
 
 def _imports(part: ItemChunk[None, SourceFile]) -> list[str]:
-    """The import statements of some files; runs in any process."""
+    """Find the import statements of some files; runs in any process."""
     return [get_facet(file.language, "tagging", Tagger).imports(file.text) for file in part.items]
 
 
 def needs_imports(task: Task) -> bool:
-    """Whether a task looks at what the items' files import, and at nothing else around them."""
+    """Return whether a task looks at the imports of the items' files, and at nothing else around them."""
     return bool(getattr(task, "needs_imports", False))
 
 
 def is_dunder(name: str) -> bool:
-    """Whether a name begins and ends with two underscores."""
+    """Return whether a name begins and ends with two underscores."""
     return len(name) > 4 and name.startswith("__") and name.endswith("__")
 
 
 def get_repository(item: Item, known: Mapping[str, Repository]) -> Repository:
-    """The repository of an item.
+    """Return the repository of an item.
 
     Raises:
         InputError: The repository was not indexed, so that every call would wrongly look external.
@@ -501,13 +537,8 @@ def get_repository(item: Item, known: Mapping[str, Repository]) -> Repository:
 
 
 def is_defined_in_other_file(name: str, path: str, repository: Repository) -> bool:
-    """Whether a file other than ``path`` defines the name."""
+    """Return whether a file other than ``path`` defines the name."""
     return any(where != path for where, _ in repository.definitions.get(name, ()))
-
-
-def _entry_position(entry: tuple[str, Definition]) -> tuple[str, int]:
-    path, definition = entry
-    return path, definition.start
 
 
 TASKS: Registry[Task] = Registry("sonde.tasks", "task", "task", protocols=(Task, CorpusTask), folders=True)

@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sonde.corpora import Item, item_id
@@ -18,7 +17,7 @@ from sonde.languages import get_facet
 from sonde.languages.engine.data_flow import Flow, Occurrence, Variable
 from sonde.languages.engine.metrics import Metrics
 from sonde.languages.engine.tagging import TaggedToken, Tagger
-from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, LabelRow, Repository, resolve_task
+from sonde.tasks.engine.task import PAIR_SCHEMA, ItemLabels, LabelRow, Repository, get_provided_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +32,16 @@ class NumberClasses:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The classes in order."""
+        """Return the classes in order."""
         return tuple(name for name, _, _ in self.ranges)
 
     def find(self, value: float) -> str | None:
-        """The class that a number falls into; None where it falls into none."""
+        """Return the class that a number falls into, or None."""
         return next((name for name, low, high in self.ranges if low <= value <= high), None)
 
 
 def exact_classes(low: int, high: int, above: bool = False) -> NumberClasses:
-    """One class a number; with ``above`` a last one, ``9X``, for everything above 8."""
+    """Build one class per number; with ``above`` a last one, such as ``9X`` for everything above 8."""
     ranges = [(str(number), float(number), float(number)) for number in range(low, high + 1)]
     if above:
         ranges.append((f"{high + 1}X", float(high + 1), float("inf")))
@@ -50,7 +49,7 @@ def exact_classes(low: int, high: int, above: bool = False) -> NumberClasses:
 
 
 def range_classes(*names: str) -> NumberClasses:
-    """Classes named by what they hold: ``"1"``, ``"4-6"``, ``"31-"``."""
+    """Build classes named by their ranges: ``"1"``, ``"4-6"``, ``"31-"``."""
     ranges: list[tuple[str, float, float]] = []
     for name in names:
         low, dash, high = name.partition("-")
@@ -65,31 +64,24 @@ class MetricTask(ItemLabels):
     published labels follow another definition, that is a task of its own, see `sonde.tasks.engine.task`.
     """
 
-    name: str
-    version = "1"
     target = "item"
-    needs_repository = False
     facet = "metrics"
     classes: NumberClasses
-    quirks: Mapping[str, str] = MappingProxyType({})
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The classes in order."""
+    def labels(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Return the classes in order."""
         return self.classes.names
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[LabelRow]:
-        """One row: ``label`` null where no class fits, ``value`` the number.
+    def provided_rows(self, item: Item) -> list[tuple[Any, ...]]:
+        """Return one row: the label that the item's source brings, and the number."""
+        given = get_provided_labels(item, self.name)[:1]
+        return [(0, len(item.text), one.label, float(self.item_value(item))) for one in given]
 
-        A label that the item brings for this task is taken as it is.
-        """
-        asked = resolve_task(self, mode, quirks)
-        value = float(asked.item_value(item))
-        given = next((one.label for one in item.given if one.task.lower() == self.name), None)
-        label = given if given is not None else asked.classes.find(value)
-        return [(0, len(item.text), label, value)]
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
+        """Return one row: ``label`` null where no class fits, ``value`` the number."""
+        value = float(self.item_value(item))
+        return [(0, len(item.text), self.classes.find(value), value)]
 
     def item_value(self, item: Item) -> float:
         """Return the number of an item, by its text unless a task asks for more of it."""
@@ -97,7 +89,7 @@ class MetricTask(ItemLabels):
 
     @abstractmethod
     def value(self, text: str, language: str) -> float:
-        """The number before classes."""
+        """Return the number before classes."""
 
 
 class PatternTask(MetricTask):
@@ -106,22 +98,22 @@ class PatternTask(MetricTask):
     classes = NumberClasses((("NO", 0.0, 0.0), ("YES", 1.0, float("inf"))))
 
     def value(self, text: str, language: str) -> float:
-        """How often the structure of the task's name occurs."""
+        """Return how often the structure with the task's name occurs."""
         return get_metrics(language).patterns(text)[self.name]
 
 
 def get_token_metrics(language: str) -> Metrics:
-    """What the tokens of a language alone tell."""
+    """Return the metrics that the tokens of a language alone give."""
     return get_facet(language, "tokens", Metrics)
 
 
 def get_metrics(language: str) -> Metrics:
-    """The metrics of a language."""
+    """Return the metrics of a language."""
     return get_facet(language, "metrics", Metrics)
 
 
 def get_flow(language: str) -> Flow:
-    """The variables of a language."""
+    """Return the data flow of a language."""
     return get_facet(language, "flow", Flow)
 
 
@@ -141,32 +133,22 @@ class MarkedPair(NamedTuple):
 class VariablePairs(ItemLabels):
     """A task about pairs of places of variables. A subclass gives ``name``, ``labels`` and `pairs`."""
 
-    name: str
-    labels: tuple[str, ...]
-    version = "1"
     target = "pair"
-    needs_repository = False
     facet = "flow"
     schema = PAIR_SCHEMA
 
     @abstractmethod
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
-        """The pairs of a text."""
+        """Return the pairs of a text."""
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[tuple[Any, ...]]:
-        """One row a pair; the first place is the earlier one."""
-        flow = get_facet(item.language, "flow", Flow)
-        metrics = get_facet(item.language, "tokens", Metrics)
-        return [
-            (*pair.place, pair.label, pair.value, *pair.other)
-            for pair in self.pairs(item.text, flow, metrics)
-        ]
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
+        """Return one row per pair; the earlier span comes first."""
+        pairs = self.pairs(item.text, get_flow(item.language), get_token_metrics(item.language))
+        return [(*pair.place, pair.label, pair.value, *pair.other) for pair in pairs]
 
 
 def pair_declarations(variables: tuple[Variable, ...]) -> Iterator[tuple[int, int]]:
-    """Every two variables, by index, that have different names and at most 100 declared between them."""
+    """Yield the indices of every two variables with different names and at most 100 declared between them."""
     for one, variable in enumerate(variables):
         for other in range(one + 1, min(one + 2 + _BETWEEN, len(variables))):
             if variables[other].name != variable.name:
@@ -182,32 +164,19 @@ def make_pair(variable: Variable, other: Variable, label: str) -> MarkedPair:
 class TokenClasses(ItemLabels):
     """A task about the class of tokens. A subclass gives ``name``, ``labels`` and `tags`."""
 
-    name: str
-    labels: tuple[str, ...]
-    version = "1"
     target = "span"
-    needs_repository = False
     needs_imports = False
     facet = "tagging"
-    quirks: Mapping[str, str] = MappingProxyType({})
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[LabelRow]:
-        """One row a token that has a class.
-
-        Labels that the item brings for this task are taken as they are.
-        """
-        given = [(one.start, one.end, one.label) for one in item.given if one.task.lower() == self.name]
-        known = repositories.get(item.repository)
-        imports = known.imports.get(item.path, "") if known is not None else ""
-        found = given or resolve_task(self, mode, quirks).tags(item, imports)
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
+        """Return one row per token that has a class."""
+        found = self.tags(item, _find_imports(item, repositories))
         return [(start, end, label, None) for start, end, label in found]
 
     def extra_items(
         self, items: Iterable[Item], repositories: Mapping[str, Repository]
     ) -> Iterator[tuple[Item, Item]]:
-        """What else to draw tokens from: the import statements of the items' files, as own items.
+        """Yield the import statements of the items' files, as items to draw tokens from.
 
         Functions hardly ever name a package, and in Java they hold no import. A task that knows nothing of
         the files around has nothing beside.
@@ -221,8 +190,7 @@ class TokenClasses(ItemLabels):
         """
         seen: set[tuple[str, str]] = set()
         for item in items:
-            known = repositories.get(item.repository) if self.needs_imports else None
-            text = known.imports.get(item.path, "") if known is not None else ""
+            text = _find_imports(item, repositories) if self.needs_imports else ""
             if text and (item.repository, item.path) not in seen:
                 seen.add((item.repository, item.path))
                 own = item_id(text, item.language, "imports")
@@ -244,9 +212,15 @@ class TokenClasses(ItemLabels):
 
     @abstractmethod
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """The tokens with their classes; ``imports`` are the import statements of the item's file."""
+        """Return the tokens with their classes; ``imports`` are the import statements of the item's file."""
+
+
+def _find_imports(item: Item, repositories: Mapping[str, Repository]) -> str:
+    """Return the known import statements of an item's file."""
+    known = repositories.get(item.repository)
+    return known.imports.get(item.path, "") if known is not None else ""
 
 
 def get_tagger(language: str) -> Tagger:
-    """The classes of tokens of a language."""
+    """Return the tagger of a language."""
     return get_facet(language, "tagging", Tagger)

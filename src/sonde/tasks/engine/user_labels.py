@@ -8,7 +8,7 @@ describes them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,14 @@ from sonde.corpora import Given, Item, NearTexts, cluster_near_duplicates
 from sonde.languages.engine.edits import Edits
 from sonde.tasks.engine.balance import SHARES, assign_splits
 from sonde.tasks.engine.sampling import DatasetRequest, count_tokens, get_edits
-from sonde.tasks.engine.task import PAIR_SCHEMA, Example, ItemLabels, Repository, SplitExamples
+from sonde.tasks.engine.task import (
+    PAIR_SCHEMA,
+    Example,
+    ItemLabels,
+    Repository,
+    SplitExamples,
+    get_provided_labels,
+)
 
 COPIES = "copies"
 """Key of what is said, in the report of a data set."""
@@ -56,14 +63,14 @@ class NearDuplicateRows:
 
     @property
     def cluster_names(self) -> list[str]:
-        """The cluster of each example: that of the first example with nearly the same texts."""
+        """Return the cluster of each example: that of the first example with nearly the same texts."""
         first: dict[tuple[int, ...], str] = {}
         return [
             first.setdefault(texts, one.cluster) for one, texts in zip(self.examples, self.texts, strict=True)
         ]
 
     def to_dict(self, splits: Sequence[str], *, grouped: bool, left: int) -> dict[str, Any]:
-        """The numbers, and as ``said`` a sentence with them.
+        """Return the numbers, with a sentence about them as ``said``.
 
         Args:
             splits: The split that the table gives each example; empty where it gives none.
@@ -97,7 +104,7 @@ class NearDuplicateRows:
         return said
 
     def _count_shared_texts(self) -> int:
-        """Pairs of which a text stands in a pair of another cluster too."""
+        """Count the pairs of which a text is also in a pair of another cluster."""
         clusters: defaultdict[int, set[tuple[int, ...]]] = defaultdict(set)
         for texts in self.texts:
             for text in texts:
@@ -115,29 +122,29 @@ class NearDuplicateRows:
 
 
 def _texts(one: Example) -> tuple[str, ...]:
-    """What of an example is compared: the text, both texts of a pair, the whole text around a span."""
+    """Return the texts of an example that are compared: the text, or both texts of a pair."""
     if one.other_start is None or one.other_end is None:
         return (one.item.text,)
     return one.item.text[one.start : one.end], one.item.text[one.other_start : one.other_end]
 
 
 def has_provided_labels(items: Sequence[Item], task: str) -> bool:
-    """Whether any item brings labels of the task."""
-    return any(given.task.lower() == task for item in items if item.given for given in item.given)
+    """Return whether any item brings labels of the task."""
+    return any(get_provided_labels(item, task) for item in items)
 
 
 def brings_splits(items: Sequence[Item], task: str) -> bool:
-    """Whether labels of the task come with a split, which is then kept."""
-    return any(given.split for item in items for given in item.given if given.task.lower() == task)
+    """Return whether labels of the task come with a split, which is then kept."""
+    return any(given.split for item in items for given in get_provided_labels(item, task))
 
 
 def brings_groups(items: Sequence[Item], task: str) -> bool:
-    """Whether labels of the task come with a group, which is then what is resampled and split as one."""
-    return any(given.group for item in items for given in item.given if given.task.lower() == task)
+    """Return whether labels of the task come with a group, which is then resampled and split as one."""
+    return any(given.group for item in items for given in get_provided_labels(item, task))
 
 
 def make_example(item: Item, given: Given, edits: Edits | None, surface: str = "") -> Example:
-    """An example as its source gives it.
+    """Build an example from a label of its source.
 
     Those of one surface, where there is one, share a cluster, unless the source groups them itself.
     """
@@ -157,20 +164,21 @@ def make_example(item: Item, given: Given, edits: Edits | None, surface: str = "
 
 
 def provided_examples(items: Sequence[Item], asked: DatasetRequest) -> list[tuple[str, Example]]:
-    """All labels that the items bring for the task, each with its split, empty where the source says none."""
+    """Build the examples of all labels that the items bring for the task, each with its split or ""."""
     edits = get_edits(asked.language)
     tokens_alone = asked.task.target == "span"
-    rows: list[tuple[str, Example]] = []
-    for item in items:
-        for given in item.given:
-            if given.task.lower() == asked.task.name:
-                surface = item.text[given.start : given.end] if tokens_alone else ""
-                rows.append((given.split, make_example(item, given, edits, surface)))
-    return rows
+    return [
+        (
+            given.split,
+            make_example(item, given, edits, item.text[given.start : given.end] if tokens_alone else ""),
+        )
+        for item in items
+        for given in get_provided_labels(item, asked.task.name)
+    ]
 
 
 def draw_provided_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
-    """All labels that the items bring for the task, none balanced away.
+    """Draw all labels that the items bring for the task, without balancing.
 
     Where the source says no split, whole clusters are dealt to splits.
 
@@ -193,7 +201,7 @@ def draw_provided_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitE
 
 
 def count_unsplit_classes(rows: Sequence[tuple[str, Example]]) -> dict[str, Counter[str]]:
-    """Classes of each cluster, of the rows whose source says no split."""
+    """Count the classes of each cluster, over the rows without a split."""
     counts: dict[str, Counter[str]] = {}
     for split, one in rows:
         if not split:
@@ -204,30 +212,18 @@ def count_unsplit_classes(rows: Sequence[tuple[str, Example]]) -> dict[str, Coun
 class UserLabels(ItemLabels):
     """A task that asks for the labels that the source brings. A subclass gives ``name`` and ``target``."""
 
-    name: str
     target: str
     version = "2"
     labels: tuple[str, ...] = ()
-    needs_repository = False
     schema = PAIR_SCHEMA
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[tuple[Any, ...]]:
-        """One row a label."""
-        return [
-            (one.start, one.end, one.label, one.value, *_second_span(one.other_start, one.other_end))
-            for one in item.given
-            if one.task == self.name
-        ]
-
-
-def _second_span(start: int, end: int) -> tuple[int | None, int | None]:
-    return (None, None) if start < 0 else (start, end)
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[tuple[Any, ...]]:
+        """Return no rows: an item without a label of its source has none."""
+        return []
 
 
 def draw_user_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitExamples:
-    """The labels of a user's table, as frequent as they are there.
+    """Draw the labels of a user's table, as frequent as they are there.
 
     The file's splits are kept; where it has no validation rows, a quarter of the training clusters become
     them. Where it says no split, whole clusters are dealt to splits. Where it names no group, texts of nearly
@@ -270,7 +266,7 @@ def draw_user_labels(items: Sequence[Item], asked: DatasetRequest) -> SplitExamp
 
 
 def are_enough(items: Sequence[Item], beyond: Sequence[Item], asked: DatasetRequest) -> bool:
-    """Whether the first items of a table by hash bring all the labels that are drawn of it.
+    """Return whether the first items of a table, by hash, bring all the labels that are drawn.
 
     Args:
         items: The first items in the language.
@@ -280,13 +276,13 @@ def are_enough(items: Sequence[Item], beyond: Sequence[Item], asked: DatasetRequ
     name, every = asked.task.name, (*items, *beyond)
     splits, groups = brings_splits(every, name), brings_groups(every, name)
     taken = _first(items, asked, Counter(), splits=splits, groups=groups)
-    return sum(_labels(item, name) for item in taken) >= asked.size
+    return sum(len(get_provided_labels(item, name)) for item in taken) >= asked.size
 
 
 def _first(
     items: Sequence[Item], asked: DatasetRequest, left: Counter[str], *, splits: bool, groups: bool
 ) -> list[Item]:
-    """The first items by hash that bring as many labels as asked for; counts what is left out before."""
+    """Take the first items by hash that bring as many labels as requested; count what is left out."""
     ordered = sorted(items, key=lambda item: (unit_hash(asked.seed, item.item_id), item.item_id))
     kept: Iterable[Item] = ordered
     if not splits and (groups or asked.task.target == "span"):
@@ -295,18 +291,14 @@ def _first(
     labels = 0
     for item in kept:
         taken.append(item)
-        labels += _labels(item, asked.task.name)
+        labels += len(get_provided_labels(item, asked.task.name))
         if labels >= asked.size:
             break
     return taken
 
 
-def _labels(item: Item, task: str) -> int:
-    return sum(one.task.lower() == task for one in item.given)
-
-
 def _drop_near_duplicates(items: Sequence[Item], near: NearTexts, left: Counter[str]) -> Iterator[Item]:
-    """The items whose code nearly repeats that of none before them; counts the others."""
+    """Yield the items whose code nearly repeats none before them, and count the others."""
     for number, item in enumerate(items):
         bags = near.read(item.text)
         if next(near.matches(bags), None) is not None:
@@ -317,7 +309,7 @@ def _drop_near_duplicates(items: Sequence[Item], near: NearTexts, left: Counter[
 
 
 def _with_splits(rows: Sequence[tuple[str, Example]], seed: int, what: str) -> list[tuple[str, Example]]:
-    """Rows with a split each."""
+    """Give each row a split."""
     given = {split for split, _ in rows if split}
     if given and not {"train", "test"} <= given:
         raise InputError(

@@ -23,7 +23,7 @@ class JumbledBlocks(Exchange):
     facet = "places"
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
-        """Two blocks of one depth, neither in the other."""
+        """Yield pairs of blocks of one depth, neither in the other."""
         bodies = edits.places(text, "body")
         alike: defaultdict[tuple[int, bool], deque[TextSpan]] = defaultdict(deque)
         kinds: list[tuple[int, bool]] = []
@@ -42,7 +42,7 @@ class JumbledBlocks(Exchange):
 
 
 def _opens_line(text: str, place: TextSpan) -> bool:
-    """Whether only blanks stand before it; a block on the line of its head cannot stand elsewhere."""
+    """Return whether a block begins its line; one on the line of its head cannot stand elsewhere."""
     return not text[text.rfind("\n", 0, place.start) + 1 : place.start].strip()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sonde.languages.engine.edits import Edits, TextSpan
-from sonde.tasks.engine.faults import ORIGINAL, REPLACED, Exchange, FaultContext, find_neighbours
+from sonde.tasks.engine.faults import ORIGINAL, REPLACED, Exchange, find_neighbours
 
 
 class JumbledTokens(Exchange):
@@ -21,15 +21,12 @@ class JumbledTokens(Exchange):
     labels = (ORIGINAL, REPLACED)
     version = "1"
     compiled = False
+    parsed = False
     draws = 40
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
-        """Neighbours on one line."""
+        """Yield neighbours on one line."""
         return find_neighbours(text, edits.tokens(text))
-
-    def is_valid(self, changed: str, around: FaultContext) -> bool:
-        """Any does."""
-        return True
 
 
 task = JumbledTokens()

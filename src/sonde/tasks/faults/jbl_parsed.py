@@ -18,7 +18,7 @@ class JumbledOperands(Exchange):
     name = "jbl_parsed"
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
-        """Neighbours of one kind that differ, on one line."""
+        """Yield neighbours of one kind that differ, on one line."""
         latest: dict[str, TextSpan] = {}
         for token in edits.tokens(text):
             if token.category == token.surface:

@@ -23,7 +23,7 @@ class JumbledStatements(Exchange):
     facet = "places"
 
     def pairs(self, text: str, edits: Edits) -> Iterator[tuple[TextSpan, TextSpan]]:
-        """Two statements of one block, the later one of which needs the earlier one."""
+        """Yield two statements of one block, the later of which needs the earlier one."""
         bound, names = _Names(edits.places(text, "bound")), _Names(edits.places(text, "name"))
         for block in edits.blocks(text):
             # By name and statement, so that many statements alike are passed over at once.
@@ -51,7 +51,7 @@ class _Names:
         self._starts = [place.start for place in places]
 
     def find_names(self, statement: TextSpan) -> set[str]:
-        """The names that a statement holds."""
+        """Return the names in a statement."""
         first = bisect_left(self._starts, statement.start)
         beyond = bisect_right(self._starts, statement.end)
         return {place.surface for place in self._places[first:beyond] if place.end <= statement.end}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 
 from sonde.languages.engine.edits import Edits
@@ -30,29 +30,23 @@ class RelationalToAssignment(Mutation):
     levelled = True
 
     def survey(self, texts: Iterable[str], edits: Edits) -> Mapping[str, int]:
-        """How often each operator that is put in occurs."""
+        """Count each operator that faults put in."""
         return Counter(place.surface for text in texts for place in edits.places(text, edits.confusion.taken))
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """An operator of the kind that faults put in."""
+        """Draw an operator of the kind that faults put in."""
         edits = around.edits
         given, taken = (edits.places(text, what) for what in (edits.confusion.given, edits.confusion.taken))
         if not given or not taken:
             return None
         return draw.choice(taken).surface
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Mistake one operator; None where that would leave none of its kind."""
-        edits = around.edits
-        given = edits.places(text, edits.confusion.given)
-        if len(given) < 2 or not around.survey:
-            return None
-        for _ in range(_DRAWS):
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Replace one operator, unless that would leave none of its kind."""
+        given = around.edits.places(text, around.edits.confusion.given)
+        for _ in range(_DRAWS if len(given) > 1 and around.survey else 0):
             sign, place = sample_by_weight(around.survey, draw), draw.choice(given)
-            changed = replace_words(text, (place, sign))
-            if edits.parses(changed):
-                return Fault(changed, sign)
-        return None
+            yield Fault(replace_words(text, (place, sign)), sign)
 
 
 task = RelationalToAssignment()

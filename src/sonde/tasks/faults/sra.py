@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, count_surfaces, replace_words
@@ -17,21 +18,18 @@ class SwitchAllOccurrences(Mutation):
     name = "sra"
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match, but the function must have names that the fault could take."""
+        """Return an empty stratum, or None if the function has no names for the fault."""
         return () if self._find_name_pairs(text, around) else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Replace one name everywhere; None where the function has not two names, one of them repeated."""
-        repeated = self._find_name_pairs(text, around)
-        if not repeated:
-            return None
-        old, new = draw.choice(repeated)
-        places = [place for place in around.edits.places(text, "name") if place.surface == old]
-        changed = replace_words(text, *((place, new) for place in places))
-        return Fault(changed, ()) if around.edits.parses(changed) else None
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Replace one name everywhere, where the function has two, one of them repeated."""
+        if repeated := self._find_name_pairs(text, around):
+            old, new = draw.choice(repeated)
+            places = [place for place in around.edits.places(text, "name") if place.surface == old]
+            yield Fault(replace_words(text, *((place, new) for place in places)), ())
 
     def _find_name_pairs(self, text: str, around: FaultContext) -> list[tuple[str, str]]:
-        """Pairs of different names, both of which stand at two places or more."""
+        """Return pairs of different names that both occur at least twice."""
         counts = count_surfaces(around.edits.places(text, "name"))
         names = sorted(name for name, count in counts.items() if count > 1)
         return [(old, new) for old in names for new in names if old != new]

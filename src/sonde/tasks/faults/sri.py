@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 from sonde.tasks.engine.faults import Fault, FaultContext, Mutation, Stratum, replace_words
@@ -16,18 +17,16 @@ class SwitchRandomIdentifier(Mutation):
     name = "sri"
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match: a bag of tokens sees one name more and one less, each as likely."""
+        """Return an empty stratum: one name more and one less are each as likely."""
         return () if len({place.surface for place in around.edits.places(text, "name")}) > 1 else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Replace one occurrence; None where the function has one name only."""
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Replace one occurrence, where the function has two names."""
         places = around.edits.places(text, "name")
-        if len({place.surface for place in places}) < 2:
-            return None
-        place = draw.choice(places)
-        name = draw.choice([other.surface for other in places if other.surface != place.surface])
-        changed = replace_words(text, (place, name))
-        return Fault(changed, ()) if around.edits.parses(changed) else None
+        if len({place.surface for place in places}) > 1:
+            place = draw.choice(places)
+            name = draw.choice([other.surface for other in places if other.surface != place.surface])
+            yield Fault(replace_words(text, (place, name)), ())
 
 
 task = SwitchRandomIdentifier()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations, permutations
 from random import Random
 
@@ -32,29 +33,22 @@ class DetectInvalidTypes(Mutation):
     compiled = False
 
     def stratum(self, text: str, around: FaultContext, draw: Random) -> Stratum | None:
-        """Nothing to match but all words together, but the function must have a type."""
-        types = around.edits.places(text, "type")
-        if not types:
-            return None
-        return ()
+        """Return an empty stratum, or None if the function has no type."""
+        return () if around.edits.places(text, "type") else None
 
-    def fault(self, text: str, around: FaultContext, draw: Random) -> Fault | None:
-        """Misspell one type; None where the function has fewer than two."""
+    def propose(self, text: str, around: FaultContext, draw: Random) -> Iterator[Fault]:
+        """Replace a type with a misspelling, if the function has two or more types."""
         types = around.edits.places(text, "type")
-        reserved = around.edits.reserved_words
-        if len(types) < 2:
-            return None
-        place = draw.choice(types)
-        names = {other.surface for other in around.edits.places(text, "name")}
-        known = [word for word in of_split(place.surface, around.split, reserved) if word not in names]
-        if not known:
-            return None
-        changed = replace_words(text, (place, draw.choice(known)))
-        return Fault(changed, ()) if around.edits.parses(changed) else None
+        if len(types) > 1:
+            place = draw.choice(types)
+            names = {other.surface for other in around.edits.places(text, "name")}
+            words = select_misspellings(place.surface, around.split, around.edits.reserved_words)
+            if known := [word for word in words if word not in names]:
+                yield Fault(replace_words(text, (place, draw.choice(known))), ())
 
 
 def misspellings(word: str, reserved: frozenset[str]) -> list[str]:
-    """Other orders of a word's letters that mean nothing; of a long word, with two letters exchanged."""
+    """Return other orders of a word's letters that mean nothing; of a long word, two exchanged letters."""
     if len(word) <= _SHORT:
         found = {"".join(letters) for letters in permutations(word)}
     else:
@@ -65,8 +59,8 @@ def misspellings(word: str, reserved: frozenset[str]) -> list[str]:
     return sorted(found - reserved - {word})
 
 
-def of_split(word: str, split: str, reserved: frozenset[str]) -> list[str]:
-    """The misspellings of a word that may occur in a split; no two splits share one."""
+def select_misspellings(word: str, split: str, reserved: frozenset[str]) -> list[str]:
+    """Return the misspellings of a word that may occur in a split; no two splits share one."""
     ordered = sorted(misspellings(word, reserved), key=lambda found: unit_hash("misspelt", found))
     sizes = split_sizes(len(ordered))
     begin = 0

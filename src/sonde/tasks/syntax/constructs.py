@@ -6,7 +6,7 @@ them, code that parses has no error, and a jump is hardly ever written in more t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 from sonde.corpora import Item
 from sonde.languages import CONSTRUCT_LABELS, LANGUAGES
@@ -21,16 +21,12 @@ class Constructs(ItemLabels):
     """
 
     name = "constructs"
-    version = "1"
     target = "span"
     labels = CONSTRUCT_LABELS
-    needs_repository = False
     needs_every_class = False
 
-    def label_rows(
-        self, item: Item, repositories: Mapping[str, Repository], *, mode: str, quirks: Set[str]
-    ) -> list[LabelRow]:
-        """One row a construct."""
+    def label_rows(self, item: Item, repositories: Mapping[str, Repository]) -> list[LabelRow]:
+        """Return one row per construct."""
         language = LANGUAGES.load(item.language)
         found = language.constructs(language.parse(item.text))
         return [(construct.start, construct.end, construct.label, None) for construct in found]

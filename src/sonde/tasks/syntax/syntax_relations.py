@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -42,7 +44,7 @@ def relation_words(
     quirks: Set[str] = frozenset(),
     delimiters: Delimiters = PUBLISHED_DELIMITERS,
 ) -> Words:
-    """The words that an item's relations count in.
+    """Return the words that the indices of an item's relations refer to.
 
     Where the language has no words of its own, as natural language has not, they are those that the labels
     brought by the source name.
@@ -65,7 +67,7 @@ def relation_rows(
     quirks: Set[str] = frozenset(),
     delimiters: Delimiters = PUBLISHED_DELIMITERS,
 ) -> pl.DataFrame:
-    """The relations of an item, one a row, in `RELATION_SCHEMA`.
+    """Return the relations of an item, one per row, in `RELATION_SCHEMA`.
 
     Relations that the source brings are taken as they are. A text that does not parse has one row without a
     label over all its characters, so that it can be counted.
@@ -92,12 +94,12 @@ def relation_rows(
 
 
 def provided_relations(item: Item) -> tuple[Given, ...]:
-    """The relations that the source of an item brings."""
+    """Return the relations that the source of an item brings."""
     return tuple(given for given in item.given if given.task == TASK)
 
 
 def _given_rows(item: Item, brought: tuple[Given, ...], mode: str) -> pl.DataFrame:
-    """Rows of relations that are given, on words without newlines unless that would lose some."""
+    """Build the rows of provided relations, on words without newlines unless that would lose some."""
     words = relation_words(item, mode=mode)
     edges, newlines = _find_edges(item, brought, words), False
     if len(edges) < len(brought):
@@ -138,7 +140,7 @@ def _named_words(item: Item, brought: Iterable[Given]) -> Words:
 
 
 def _find_edges(item: Item, brought: Iterable[Given], words: Words) -> list[Edge]:
-    """Words of relations that are given by their characters.
+    """Find the words of provided relations by their characters.
 
     Characters do not tell which of several empty words at the end of a text ends a dependent; there the
     published labeller decides, where it finds the same relation.
@@ -175,61 +177,64 @@ NEWLINES = "codesyntax.newlines"
 NO_SEMICOLONS = "codesyntax.no_semicolons"
 
 
+@dataclass(frozen=True, slots=True)
 class SyntaxRelations:
     """Labels the head of every relation, with its dependent beside it; heads and dependents may overlap.
 
     The ablations of the paper can be named with the quirks: ``codesyntax.newlines`` lets dependents take in
     the newline behind them, ``codesyntax.no_semicolons`` ends them before their ``;``.
+
+    Attributes:
+        mode: ``"corrected"``, or ``"paper"`` for all quirks of the published labellers.
+        active: Quirks and ablations that are on beside the mode's.
     """
 
-    name = TASK
-    facet = "relations"
-    version = "1"
-    target = "relation"
-    needs_repository = False
-    ablations: Mapping[str, str] = {
+    mode: str = "corrected"
+    active: Set[str] = frozenset()
+
+    name: ClassVar[str] = TASK
+    facet: ClassVar[str] = "relations"
+    version: ClassVar[str] = "1"
+    target: ClassVar[str] = "relation"
+    needs_repository: ClassVar[bool] = False
+    ablations: ClassVar[Mapping[str, str]] = {
         NEWLINES: "dependents take in the newline behind them",
         NO_SEMICOLONS: "dependents end before their semicolon",
     }
 
+    def as_published(self, mode: str, quirks: Set[str]) -> SyntaxRelations:
+        """Return the same task with a mode, quirks and ablations."""
+        return SyntaxRelations(mode, quirks)
+
     @property
     def quirks(self) -> Mapping[str, str]:
-        """The quirks of the published labellers, of all languages."""
-        languages = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
-        found: dict[str, str] = {}
-        for name in languages:
-            found |= get_facet(name, "relations", Relations).quirks
-        return found
+        """Return the quirks of the published labellers, of all languages."""
+        return {name: line for facet in _list_facets() for name, line in facet.quirks.items()}
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The relations of all languages."""
-        languages = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
-        found = {
-            label for name in languages for label in get_facet(name, "relations", Relations).relation_types
-        }
-        return tuple(sorted(found))
+        """Return the relations of all languages."""
+        return tuple(sorted({label for facet in _list_facets() for label in facet.relation_types}))
 
-    def label(
-        self,
-        items: Iterable[Item],
-        repositories: Mapping[str, Repository],
-        *,
-        mode: str = "corrected",
-        quirks: Set[str] = frozenset(),
-    ) -> dict[str, pl.DataFrame]:
-        """Relations of each item, by item id; ``repositories`` is not looked at.
+    def label(self, items: Iterable[Item], repositories: Mapping[str, Repository]) -> dict[str, pl.DataFrame]:
+        """Label the relations of each item, by item id; ``repositories`` is not used.
 
         Columns are those of `sonde.tasks.syntax.syntax_relations.RELATION_SCHEMA`.
 
         Raises:
             UsageError: An item's language has no relations.
         """
-        delimiters = Delimiters(newlines=NEWLINES in quirks, semicolons=NO_SEMICOLONS not in quirks)
+        delimiters = Delimiters(newlines=NEWLINES in self.active, semicolons=NO_SEMICOLONS not in self.active)
         return {
-            item.item_id: relation_rows(item, mode=mode, quirks=quirks, delimiters=delimiters)
+            item.item_id: relation_rows(item, mode=self.mode, quirks=self.active, delimiters=delimiters)
             for item in items
         }
+
+
+def _list_facets() -> list[Relations]:
+    """Return the relations of every language that has any."""
+    names = (name for name in LANGUAGES.names() if has_facet(name, "relations"))
+    return [get_facet(name, "relations", Relations) for name in names]
 
 
 task = SyntaxRelations()

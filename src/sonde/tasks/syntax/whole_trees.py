@@ -5,16 +5,15 @@ The probe lens reads the same trees of functions where its option ``structural``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sonde.corpora import Item, SkipCounter, SourceFile
-from sonde.corpora.engine.read import extract_items
+from sonde.corpora import Item
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.tree import binarise
+from sonde.tasks.engine.task import RowTask
 
 
-class WholeTrees:
+class WholeTrees(RowTask):
     """A row an item, in the corpus's order: its id, its code tokens and its binarised tree.
 
     ``distance`` is the height of the lowest node around two neighbouring tokens, ``constituent`` that node's
@@ -23,17 +22,9 @@ class WholeTrees:
 
     name = "whole_trees"
     facet = "tokens"
-    version = "1"
-    target = "corpus"
 
-    def collect(self, files: Iterable[SourceFile], *, mode: str = "corrected") -> Iterator[dict[str, Any]]:
-        """The rows of the functions of some files; no mode changes them."""
-        for file in files:
-            for item in extract_items(file, "function", SkipCounter()):
-                yield self.row(item)
-
-    def row(self, item: Item, *, mode: str = "corrected") -> dict[str, Any]:
-        """The row of one item."""
+    def row(self, item: Item) -> dict[str, Any]:
+        """Return the row of one item."""
         language = LANGUAGES.load(item.language)
         tree = language.parse(item.text)
         tokens = language.tokens(tree)

@@ -23,7 +23,7 @@ class TokenNodes(TokenClasses):
     needs_imports = True
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Tokens with their class."""
+        """Return the tokens with their classes."""
         return get_tagger(item.language).nodes(item.text, imports)
 
 

@@ -23,7 +23,7 @@ class BlockDepth(TokenClasses):
     facet = "metrics"
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Every token with its depth."""
+        """Return every token with its depth."""
         found = get_facet(item.language, self.facet, Metrics).depths(item.text)
         return tuple(
             TaggedToken(leaf.start, leaf.end, self.labels[min(depth, DEEPEST)]) for leaf, depth in found

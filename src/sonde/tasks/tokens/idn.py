@@ -24,7 +24,7 @@ class Identifiers(TokenClasses):
     needs_imports = True
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Identifiers with what they name."""
+        """Return the identifiers with their classes."""
         return get_tagger(item.language).identifiers(item.text, imports)
 
 

@@ -23,7 +23,7 @@ class Keywords(TokenClasses):
     labels = KTX_CLASSES
 
     def tags(self, item: Item, imports: str) -> tuple[TaggedToken, ...]:
-        """Keywords, operators and signs with their class."""
+        """Return keywords, operators and signs with their classes."""
         return get_tagger(item.language).keywords(item.text)
 
 

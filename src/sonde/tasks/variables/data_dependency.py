@@ -25,7 +25,7 @@ class DataDependency(VariablePairs):
     labels = ("NO", "YES")
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
-        """Every two variables by their declarations."""
+        """Yield every two variables by their declarations."""
         variables, computed = flow.variables(text), flow.dependencies(text)
         for one, other in pair_declarations(variables):
             depends = (one, other) in computed or (other, one) in computed

@@ -25,7 +25,7 @@ class NextUse(VariablePairs):
     labels = _BINS.names
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
-        """Every occurrence of a variable with the next one."""
+        """Yield every occurrence of a variable with its next one."""
         starts = [leaf.start for leaf in metrics.leaves(text)]
         for variable in flow.variables(text):
             for place, other in pairwise(variable.places):

@@ -22,7 +22,7 @@ class SameScope(VariablePairs):
     labels = ("NO", "YES")
 
     def pairs(self, text: str, flow: Flow, metrics: Metrics) -> Iterator[MarkedPair]:
-        """Every two variables by their declarations."""
+        """Yield every two variables by their declarations."""
         variables = flow.variables(text)
         for one, other in pair_declarations(variables):
             same = variables[one].scope == variables[other].scope

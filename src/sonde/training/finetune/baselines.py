@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,65 +32,56 @@ from sonde.models import ModelSpec, describe_model, describe_special, load_token
 from sonde.training.finetune.batches import Batch
 from sonde.training.finetune.checkpoint import replace_file
 from sonde.training.finetune.data import TaskData, TextEncoder, build_text_encoder
-from sonde.training.finetune.model import HeadedModel, States, build_head, segment_ids
+from sonde.training.finetune.model import HeadedModel, States, build_head, segment_ids, use_seed
 from sonde.training.finetune.recipe import (
     LSTM_POINTER,
     PROGRAM,
+    SIZE_OPTIONS,
     TRANSFORMER,
     WORD2VEC,
-    BaselineSizes,
     FinetuneRecipe,
 )
 from sonde.training.finetune.tune import FinetuneResult, OnStep, TrainingSetup, train
 from sonde.training.pretrain.vocabulary import (
-    BOS,
-    EOS,
-    PAD,
-    SPECIALS,
-    learn_program_vocabulary,
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    learn_vocabulary,
     with_template,
 )
 
-if TYPE_CHECKING:
-    from gensim.models import Word2Vec
 
-_PAD, _BOS, _EOS = map(SPECIALS.index, (PAD, BOS, EOS))
-
-
-def build_baseline_encoder(
-    spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe, sizes: BaselineSizes
-) -> TextEncoder:
-    """How a baseline's inputs are made: as those of the model, or by a vocabulary of the training texts.
+def build_baseline_encoder(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TextEncoder:
+    """Build a baseline's input encoder: that of the model, or a vocabulary of the training texts.
 
     No weight of the model is read.
 
     Args:
         spec: The model under study.
         data: The examples; a vocabulary is learned on those of train alone.
-        recipe: Its length.
-        sizes: Whose subwords are read, and how many there are.
+        recipe: Its length, whose subwords are read, and how many there are.
 
     Raises:
         UsageError: The limit is too short for any text.
         InputError: The training texts have fewer subwords than are asked for.
     """
-    if sizes.subwords != PROGRAM:
+    if recipe.subwords != PROGRAM:
         reader = build_text_encoder(load_tokenizer(spec), describe_special(spec), describe_model(spec).kind)
     else:
-        learned = learn_program_vocabulary(list_training_texts(data), sizes.vocabulary)
+        learned = learn_vocabulary(list_training_texts(data), recipe.vocabulary, "program")
         tokenizer = with_template(learned, "encoder", recipe.length)
-        reader = TextEncoder(tokenizer, np.array([_BOS]), np.array([_EOS]), _PAD)
+        reader = TextEncoder(tokenizer, np.array([BOS_ID]), np.array([EOS_ID]), PAD_ID)
     reader.check(recipe.length, recipe.length, "baseline")
     return reader
 
 
 def list_training_texts(data: TaskData) -> list[str]:
-    """The distinct texts of train, in their order."""
+    """List the distinct texts of train, in their order."""
     return list(dict.fromkeys(sample.text for sample in data.train))
 
 
 def split_sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> list[list[int]]:
-    """Texts as subwords, in stretches of at most ``length``: what is around a text takes no part."""
+    """Split texts into pieces of at most ``length`` subwords, without the ids around a text."""
     found: list[list[int]] = []
     for text in texts:
         ids: list[int] = encode(reader.tokenizer, text).ids.tolist()
@@ -100,7 +91,7 @@ def split_sentences(texts: Sequence[str], reader: TextEncoder, length: int) -> l
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenVectors:
-    """What was learned.
+    """Learned vectors.
 
     Attributes:
         ids: The subwords that occur, each once.
@@ -111,61 +102,17 @@ class TokenVectors:
     values: Float[np.ndarray, "subword width"]
 
 
-def learn_vectors(
-    sentences: Sequence[Sequence[int]], name: str, sizes: BaselineSizes, seed: int
-) -> TokenVectors:
+def learn_vectors(sentences: Sequence[Sequence[int]], name: str, recipe: FinetuneRecipe) -> TokenVectors:
     """Learn a vector for every subword that occurs.
 
     Args:
         sentences: Subwords in the order of their texts.
         name: One of `WORD2VEC`.
-        sizes: Width, epochs, window and negative samples; the rest is as gensim has it.
-        seed: Of first vectors and of everything drawn.
+        recipe: Width, epochs, window, negative samples, and the seed of vectors and of all that is drawn;
+            the rest is as gensim has it.
 
     Raises:
         InputError: gensim is not installed, or there is nothing to learn from.
-    """
-    if not any(map(len, sentences)):
-        raise InputError(f"baseline {name!r}: there is no subword to learn vectors of; draw from more code")
-    vectors: Any = train_gensim(sentences, name, sizes, seed).wv
-    ids = np.array([int(key) for key in vectors.index_to_key], np.int64)
-    return TokenVectors(ids, np.array(vectors.vectors, np.float32))
-
-
-def train_gensim(sentences: Sequence[Sequence[int]], name: str, sizes: BaselineSizes, seed: int) -> Word2Vec:
-    """Gensim's own model of the sentences; its words are the subwords' numbers, written out.
-
-    Raises:
-        InputError: gensim is not installed.
-    """
-    skipgram, softmax = WORD2VEC[name]
-    return import_word2vec()(
-        # Whole numbers would be taken for places of its vocabulary.
-        sentences=[list(map(str, sentence)) for sentence in sentences],
-        vector_size=sizes.embedding,
-        window=sizes.word2vec_window,
-        sg=int(skipgram),
-        hs=int(softmax),
-        negative=0 if softmax else sizes.word2vec_negative,
-        epochs=sizes.word2vec_epochs,
-        min_count=1,
-        seed=derive_seed("word2vec", seed) % 2**31,
-        # Two workers would take turns as the machine has it; Python's hash differs between processes.
-        workers=1,
-        hashfxn=stable_hash,
-    )
-
-
-def stable_hash(word: str) -> int:
-    """A hash that is the same in every process."""
-    return zlib.crc32(word.encode())
-
-
-def import_word2vec() -> Any:
-    """Gensim's class.
-
-    Raises:
-        InputError: gensim is not installed.
     """
     try:
         from gensim.models import Word2Vec
@@ -174,7 +121,32 @@ def import_word2vec() -> Any:
             "Word2Vec needs gensim, which is not installed; install sonde[baselines], or leave out "
             f"{', '.join(WORD2VEC)}"
         ) from error
-    return Word2Vec
+    if not any(map(len, sentences)):
+        raise InputError(f"baseline {name!r}: there is no subword to learn vectors of; draw from more code")
+    skipgram, softmax = WORD2VEC[name]
+    model = Word2Vec(
+        # Whole numbers would be taken for places of its vocabulary.
+        sentences=[list(map(str, sentence)) for sentence in sentences],
+        vector_size=recipe.embedding,
+        window=recipe.word2vec_window,
+        sg=int(skipgram),
+        hs=int(softmax),
+        negative=0 if softmax else recipe.word2vec_negative,
+        epochs=recipe.word2vec_epochs,
+        min_count=1,
+        seed=derive_seed("word2vec", recipe.seed) % 2**31,
+        # Two workers would take turns as the machine has it; Python's hash differs between processes.
+        workers=1,
+        hashfxn=stable_hash,
+    )
+    vectors: Any = model.wv
+    ids = np.array([int(key) for key in vectors.index_to_key], np.int64)
+    return TokenVectors(ids, np.array(vectors.vectors, np.float32))
+
+
+def stable_hash(word: str) -> int:
+    """Return a hash that is the same in every process."""
+    return zlib.crc32(word.encode())
 
 
 FILE = "vectors.safetensors"
@@ -202,11 +174,10 @@ def get_vectors(
     data: TaskData,
     reader: TextEncoder,
     recipe: FinetuneRecipe,
-    sizes: BaselineSizes,
     folder: Path,
     unlabelled: Callable[[], UnlabelledTexts] | None,
 ) -> Learned:
-    """Vectors learned on the texts of train, and on further texts where there are any; once for a folder.
+    """Learn vectors on the texts of train, and on further texts if there are any; once per folder.
 
     Raises:
         InputError: gensim is not installed, or there is nothing to learn from.
@@ -217,7 +188,7 @@ def get_vectors(
         texts = list_training_texts(data)
         more = UnlabelledTexts(()) if unlabelled is None else unlabelled()
         found = split_sentences([*texts, *more.texts], reader, recipe.length)
-        vectors = learn_vectors(found, name, sizes, recipe.seed)
+        vectors = learn_vectors(found, name, recipe)
         about = {
             "training texts": len(texts),
             "further texts": len(more.texts),
@@ -232,17 +203,15 @@ def get_vectors(
         return read, json.loads(held.metadata()["about"])
 
 
-def init_embedding(vocabulary: int, width: int) -> nn.Embedding:
-    """Vectors drawn as Glorot and Bengio 2010 have it, which is what CuBERT's paper names."""
-    embedding = nn.Embedding(vocabulary, width)
-    nn.init.xavier_uniform_(embedding.weight)
-    return embedding
+def build_embedding(vocabulary: int, width: int, vectors: TokenVectors | None) -> nn.Embedding:
+    """Build a table of vectors: learned, or drawn as Glorot and Bengio 2010, which CuBERT names.
 
-
-def build_embedding(vocabulary: int, vectors: TokenVectors) -> nn.Embedding:
-    """Learned vectors; a subword that never occurred has one of the size that Word2Vec draws at first."""
-    width = vectors.values.shape[1]
+    Beside learned ones, a subword that never occurred has a vector of the size that Word2Vec draws at first.
+    """
     embedding = nn.Embedding(vocabulary, width)
+    if vectors is None:
+        nn.init.xavier_uniform_(embedding.weight)
+        return embedding
     nn.init.uniform_(embedding.weight, -1 / width, 1 / width)
     with torch.no_grad():
         embedding.weight[torch.from_numpy(vectors.ids)] = torch.from_numpy(vectors.values)
@@ -254,28 +223,28 @@ class RecurrentBody(nn.Module):
 
     Args:
         embedding: The table of token vectors.
-        sizes: Layers, hidden units and dropout.
+        recipe: Layers, hidden units and dropout.
         both: Whether each layer reads in both directions.
 
     Attributes:
         width: Of the states.
     """
 
-    def __init__(self, embedding: nn.Embedding, sizes: BaselineSizes, *, both: bool) -> None:
+    def __init__(self, embedding: nn.Embedding, recipe: FinetuneRecipe, *, both: bool) -> None:
         super().__init__()
         self.embedding = embedding
         self.lstm = nn.LSTM(
             embedding.embedding_dim,
-            sizes.lstm_width,
-            sizes.lstm_layers,
+            recipe.lstm_width,
+            recipe.lstm_layers,
             batch_first=True,
-            dropout=sizes.lstm_dropout if sizes.lstm_layers > 1 else 0.0,
+            dropout=recipe.lstm_dropout if recipe.lstm_layers > 1 else 0.0,
             bidirectional=both,
         )
-        self.width = sizes.lstm_width * (2 if both else 1)
+        self.width = recipe.lstm_width * (2 if both else 1)
 
     def forward(self, batch: Batch) -> States:
-        """The last layer's states; 0 on padding, which no direction reads."""
+        """Compute the last layer's states; 0 on padding, which no direction reads."""
         lengths = (batch.part >= 0).sum(1).cpu()
         # Step after step in half precision, errors would add up; there is little to be won in such products.
         with torch.autocast(batch.ids.device.type, enabled=False):
@@ -292,7 +261,7 @@ _HEAD = 64
 
 
 def _choose_head_count(width: int) -> int:
-    """As many heads as have `_HEAD` units each, or fewer that share all units evenly."""
+    """Return the number of heads with `_HEAD` units each, or fewer that share all units evenly."""
     return next(heads for heads in range(max(1, width // _HEAD), 0, -1) if width % heads == 0)
 
 
@@ -301,30 +270,29 @@ class TransformerBody(nn.Module):
 
     Args:
         vocabulary: Number of subwords.
-        length: Most subwords of an input.
-        sizes: Layers and hidden units.
+        recipe: Most subwords of an input, layers and hidden units.
 
     Attributes:
         width: Of the states.
     """
 
-    def __init__(self, vocabulary: int, length: int, sizes: BaselineSizes) -> None:
+    def __init__(self, vocabulary: int, recipe: FinetuneRecipe) -> None:
         super().__init__()
-        self.width = sizes.transformer_width
+        self.width = recipe.transformer_width
         config = BertConfig(
             vocab_size=vocabulary,
             hidden_size=self.width,
-            num_hidden_layers=sizes.transformer_layers,
+            num_hidden_layers=recipe.transformer_layers,
             num_attention_heads=_choose_head_count(self.width),
             intermediate_size=4 * self.width,
-            max_position_embeddings=length,
+            max_position_embeddings=recipe.length,
             # Where the end of a text pads as well, its vector is to be learned.
             pad_token_id=None,
         )
         self.inner = BertModel(config, add_pooling_layer=False)
 
     def forward(self, batch: Batch) -> States:
-        """The last layer's states."""
+        """Compute the last layer's states."""
         return self.inner(
             input_ids=batch.ids,
             attention_mask=(batch.part >= 0).long(),
@@ -333,8 +301,7 @@ class TransformerBody(nn.Module):
 
     def save_pretrained(self, folder: Path) -> None:
         """Write it as a masked model, so that every lens can read its states; its head is not trained."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with use_seed(0):
             whole = BertForMaskedLM(self.inner.config)
         whole.bert.load_state_dict(self.inner.state_dict())
         whole.save_pretrained(folder)
@@ -349,7 +316,6 @@ def tune_baseline(
     spec: ModelSpec,
     data: TaskData,
     recipe: FinetuneRecipe,
-    sizes: BaselineSizes,
     folder: Path,
     *,
     unlabelled: Callable[[], UnlabelledTexts] | None = None,
@@ -362,8 +328,7 @@ def tune_baseline(
         name: One of `sonde.training.finetune.recipe.BASELINES`.
         spec: The model under study; only its tokenizer is read, and where it runs.
         data: The examples.
-        recipe: How; a frozen body is of no use here, so all is trained.
-        sizes: How large, and in whose subwords.
+        recipe: How, how large, and in whose subwords; a frozen body is of no use here, so all is trained.
         folder: A folder of this training's own. A call after a kill goes on from what is there.
         unlabelled: Gives further texts that Word2Vec learns on; asked once.
         on_step: Is told the number of every update done.
@@ -375,13 +340,12 @@ def tune_baseline(
         StoreError: A checkpoint or the model could not be written.
     """
     recipe = dataclasses.replace(recipe, frozen=False)
-    reader = build_baseline_encoder(spec, data, recipe, sizes)
+    reader = build_baseline_encoder(spec, data, recipe)
     learned = None
     if name in WORD2VEC:
-        learned = get_vectors(name, data, reader, recipe, sizes, folder, unlabelled)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("body", recipe.seed) % 2**63)
-        body = _build_body(name, reader, recipe, sizes, learned)
+        learned = get_vectors(name, data, reader, recipe, folder, unlabelled)
+    with use_seed(derive_seed("body", recipe.seed)):
+        body = _build_body(name, reader, recipe, learned)
     head = build_head(data, recipe, body.width, "mean", _pointer_pooling(name, reader))
     model = HeadedModel(body, head, frozen=False).to(resolve_auto(spec).device)
 
@@ -393,7 +357,8 @@ def tune_baseline(
                 {key: one.cpu() for key, one in body.state_dict().items()}, target / "model.safetensors"
             )
         reader.tokenizer.save_pretrained(target)
-        facts: dict[str, Any] = {"baseline": name, "sizes": dataclasses.asdict(sizes)}
+        sizes = {option: getattr(recipe, option) for option in SIZE_OPTIONS}
+        facts: dict[str, Any] = {"baseline": name, "sizes": sizes}
         if learned is not None:
             _, facts["vectors"] = learned
         (target / FACTS).write_text(json.dumps(facts, indent=2), encoding="utf-8")
@@ -402,20 +367,17 @@ def tune_baseline(
 
 
 def _build_body(
-    name: str, reader: TextEncoder, recipe: FinetuneRecipe, sizes: BaselineSizes, learned: Learned | None
+    name: str, reader: TextEncoder, recipe: FinetuneRecipe, learned: Learned | None
 ) -> RecurrentBody | TransformerBody:
     rows = 1 + max(*reader.tokenizer.get_vocab().values(), reader.pad, *reader.before, *reader.behind)
     if name == TRANSFORMER:
-        return TransformerBody(rows, recipe.length, sizes)
-    if learned is not None:
-        embedding = build_embedding(rows, learned[0])
-    else:
-        embedding = init_embedding(rows, sizes.embedding)
-    return RecurrentBody(embedding, sizes, both=name != LSTM_POINTER)
+        return TransformerBody(rows, recipe)
+    embedding = build_embedding(rows, recipe.embedding, learned and learned[0])
+    return RecurrentBody(embedding, recipe, both=name != LSTM_POINTER)
 
 
 def _pointer_pooling(name: str, reader: TextEncoder) -> str:
-    """What sums a text up for a pointer: Vasic et al. 2019 take the LSTM's last state."""
+    """Return the pooling for a pointer: Vasic et al. 2019 take the LSTM's last state."""
     if name == LSTM_POINTER:
         return "last"
     return "first" if name == TRANSFORMER and len(reader.before) else "mean"

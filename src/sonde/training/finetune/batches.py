@@ -51,7 +51,7 @@ class Batch:
 
 
 def collate(rows: Sequence[int], encoded: Sequence[EncodedExample], pad: int, device: torch.device) -> Batch:
-    """Some examples as tensors."""
+    """Collate examples into tensors."""
     chosen = [encoded[row] for row in rows]
     width = max(len(one.ids) for one in chosen)
     ids = np.full((len(chosen), width), pad, np.int64)
@@ -75,7 +75,7 @@ def collate(rows: Sequence[int], encoded: Sequence[EncodedExample], pad: int, de
 
 
 def order_batches(encoded: Sequence[EncodedExample], batch: int, seed: int, epoch: int) -> list[list[int]]:
-    """The batches of an epoch: shuffled, sorted by length among neighbours, shuffled again."""
+    """Order the batches of an epoch: shuffled, sorted by length among neighbours, shuffled again."""
     rng = np.random.default_rng(derive_seed("order", seed, epoch))
     shuffled = rng.permutation(len(encoded))
     batches: list[list[int]] = []
@@ -89,7 +89,7 @@ def order_batches(encoded: Sequence[EncodedExample], batch: int, seed: int, epoc
 
 
 def batch_by_length(encoded: Sequence[EncodedExample], batch: int) -> Iterator[list[int]]:
-    """All examples, shortest first."""
+    """Yield all examples in batches, shortest first."""
     rows = sorted(range(len(encoded)), key=lambda row: _example_length(encoded, row))
     for start in range(0, len(rows), batch):
         yield rows[start : start + batch]
@@ -106,7 +106,7 @@ _FILE = "memory.json"
 
 
 class MicroBatches:
-    """How many padded subwords are read at once, for all settings of a training.
+    """Limit on the padded subwords of a micro-batch, for all settings of a training.
 
     Args:
         device: Where the model is.
@@ -137,7 +137,7 @@ class MicroBatches:
         work: Callable[[Sequence[int]], Result],
         again: Callable[[], object] = lambda: None,
     ) -> list[tuple[Sequence[int], Result]]:
-        """Each portion of a batch with what some work made of it.
+        """Process each portion of a batch; return the portions with their results.
 
         Args:
             rows: The batch.
@@ -161,7 +161,7 @@ class MicroBatches:
                 return finished
 
     def number(self, rows: int) -> int:
-        """How many portions so many examples are read in, while every one fits."""
+        """Return the number of portions for `rows` examples, while every one fits."""
         return -(-rows // self._at_once) if self._at_once else 1
 
     def _split(self, rows: Sequence[int], encoded: Sequence[EncodedExample]) -> list[Sequence[int]]:

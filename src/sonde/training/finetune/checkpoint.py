@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from sonde.base.errors import InputError, StoreError
+from sonde.models.engine.silence import format_error
 from sonde.training.finetune.distributed import (
     gather_tensors,
     is_main_process,
@@ -23,7 +24,7 @@ from sonde.training.finetune.distributed import (
 
 @dataclass(slots=True)
 class Epoch:
-    """What was seen of an epoch.
+    """Results of an epoch.
 
     Attributes:
         epoch: Its number, from 1.
@@ -39,7 +40,7 @@ class Epoch:
 
     @property
     def merit(self) -> tuple[float, float]:
-        """What epochs and settings are chosen by: what is right, and of equals the smaller loss.
+        """Criterion for epochs and settings: the share of right answers, then the smaller loss.
 
         A pointer says "nothing is wrong" to everything at first, with an equal share epoch after epoch,
         while its loss falls already.
@@ -49,7 +50,7 @@ class Epoch:
 
 @dataclass(slots=True)
 class TrainingState:
-    """How far a training has come.
+    """Progress of a training.
 
     Attributes:
         epoch: Epochs done.
@@ -67,12 +68,12 @@ class TrainingState:
 
     @property
     def best(self) -> Epoch | None:
-        """The epoch to keep, the first of equals; None before the first."""
+        """The best epoch, the first of equals; None before the first."""
         return select_best_epoch(self.history) if self.history else None
 
 
 def select_best_epoch(history: Sequence[Epoch]) -> Epoch:
-    """The epoch that is chosen, the first of equals."""
+    """Select the best epoch, the first of equals."""
     return max(history, key=lambda epoch: epoch.merit)
 
 
@@ -111,7 +112,7 @@ def read_checkpoint(path: Path, model: torch.nn.Module, optimiser: torch.optim.O
 
 
 def get_random_state() -> dict[str, Any]:
-    """Where the random numbers of this process stand, on every device."""
+    """Return the state of this process's random numbers, on every device."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return {"random": torch.get_rng_state(), "random_cuda": cuda}
 
@@ -142,7 +143,7 @@ def read_weights(path: Path, model: torch.nn.Module) -> None:
 
 
 def trainable_state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The weights that training changes, and whatever else a model holds that is no parameter."""
+    """Return the weights that training changes, and the buffers."""
     still = _frozen_names(model)
     return {name: weight for name, weight in model.state_dict().items() if name not in still}
 
@@ -177,7 +178,6 @@ def replace_file(path: Path, save: Callable[[Path], object]) -> None:
     except (OSError, RuntimeError, SafetensorError) as error:
         # PyTorch says RuntimeError where its writer runs out of space, safetensors has an error of its own.
         temporary.unlink(missing_ok=True)
-        reason = " ".join(str(error).split())[:200]
         raise StoreError(
-            f"cannot write {path}: {reason}; free space and run again, training goes on"
+            f"cannot write {path}: {format_error(error)}; free space and run again, training goes on"
         ) from error

@@ -23,7 +23,7 @@ from sonde.training.finetune.recipe import KEEP, WINDOW
 
 
 def overlapping_subwords(found: Subwords, stretch: Span) -> range:
-    """The subwords that show some characters; of no characters, those on both sides of the place."""
+    """Return the subwords that overlap some characters; for none, those on both sides of the position."""
     start, end = stretch
     if start == end:
         start, end = start - 1, end + 1
@@ -32,7 +32,7 @@ def overlapping_subwords(found: Subwords, stretch: Span) -> range:
 
 
 def window_starts(texts: Sequence[Subwords], evidence: Sequence[Span], room: int, share: float) -> list[int]:
-    """The first subword that is read of each text of one function: the same character in all of them.
+    """Return the first subword to read of each text of one function: at the same character in all.
 
     Args:
         texts: The texts, alike up to where they differ.
@@ -89,7 +89,7 @@ class Sample:
 
 
 def find_candidate(sample: Sample, span: Span) -> Span:
-    """The candidate that begins in a subword, else the subword."""
+    """Return the candidate that begins in a subword, else the subword."""
     start, end = span
     return next((one for one in sample.candidates or () if start <= one[0] < end), span)
 
@@ -144,7 +144,7 @@ class TaskData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextEncoder:
-    """How a text reaches a body.
+    """Encoder of texts into the inputs of a body.
 
     Attributes:
         tokenizer: A fast tokenizer.
@@ -159,7 +159,7 @@ class TextEncoder:
     pad: int
 
     def check(self, length: int, most: int, name: str) -> None:
-        """Whether inputs may be so long.
+        """Check that inputs may have `length` subwords.
 
         Args:
             length: Most subwords of an input.
@@ -177,7 +177,7 @@ class TextEncoder:
 
 
 def build_text_encoder(tokenizer: Any, special: SpecialTokens, kind: str) -> TextEncoder:
-    """How a model's inputs are made.
+    """Build the encoder of a model's inputs.
 
     Args:
         tokenizer: Its tokenizer.
@@ -193,7 +193,7 @@ def build_text_encoder(tokenizer: Any, special: SpecialTokens, kind: str) -> Tex
 def encode_samples(
     samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str = KEEP
 ) -> list[EncodedExample]:
-    """Examples as a reader reads them.
+    """Encode samples as a reader reads them.
 
     Args:
         samples: The examples.
@@ -214,7 +214,7 @@ def encode_samples(
 def _encode_function(
     samples: Sequence[Sample], reader: TextEncoder, length: int, cut: str
 ) -> list[EncodedExample]:
-    """The examples of one function."""
+    """Encode the examples of one function."""
     if samples[0].second is not None:
         read = [_encode_pair(sample, reader, length) for sample in samples]
     else:
@@ -241,7 +241,7 @@ def _encode_function(
 
 
 def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, first: int) -> EncodedExample:
-    """One text from a subword on."""
+    """Encode one text from a subword on."""
     before, behind = reader.before, reader.behind
     last = min(first + room, len(found.ids))
     kept = found.ids[first:last]
@@ -280,7 +280,7 @@ def _encode(sample: Sample, reader: TextEncoder, room: int, found: Subwords, fir
 
 
 def _subword_spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> Int[np.ndarray, "token 2"]:
-    """Characters of each subword of an input.
+    """Return the characters of each subword of an input.
 
     Args:
         reader: What stands before the first part and behind each.
@@ -294,7 +294,7 @@ def _subword_spans(reader: TextEncoder, *parts: tuple[Subwords, slice, int]) -> 
 
 
 def _encode_pair(sample: Sample, reader: TextEncoder, length: int) -> EncodedExample:
-    """Two texts, each with what stands behind a text after it; the longer is cut until both fit."""
+    """Encode two texts with the ids after each; the longer is cut until both fit."""
     assert sample.second is not None
     before, behind = reader.before, reader.behind
     texts = sample.text[: sample.second].rstrip("\n"), sample.text[sample.second :]

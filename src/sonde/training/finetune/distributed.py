@@ -26,7 +26,7 @@ _PATIENCE = timedelta(minutes=30)
 
 @contextmanager
 def spawn_workers(size: int, work: Callable[..., Any], *arguments: Any) -> Generator[None]:
-    """Be the first of several processes; the others do the same work.
+    """Start other processes that do the same work; this one is the first.
 
     Args:
         size: How many there are.
@@ -76,7 +76,7 @@ def _join_group(rank: int, size: int, store: str) -> Generator[None]:
 
 
 def select_device(device: str, rank: int, size: int) -> str:
-    """The device of a process: one of its own where there are enough, else that of all."""
+    """Return the device of a process: one of its own if there are enough, else the shared one."""
     return f"cuda:{rank}" if _has_devices(size) and device in ("auto", "cuda") else device
 
 
@@ -85,12 +85,12 @@ def _has_devices(size: int) -> bool:
 
 
 def is_main_process() -> bool:
-    """Whether this process writes: the only one, or the first of several."""
+    """Return whether this process writes: the only one, or the first of several."""
     return not distributed.is_initialized() or distributed.get_rank() == 0
 
 
 def world_size() -> int:
-    """How many processes train together."""
+    """Return the number of processes that train together."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
@@ -101,7 +101,7 @@ def barrier() -> None:
 
 
 def local_rows(rows: Sequence[int]) -> Sequence[int]:
-    """The part of a batch that this process reads."""
+    """Return the part of a batch that this process reads."""
     if not distributed.is_initialized():
         return rows
     return rows[distributed.get_rank() :: distributed.get_world_size()]
@@ -126,7 +126,7 @@ def all_reduce(model: nn.Module, total: Tensor, *, gradients: bool = True) -> Te
 
 
 def shard_model(model: nn.Module, device: torch.device, *ways: str) -> None:
-    """Share the weights of a model out among the processes, layer by layer; gradients are averaged over them.
+    """Shard the weights of a model over the processes, layer by layer; gradients are averaged over them.
 
     Args:
         model: The model, whole in each of the processes; changed in place.
@@ -146,12 +146,12 @@ def shard_model(model: nn.Module, device: torch.device, *ways: str) -> None:
 
 
 def has_sharded_weights(model: nn.Module) -> bool:
-    """Whether the weights of a model are shared out."""
+    """Return whether the weights of a model are sharded."""
     return any(_is_part(weight) for weight in model.parameters())
 
 
 def gather_tensors(value: Any) -> Any:
-    """Tensors put together from their parts, in mappings and lists as well; all processes have to ask.
+    """Gather sharded tensors, also in mappings and lists; all processes have to call it.
 
     They are on the processor then, which holds more than a device.
     """
@@ -163,13 +163,13 @@ def gather_tensors(value: Any) -> Any:
 
 
 def shard_weights(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """Whole weights as the parts that the weights of a model are; all processes have to ask."""
+    """Shard full weights like those of the model; all processes have to call it."""
     places = dict(model.named_parameters(remove_duplicate=False))
     return {name: _shard_like(weight, places.get(name)) for name, weight in weights.items()}
 
 
 def shard_optimiser_state(state: dict[str, Any], optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """What `gather_tensors` made of the state of an optimiser, in the parts that its weights are."""
+    """Shard the gathered state of an optimiser like its weights."""
     places = [weight for group in optimiser.param_groups for weight in group["params"]]
     held = {
         number: {name: _shard_like(value, places[number]) for name, value in of.items()}
@@ -187,7 +187,7 @@ def _shard_like(value: Any, place: Any) -> Any:
 
 
 def _is_part(value: Any) -> Any:
-    """Whether a tensor is shared out, which takes several processes."""
+    """Return whether a tensor is sharded, which takes several processes."""
     if not distributed.is_initialized():
         return False
     from torch.distributed.tensor import DTensor

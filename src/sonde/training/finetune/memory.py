@@ -1,4 +1,4 @@
-"""How much memory a training takes, from a configuration alone: counted on a model without weights."""
+"""Memory of a training, estimated from a configuration: counted on a model without weights."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class TrainingMemory:
 
     @property
     def total(self) -> int:
-        """Bytes altogether."""
+        """Total number of bytes."""
         return self.weights + self.moving + self.states
 
 
 def estimate_memory(spec: ModelSpec, recipe: FinetuneRecipe, *, half: bool) -> TrainingMemory:
-    """What a training of a model takes; no weight is read.
+    """Estimate the memory of a training; no weight is read.
 
     Args:
         spec: The model, of which the configuration is looked at.
@@ -83,5 +83,5 @@ def estimate_memory(spec: ModelSpec, recipe: FinetuneRecipe, *, half: bool) -> T
 
 
 def _is_conv1d(layer: Any) -> bool:
-    """Whether it is GPT-2's linear layer, which has a name of its own."""
+    """Return whether a layer is GPT-2's linear layer, which has a name of its own."""
     return type(layer).__name__ == "Conv1D"

@@ -21,7 +21,8 @@ import inspect
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import derive_seed
 from sonde.models import LoadedModel, ModelSpec, load_model
 from sonde.models.engine.lm_head import body_and_head
-from sonde.models.engine.silence import format_error, silence_libraries
+from sonde.models.engine.load import save_model
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 from sonde.training.finetune.batches import Batch
 from sonde.training.finetune.data import FIRST, SECOND, TaskData, build_text_encoder
 from sonde.training.finetune.recipe import BALANCED, BFLOAT16, FLOAT32, MAX, POOLED, FinetuneRecipe
@@ -49,13 +51,13 @@ LEAST = 1e-10
 
 
 def mean_pool(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
-    """Mean over the chosen subwords; 0 where there are none."""
+    """Return the mean over the chosen subwords; 0 if there are none."""
     weights = chosen.to(states.dtype)[..., None]
     return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
 
 
 def max_pool(states: States, chosen: Tensor) -> Float[Tensor, "example d_model"]:
-    """Largest value over the chosen subwords, each dimension by itself; 0 where there are none.
+    """Return the largest value over the chosen subwords, by dimension; 0 if there are none.
 
     A bug stands in one place: a mean over a text of 128 subwords has a 128th of what says so.
     """
@@ -76,7 +78,7 @@ _OVER = {"mean": mean_pool, "max": max_pool}
 def summarise_states(
     how: str, states: States, part: Int[Tensor, "example token"], text: int = FIRST
 ) -> Float[Tensor, "example d_model"]:
-    """One state for many, by the name of a pooling; the last and the first one are those of all texts."""
+    """Reduce states to one by a named pooling; the last and the first one are those of all texts."""
     if how == "last":
         return last_state(states, part)
     if how == "first":
@@ -85,7 +87,7 @@ def summarise_states(
 
 
 class _ClassifierHead(nn.Module):
-    """What heads that tell classes share: how many there are, and the loss.
+    """Base of heads that predict classes: their number, and the loss.
 
     Args:
         classes: Number of classes.
@@ -99,7 +101,7 @@ class _ClassifierHead(nn.Module):
         self.register_buffer("weights", weights, persistent=False)
 
     def loss(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, ""]:
-        """Mean over the examples of the cross-entropy, each with the weight of its class."""
+        """Compute the mean cross-entropy over the examples, each with the weight of its class."""
         losses = functional.cross_entropy(logits.float(), batch.target, self.weights, reduction="none")
         return losses.mean()
 
@@ -134,7 +136,7 @@ class ClassHead(_ClassifierHead):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
-        """Logits of the classes."""
+        """Compute the logits of the classes."""
         texts = (FIRST, SECOND) if self._pair else (FIRST,)
         read = torch.cat([summarise_states(self._pooling, states, batch.part, text) for text in texts], 1)
         return self.out(self.dropout(read))
@@ -144,7 +146,7 @@ class OwnHead(_ClassifierHead):
     """Stands for the head that a classifier of transformers has itself: hands its logits on."""
 
     def forward(self, logits: Float[Tensor, "example klass"], batch: Batch) -> Float[Tensor, "example klass"]:
-        """The logits."""
+        """Return the logits unchanged."""
         return logits
 
 
@@ -179,7 +181,7 @@ class TokenHead(_ClassifierHead):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example klass"]:
-        """Logits of the classes."""
+        """Compute the logits of the classes."""
         if self.attention is None:
             return self._token_logits(states, batch).amax(1)
         weights = self._weights(states, batch)[..., None]
@@ -188,7 +190,7 @@ class TokenHead(_ClassifierHead):
     def find_evidence(
         self, states: States, batch: Batch, logits: Float[Tensor, "example klass"]
     ) -> Int[Tensor, " example"]:
-        """The subword that the likeliest class rests on most, counted from 0."""
+        """Return the subword that supports the likeliest class most, counted from 0."""
         if self.attention is not None:
             return self._weights(states, batch).argmax(1)
         each, rows = self._token_logits(states, batch), torch.arange(len(states), device=states.device)
@@ -205,7 +207,7 @@ class TokenHead(_ClassifierHead):
 
 
 def _read(batch: Batch) -> Tensor:
-    """The subwords of the text; of a text without any, what stands around it."""
+    """Return the mask of a text's subwords; for an empty text, of the ids around it."""
     text = batch.part == FIRST
     return torch.where(text.any(1)[:, None], text, batch.part >= 0)
 
@@ -230,7 +232,7 @@ class PointerHead(nn.Module):
             nn.init.xavier_uniform_(layer.weight)
 
     def forward(self, states: States, batch: Batch) -> Float[Tensor, "example pointer place"]:
-        """Logarithms of the probability of each place, for the error and for the repair."""
+        """Compute the log-probability of each place, for the error and for the repair."""
         whole = summarise_states(self._summary, states, batch.part)
         places = self.dropout(torch.cat([whole[:, None], states], 1))
         logits = self.out(torch.tanh(self.states(places) + self.whole(whole)[:, None])).mT.float()
@@ -242,7 +244,7 @@ class PointerHead(nn.Module):
         return logits.masked_fill(~batch.candidates[:, None], -math.inf).log_softmax(-1)
 
     def loss(self, logs: Float[Tensor, "example pointer place"], batch: Batch) -> Float[Tensor, ""]:
-        """Mean over the examples of the error's loss and the repair's; what is beyond the limit has none."""
+        """Compute the mean loss of error and repair; what is beyond the limit has none."""
         rows = torch.arange(len(logs), device=logs.device)
         if self._recipe.sum_of_logs:
             # Cut off before the logarithm, as in the published code.
@@ -283,12 +285,9 @@ def with_lora(body: Any, recipe: FinetuneRecipe) -> None:
         lora_dropout=recipe.lora_dropout,
         target_modules="all-linear",
     )
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed("lora", recipe.seed) % 2**63)
-            peft.inject_adapter_in_model(settings, body)
-    except ValueError as error:
-        raise InputError(f"LoRA does not fit {type(body).__name__}: {format_error(error)}") from error
+    subject = f"LoRA does not fit {type(body).__name__}"
+    with one_line_errors(subject, (ValueError,)), use_seed(derive_seed("lora", recipe.seed)):
+        peft.inject_adapter_in_model(settings, body)
     for name, weight in body.named_parameters():
         if "lora_" in name:
             # What is trained takes small steps.
@@ -311,7 +310,7 @@ _DROPOUTS = ("classifier_dropout", "cls_dropout", "seq_classif_dropout", "classi
 def build_sequence_classifier(
     loaded: LoadedModel, classes: Sequence[str], recipe: FinetuneRecipe
 ) -> Any | None:
-    """A model of the class that ``AutoModelForSequenceClassification`` picks, with the loaded body.
+    """Build the class that ``AutoModelForSequenceClassification`` picks, on the loaded body.
 
     Args:
         loaded: The model; the weights that both have are shared with it.
@@ -344,8 +343,7 @@ def build_sequence_classifier(
             setattr(config, name, recipe.dropout)
     if hasattr(config, "classifier_pooling"):
         config.classifier_pooling = "mean"
-    with torch.random.fork_rng(devices=[]), silence_libraries():
-        torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
+    with use_seed(derive_seed("head", recipe.seed)), silence_libraries():
         own = picked._from_config(config, attn_implementation=config._attn_implementation)
     own = own.to(loaded.device, loaded.model.dtype)
     held, known = loaded.model.state_dict(), own.state_dict()
@@ -390,6 +388,34 @@ def save_classifier(own: Any, loaded: LoadedModel, folder: Path) -> None:
     path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
+def save_body(body: nn.Module, loaded: LoadedModel, folder: Path) -> None:
+    """Save a trained body as a model of transformers, with its tokenizer.
+
+    Args:
+        body: The body, with a head of transformers' own or without.
+        loaded: The model that it was made of.
+        folder: Where to.
+    """
+    if isinstance(body, ClassifierBody):
+        save_classifier(body.inner, loaded, folder)
+    else:
+        save_model(loaded, folder)
+    loaded.tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def use_seed(seed: int, *, on_devices: bool = False) -> Generator[None]:
+    """Draw random numbers from a seed in this context; what is drawn after it does not depend on it.
+
+    Args:
+        seed: The seed.
+        on_devices: Whether numbers are drawn on accelerators too.
+    """
+    with torch.random.fork_rng(devices=None if on_devices else []):
+        torch.manual_seed(seed % 2**63)
+        yield
+
+
 class HeadedModel(nn.Module):
     """A body whose states a head reads.
 
@@ -407,29 +433,29 @@ class HeadedModel(nn.Module):
         self._frozen, self._half = frozen, half
         if frozen:
             self.body.requires_grad_(requires_grad=False)
-        for part in body.fresh if isinstance(body, ClassifierBody) else ():
+        for part in getattr(body, "fresh", ()):
             part.requires_grad_()
 
     def train(self, mode: bool = True) -> HeadedModel:
-        """Training mode; a frozen body drops nothing out."""
+        """Set the training mode; a frozen body drops nothing out."""
         super().train(mode)
         if self._frozen:
             self.body.eval()
         return self
 
     def read(self, batch: Batch) -> Tensor:
-        """What the body makes of a batch, in single precision."""
+        """Run the body on a batch, and return its output in single precision."""
         if not self._half:
             return self.body(batch).float()
         with torch.autocast(batch.ids.device.type, torch.bfloat16):
             return self.body(batch).float()
 
     def forward(self, batch: Batch) -> Tensor:
-        """What the head makes of the states."""
+        """Run body and head on a batch."""
         return self.head(self.read(batch), batch)
 
     def answers(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """What the head makes of the states, in single precision, and where it looks if it can say."""
+        """Return the head's output in single precision, and the supporting subword if the head finds one."""
         states = self.read(batch)
         logits = self.head(states, batch).float()
         places = self.head.find_evidence(states, batch, logits) if isinstance(self.head, TokenHead) else None
@@ -442,7 +468,12 @@ class LoadedBody(nn.Module):
     Args:
         loaded: The model; its own head takes no part.
         inner: What is called in place of its body.
+
+    Attributes:
+        fresh: Its parts that the checkpoint does not hold, which are trained even where the body is frozen.
     """
+
+    fresh: tuple[nn.Module, ...] = ()
 
     def __init__(self, loaded: LoadedModel, inner: Any = None) -> None:
         super().__init__()
@@ -452,7 +483,7 @@ class LoadedBody(nn.Module):
         self._segments = "token_type_ids" in takes and getattr(self.inner.config, "type_vocab_size", 0) > 1
 
     def forward(self, batch: Batch) -> States:
-        """The last layer's states."""
+        """Compute the last layer's states."""
         arguments: dict[str, Any] = {"input_ids": batch.ids}
         if self._decoder:
             # Padding stands to the right, where no subword looks.
@@ -464,7 +495,7 @@ class LoadedBody(nn.Module):
         return self.select_output(self.inner(**arguments))
 
     def select_output(self, output: Any) -> Tensor:
-        """What is taken of the body's output."""
+        """Select the states from the body's output."""
         return output.last_hidden_state
 
 
@@ -474,9 +505,6 @@ class ClassifierBody(LoadedBody):
     Args:
         loaded: The model that it was made of.
         inner: The classifier.
-
-    Attributes:
-        fresh: Its parts that the checkpoint does not hold, which are trained even where the body is frozen.
     """
 
     def __init__(self, loaded: LoadedModel, inner: Any) -> None:
@@ -490,24 +518,24 @@ class ClassifierBody(LoadedBody):
         )
 
     def select_output(self, output: Any) -> Tensor:
-        """The logits."""
+        """Select the logits."""
         return output.logits
 
 
 def segment_ids(batch: Batch) -> Tensor:
-    """1 from the second text on, 0 before it."""
+    """Return segment ids: 1 from the second text on, 0 before it."""
     return ((batch.part == SECOND).cumsum(1) > 0).long() * (batch.part >= 0)
 
 
 def get_body(loaded: LoadedModel) -> Any:
-    """The part of a model that reads: all but its head; of an encoder-decoder the encoder."""
+    """Return a model without its head; of an encoder-decoder the encoder."""
     if loaded.capabilities.kind == "encoder-decoder":
         return loaded.model.get_encoder()
     return body_and_head(loaded)[0]
 
 
 def load_for_training(spec: ModelSpec, weights: str = FLOAT32) -> LoadedModel:
-    """A model in single precision, whatever it was saved in: small steps vanish in half precision.
+    """Load a model in single precision, however it was saved: half precision loses small steps.
 
     Args:
         spec: The model.
@@ -517,7 +545,7 @@ def load_for_training(spec: ModelSpec, weights: str = FLOAT32) -> LoadedModel:
 
 
 def build_headed_model(loaded: LoadedModel, data: TaskData, recipe: FinetuneRecipe) -> HeadedModel:
-    """A model with a fresh head for some data.
+    """Build a model with a fresh head for some data.
 
     Raises:
         UsageError: The limit is longer than the model can read, or too short for any text; or options that
@@ -548,20 +576,19 @@ def build_headed_model(loaded: LoadedModel, data: TaskData, recipe: FinetuneReci
     half = recipe.weights == BFLOAT16
     if recipe.compile:
         compile_body(reads)
-    for part in body.fresh if isinstance(body, ClassifierBody) else ():
+    for part in body.fresh:
         part.float()
     body.requires_grad_()
     model = HeadedModel(body, head.to(loaded.device), frozen=recipe.frozen, half=half)
     if recipe.lora_rank:
-        parts = body.fresh if isinstance(body, ClassifierBody) else ()
-        fresh = {id(weight) for part in parts for weight in part.parameters()}
+        fresh = {id(weight) for part in body.fresh for weight in part.parameters()}
         for name, weight in body.named_parameters():
             weight.requires_grad_("lora_" in name or id(weight) in fresh)
     return model
 
 
 def default_poolings(loaded: LoadedModel) -> tuple[str, str]:
-    """What sums a text up for a class, and for a pointer, where no pooling is named."""
+    """Return the default poolings for a class and for a pointer."""
     if loaded.capabilities.kind == "decoder":
         return "last", "last"
     return "mean", "first" if loaded.special.prefix else "mean"
@@ -593,7 +620,7 @@ def _check_recipe(recipe: FinetuneRecipe) -> None:
 
 
 def _uses_sequence_classifier(data: TaskData, recipe: FinetuneRecipe) -> bool:
-    """Whether the classifier of transformers is asked for: no pooling is named, and nothing is pointed at."""
+    """Return whether transformers' classifier is used: no pooling is named, and there is no pointer."""
     pair = data.train[0].second is not None
     return data.train[0].candidates is None and recipe.pooling == "auto" and (pair or recipe.head == POOLED)
 
@@ -604,7 +631,7 @@ def _check_classes(data: TaskData) -> None:
 
 
 def compute_class_weights(data: TaskData, recipe: FinetuneRecipe) -> Tensor | None:
-    """What each class weighs in the loss, 1 on average over the training examples; None for all the same."""
+    """Compute each class's weight in the loss, 1 on average over the examples; None if all are equal."""
     if recipe.class_weights != BALANCED:
         return None
     counts = Counter(sample.target for sample in data.train)
@@ -614,7 +641,7 @@ def compute_class_weights(data: TaskData, recipe: FinetuneRecipe) -> Tensor | No
 
 
 def build_head(data: TaskData, recipe: FinetuneRecipe, width: int, whole: str, pointed: str) -> Head:
-    """A fresh head for some data, drawn by the recipe's seed.
+    """Build a fresh head for some data, drawn by the recipe's seed.
 
     Args:
         data: The examples.
@@ -629,8 +656,7 @@ def build_head(data: TaskData, recipe: FinetuneRecipe, width: int, whole: str, p
     _check_classes(data)
     first = data.train[0]
     auto = recipe.pooling == "auto"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("head", recipe.seed) % 2**63)
+    with use_seed(derive_seed("head", recipe.seed)):
         if first.candidates is not None:
             return PointerHead(width, pointed if auto else recipe.pooling, recipe)
         pair, weights = first.second is not None, compute_class_weights(data, recipe)

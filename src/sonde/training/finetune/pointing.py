@@ -13,13 +13,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.training.finetune.data import Sample, Span, TaskData
-from sonde.training.finetune.model import HeadedModel, PointerHead
+from sonde.training.finetune.model import HeadedModel, PointerHead, use_seed
 from sonde.training.finetune.recipe import FinetuneRecipe
 
 CLEAN = "Correct"
@@ -47,7 +46,7 @@ class PointerStage:
 def build_pointer_stage(
     body: nn.Module, data: TaskData, recipe: FinetuneRecipe, width: int, summary: str
 ) -> PointerStage:
-    """A body with a fresh pointer, and the examples of a task as places.
+    """Build a body with a fresh pointer, and the examples of a task as places.
 
     Args:
         body: The body that the classifier reads.
@@ -68,8 +67,7 @@ def build_pointer_stage(
     train, valid = location_examples(data.train, clean), location_examples(data.valid, clean)
     if not any(one.error for one in train) or not valid:
         raise InputError("finetune.pointer_epochs: no example of this task says where its bug stands")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("pointer", recipe.seed) % 2**63)
+    with use_seed(derive_seed("pointer", recipe.seed)):
         head = PointerHead(width, summary, recipe)
     device = next(body.parameters()).device
     body.requires_grad_()
@@ -77,7 +75,7 @@ def build_pointer_stage(
 
 
 def location_examples(samples: Sequence[Sample], clean: int) -> list[Sample]:
-    """Examples of which it is known where the bug stands, with every word as a place.
+    """Select the examples whose bug location is known, with every word as a place.
 
     Where a name was replaced, the places of the right one are those to repair it with.
 
@@ -108,7 +106,7 @@ def location_examples(samples: Sequence[Sample], clean: int) -> list[Sample]:
 
 
 def find_word(text: str, stretch: Span | None) -> Span | None:
-    """The first word that a stretch touches, else the one behind it; None where there is none."""
+    """Return the first word that overlaps `stretch`, else the next one; None if there is none."""
     if stretch is None:
         return None
     start, end = stretch

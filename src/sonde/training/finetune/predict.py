@@ -27,7 +27,6 @@ from torch import Tensor
 
 from sonde.base.errors import InputError, UsageError
 from sonde.models import LoadedModel, ModelSpec
-from sonde.models.engine.load import save_model
 from sonde.models.engine.silence import silence_libraries
 from sonde.training.finetune.batches import Batch, MicroBatches, batch_by_length, collate
 from sonde.training.finetune.data import (
@@ -53,7 +52,7 @@ from sonde.training.finetune.model import (
     build_head,
     default_poolings,
     load_for_training,
-    save_classifier,
+    save_body,
 )
 from sonde.training.finetune.pointing import find_word
 from sonde.training.finetune.recipe import EQUAL, FLOAT32, FinetuneRecipe
@@ -95,12 +94,12 @@ class ExamplePredictions:
 
     @property
     def share(self) -> float:
-        """The task's own metric: how much is right altogether."""
+        """The task's own metric: the share of examples with everything right."""
         return float(self.correct.mean())
 
     @property
     def loss(self) -> float:
-        """Mean negative logarithm of the right answers' probability, nats; it tells equal shares apart."""
+        """Mean negative log-probability of the right answers, in nats; it distinguishes equal shares."""
         held = self.chance[~np.isnan(self.chance)]
         return float(-np.log(held.clip(min=LEAST)).mean()) if len(held) else float("inf")
 
@@ -137,8 +136,8 @@ def predict_examples(
     fitted = (portions.done(rows, encoded, read) for rows in batch_by_length(encoded, _AT_ONCE))
     for rows, (batch, found, places) in chain.from_iterable(fitted):
         shares = (found[:, 0].exp() if pointer else found.softmax(-1)).double().cpu().numpy()
-        right = batch.location if pointer else batch.target
-        chance[rows] = _gold_share(shares, right.cpu().numpy())
+        right = (batch.location if pointer else batch.target).cpu().numpy()
+        chance[rows] = np.where(right >= 0, shares[np.arange(len(right)), right], np.nan)
         if not pointer:
             probability[rows], predicted[rows] = shares, shares.argmax(1)
             for row, place in zip(rows, [] if places is None else places.tolist(), strict=places is not None):
@@ -167,18 +166,11 @@ def predict_examples(
 
 
 def _subword_span(one: EncodedExample, subword: int) -> tuple[int, int]:
-    """Characters of a subword; as published, a pointer may also point into the padding."""
+    """Return the characters of a subword; as published, a pointer may also point into the padding."""
     if one.spans is None or not 0 <= subword < len(one.spans):
         return -1, -1
     start, end = one.spans[subword].tolist()
     return start, end
-
-
-def _gold_share(
-    shares: Float[np.ndarray, "example choice"], right: Int[np.ndarray, " example"]
-) -> Float[np.ndarray, " example"]:
-    """Share of what is right; not a number where that is -1."""
-    return np.where(right >= 0, shares[np.arange(len(right)), right], np.nan)
 
 
 HEAD, FACTS, BASELINE = "head.safetensors", "head.json", "baseline.json"
@@ -190,7 +182,7 @@ NOTHING, SOMETHING = "nothing", "something"
 
 @dataclass(frozen=True, slots=True)
 class HeadConfig:
-    """What ``head.json`` says of a fine-tuned model.
+    """The content of ``head.json`` of a fine-tuned model.
 
     Attributes:
         kind: Name of the head's class.
@@ -208,7 +200,7 @@ class HeadConfig:
 
     @classmethod
     def read(cls, folder: Path) -> HeadConfig:
-        """Those of a folder.
+        """Read the configuration from a folder.
 
         Raises:
             InputError: They are missing, damaged, or a baseline's.
@@ -238,7 +230,7 @@ def write_head(head: Head, facts: HeadConfig, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a model says of a text.
+    """A model's prediction for a text.
 
     Attributes:
         label: The likeliest class; of a pointer ``something`` where it points at an error, else ``nothing``.
@@ -276,7 +268,7 @@ class FineTuned:
 
     @staticmethod
     def about(folder: str | Path) -> Mapping[str, Any]:
-        """Task, language, base model, method and seed of the model in a folder, as far as it says them."""
+        """Return task, language, base model, method and seed of the model in a folder, as far as known."""
         return HeadConfig.read(Path(folder)).about
 
     @classmethod
@@ -313,15 +305,11 @@ class FineTuned:
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         with silence_libraries():
-            if isinstance(self.model.body, ClassifierBody):
-                save_classifier(self.model.body.inner, self.loaded, place)
-            else:
-                save_model(self.loaded, place)
-            self.loaded.tokenizer.save_pretrained(place)
+            save_body(self.model.body, self.loaded, place)
         write_head(self.model.head, self.facts, place)
 
     def tell(self, texts: Sequence[str], language: str = "") -> list[Prediction]:
-        """What the model says of texts, in their order.
+        """Predict for texts, in their order.
 
         Args:
             texts: Functions, or whatever it was trained on.
@@ -394,7 +382,7 @@ class Pointer(FineTuned):
 
 
 def _rebuild_model(folder: Path, loaded: LoadedModel, facts: HeadConfig) -> HeadedModel:
-    """Body and head of a folder."""
+    """Rebuild body and head from a folder."""
     recipe = dataclasses.replace(facts.recipe, class_weights=EQUAL, weights=FLOAT32)
     if facts.kind == OwnHead.__name__:
         from transformers import AutoModelForSequenceClassification

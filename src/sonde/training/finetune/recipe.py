@@ -8,6 +8,7 @@ or of 512 and 1,024 (LSTM + pointer); BiLSTMs of 1 to 3 layers with 128 to 512 h
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -39,9 +40,38 @@ HELD = (FLOAT32, BFLOAT16)
 """What the weights of a body are held in while it is trained."""
 
 
+WORD2VEC: Mapping[str, tuple[bool, bool]] = {
+    "word2vec_cbow_ns": (False, False),
+    "word2vec_cbow_hs": (False, True),
+    "word2vec_skipgram_ns": (True, False),
+    "word2vec_skipgram_hs": (True, True),
+}
+"""Vectors into a BiLSTM: whether they are those of skip-grams, and whether of hierarchical softmax."""
+
+
+BILSTM, TRANSFORMER, LSTM_POINTER = "bilstm", "transformer", "lstm_pointer"
+
+
+BASELINES = (*WORD2VEC, BILSTM, TRANSFORMER, LSTM_POINTER)
+
+
+MODEL, PROGRAM = "model", "program"
+
+
+SUBWORDS = (MODEL, PROGRAM)
+"""Whose subwords are read: those of the model under study, or a program vocabulary of one's own."""
+
+
+SIZE_OPTIONS = (
+    *("subwords", "vocabulary", "embedding", "lstm_layers", "lstm_width", "lstm_dropout"),
+    *("transformer_layers", "transformer_width", "word2vec_epochs", "word2vec_window", "word2vec_negative"),
+)
+"""What a recipe says of the sizes of baselines."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """What is chosen on validation: the peak rate, the examples an update, the most passes."""
+    """Values chosen on validation: the peak rate, the examples per update, the largest number of epochs."""
 
     rate: float
     batch: int
@@ -50,7 +80,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinetuneRecipe:
-    """How a model is fine-tuned.
+    """Recipe of fine-tuning.
 
     Attributes:
         length: Most subwords of an input, those that the model puts around a text included.
@@ -94,6 +124,17 @@ class FinetuneRecipe:
         processes: Processes that share each batch, one a device where there are several.
         fsdp: Whether weights, gradients and what the optimiser keeps are shared out among the processes.
         seed: Of the order of examples, the head's first weights and dropout.
+        subwords: One of `SUBWORDS`: what a baseline reads.
+        vocabulary: Subwords of the program vocabulary.
+        embedding: Width of the token vectors of a baseline.
+        lstm_layers: Layers of an LSTM.
+        lstm_width: Its hidden units, in each direction.
+        lstm_dropout: Of what one of its layers gives the next; the head has ``dropout``.
+        transformer_layers: Layers of the Transformer.
+        transformer_width: Its hidden units; heads have 64 each, and its inner width is four times as much.
+        word2vec_epochs: Passes of Word2Vec over its texts.
+        word2vec_window: Most subwords between a subword and what it is learned from.
+        word2vec_negative: Subwords drawn beside each that occurs.
     """
 
     length: int = 128
@@ -127,58 +168,6 @@ class FinetuneRecipe:
     processes: int = 1
     fsdp: bool = False
     seed: int = 0
-
-    @property
-    def settings(self) -> tuple[Hyperparameters, ...]:
-        """Everything that is tried."""
-        return tuple(
-            Hyperparameters(rate, batch, epochs)
-            for epochs in (self.epochs, *self.other_epochs)
-            for batch in (self.batch, *self.other_batches)
-            for rate in self.rates
-        )
-
-
-WORD2VEC: Mapping[str, tuple[bool, bool]] = {
-    "word2vec_cbow_ns": (False, False),
-    "word2vec_cbow_hs": (False, True),
-    "word2vec_skipgram_ns": (True, False),
-    "word2vec_skipgram_hs": (True, True),
-}
-"""Vectors into a BiLSTM: whether they are those of skip-grams, and whether of hierarchical softmax."""
-
-
-BILSTM, TRANSFORMER, LSTM_POINTER = "bilstm", "transformer", "lstm_pointer"
-
-
-BASELINES = (*WORD2VEC, BILSTM, TRANSFORMER, LSTM_POINTER)
-
-
-MODEL, PROGRAM = "model", "program"
-
-
-SUBWORDS = (MODEL, PROGRAM)
-"""Whose subwords are read: those of the model under study, or a program vocabulary of one's own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineSizes:
-    """Sizes of the baselines.
-
-    Attributes:
-        subwords: One of `SUBWORDS`.
-        vocabulary: Subwords of the program vocabulary.
-        embedding: Width of token vectors.
-        lstm_layers: Layers of an LSTM.
-        lstm_width: Its hidden units, in each direction.
-        lstm_dropout: Of what one of its layers gives the next; the head has the recipe's.
-        transformer_layers: Layers of the Transformer.
-        transformer_width: Its hidden units; heads have 64 each, and its inner width is four times as much.
-        word2vec_epochs: Passes of Word2Vec over its texts.
-        word2vec_window: Most subwords between a subword and what it is learned from.
-        word2vec_negative: Subwords drawn beside each that occurs.
-    """
-
     subwords: str = MODEL
     vocabulary: int = 4096
     embedding: int = 128
@@ -190,3 +179,18 @@ class BaselineSizes:
     word2vec_epochs: int = 10
     word2vec_window: int = 5
     word2vec_negative: int = 5
+
+    def with_grid(self, rates: tuple[float, ...], epochs: tuple[int, ...]) -> FinetuneRecipe:
+        """Return the recipe with other rates and epochs to choose from; its own where there are none."""
+        first, *others = epochs or (self.epochs, *self.other_epochs)
+        return dataclasses.replace(self, rates=rates or self.rates, epochs=first, other_epochs=tuple(others))
+
+    @property
+    def settings(self) -> tuple[Hyperparameters, ...]:
+        """Every combination of hyperparameters to try."""
+        return tuple(
+            Hyperparameters(rate, batch, epochs)
+            for epochs in (self.epochs, *self.other_epochs)
+            for batch in (self.batch, *self.other_batches)
+            for rate in self.rates
+        )

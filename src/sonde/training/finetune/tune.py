@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import shutil
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from sonde.base.errors import InputError, StoreError
-from sonde.base.files import write_atomic
+from sonde.base.errors import InputError
+from sonde.base.files import report_full_disk, write_atomic
 from sonde.base.fingerprint import derive_seed
 from sonde.models import ModelSpec
-from sonde.models.engine.load import save_model
+from sonde.models.engine.files import write_folder
 from sonde.models.engine.silence import silence_libraries
 from sonde.models.engine.weights import resolve_device
 from sonde.training.finetune import checkpoint
@@ -49,28 +45,28 @@ from sonde.training.finetune.distributed import (
     world_size,
 )
 from sonde.training.finetune.model import (
-    ClassifierBody,
     HeadedModel,
     LoadedBody,
     build_headed_model,
     default_poolings,
     load_for_training,
     merge_lora,
-    save_classifier,
+    save_body,
+    use_seed,
 )
 from sonde.training.finetune.pointing import PointerStage, build_pointer_stage
 from sonde.training.finetune.predict import ExamplePredictions, HeadConfig, predict_examples, write_head
 from sonde.training.finetune.recipe import KEEP, FinetuneRecipe, Hyperparameters
 from sonde.training.precision import compile_body, uses_bfloat16
 
-CHECKPOINT, BEST = "checkpoint.pt", "best.safetensors"
+CHECKPOINT, BEST, _COURSE = "checkpoint.pt", "best.safetensors", "course.json"
 
 
 OnStep = Callable[[int], None]
 
 
 def rate_factor(step: int, steps: int, warmup: float) -> float:
-    """The rate of an update (from 0) as a share of its peak: up in a line, then down to 0 in a line."""
+    """Return the rate of an update (from 0) as a share of its peak: linear up, then linear down to 0."""
     rising = max(1, round(warmup * steps))
     if step < rising:
         return (step + 1) / rising
@@ -88,8 +84,10 @@ def fit(
     folder: Path,
     portions: MicroBatches,
     on_step: OnStep | None = None,
-) -> TrainingState:
+) -> list[Epoch]:
     """Train, or go on where an earlier call was killed, and leave the weights of the best epoch.
+
+    A call after one that has finished gives what that has seen.
 
     The order of the examples follows from seed and epoch, and a checkpoint holds weights, optimiser, random
     numbers and place, so that a killed training ends with the weights of an undisturbed one (one thread, same
@@ -106,14 +104,20 @@ def fit(
         portions: How much is read at once.
         on_step: Is told the number of every update done.
 
+    Returns:
+        What was seen of every epoch.
+
     Raises:
         StoreError: A checkpoint could not be written.
         InputError: The checkpoint found is of another architecture, or one example does not fit into memory.
     """
+    finished = folder / _COURSE
+    if finished.is_file():
+        return [Epoch(**epoch) for epoch in json.loads(finished.read_text(encoding="utf-8"))]
     optimiser = _build_optimiser(model, rate, recipe)
     steps = recipe.epochs * len(order_batches(train, recipe.batch, recipe.seed, 0))
     device = next(model.parameters()).device
-    with _use_seed(derive_seed("train", recipe.seed, rate)):
+    with use_seed(derive_seed("train", recipe.seed, rate), on_devices=True):
         course = checkpoint.read_checkpoint(folder / CHECKPOINT, model, optimiser)
         while not _is_done(course, recipe):
             batches = order_batches(train, recipe.batch, recipe.seed, course.epoch)
@@ -139,7 +143,10 @@ def fit(
                 checkpoint.write_weights(folder / BEST, model)
             checkpoint.write_checkpoint(folder / CHECKPOINT, course, model, optimiser)
             barrier()
-    return course
+    if is_main_process():
+        write_atomic(finished, json.dumps([asdict(epoch) for epoch in course.history]))
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    return course.history
 
 
 def _is_done(course: TrainingState, recipe: FinetuneRecipe) -> bool:
@@ -158,7 +165,7 @@ def _update(
     recipe: FinetuneRecipe,
     portions: MicroBatches,
 ) -> Tensor:
-    """One update; gives the sum of the losses of its examples before it.
+    """Do one update; return the sum of the losses of its examples before it.
 
     A batch that does not fit into memory is read in portions, whose gradients add up to those of the whole.
     """
@@ -204,19 +211,8 @@ def _build_optimiser(model: HeadedModel, rate: float, recipe: FinetuneRecipe) ->
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=rate)
 
 
-@contextmanager
-def _use_seed(seed: int) -> Generator[None]:
-    """A source of random numbers of one's own, whatever was drawn before, and as it was afterwards."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed % 2**63)
-        yield
-
-
 MODEL = "model"
 """Folder of the trained model below that of the training: transformers reads it like any other."""
-
-
-_COURSE = "course.json"
 
 
 _POINTER = "pointer"
@@ -250,7 +246,7 @@ class FinetuneResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingSetup:
-    """What is trained.
+    """A model to train, with its input encoder.
 
     Attributes:
         model: A body with a fresh head; trained in place.
@@ -307,7 +303,7 @@ def _tune(
     on_step: OnStep | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> FinetuneResult:
-    """What each of the processes does; see `tune`."""
+    """Train in one of the processes; see `tune`."""
     device = select_device(spec.device, rank, recipe.processes)
     trainee = _load_setup(dataclasses.replace(spec, device="cpu" if recipe.fsdp else device), data, recipe)
     if recipe.fsdp:
@@ -319,17 +315,13 @@ def _tune(
 
 
 def _load_setup(spec: ModelSpec, data: TaskData, recipe: FinetuneRecipe) -> TrainingSetup:
-    """A model that is loaded, with a fresh head."""
+    """Load a model and build a fresh head for it."""
     loaded = load_for_training(spec, recipe.weights)
     model = build_headed_model(loaded, data, recipe)
 
     def save(target: Path) -> None:
         merge_lora(model.body)
-        if isinstance(model.body, ClassifierBody):
-            save_classifier(model.body.inner, loaded, target)
-        else:
-            save_model(loaded, target)
-        loaded.tokenizer.save_pretrained(target)
+        save_body(model.body, loaded, target)
 
     reader = build_text_encoder(loaded.tokenizer, loaded.special, loaded.capabilities.kind)
     pointer = None
@@ -367,41 +359,33 @@ def train(
     # Fresh weights for each setting come from here; a second load would draw or read the same.
     start = {name: weight.detach().clone() for name, weight in checkpoint.trainable_state(model).items()}
     courses: dict[Hyperparameters, list[Epoch]] = {}
+    folders = {setting: folder / f"setting-{place}" for place, setting in enumerate(recipe.settings)}
     best = recipe.settings[0]
     for setting in recipe.settings:
-        own = _hyperparameter_folder(folder, recipe, setting)
-        found = _read_history(own)
-        if found is None:
-            checkpoint.restore_state(model, start)
-            one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
-            rate = setting.rate
-            course = fit(
-                model,
-                fitted,
-                chosen_on,
-                one,
-                rate=rate,
-                pad=pad,
-                folder=own,
-                portions=portions,
-                on_step=on_step,
-            )
-            found = course.history
-        if is_main_process():
-            write_atomic(own / _COURSE, json.dumps([asdict(epoch) for epoch in found]))
-            (own / CHECKPOINT).unlink(missing_ok=True)
-        courses[setting] = found
+        checkpoint.restore_state(model, start)
+        one = dataclasses.replace(recipe, batch=setting.batch, epochs=setting.epochs)
+        courses[setting] = fit(
+            model,
+            fitted,
+            chosen_on,
+            one,
+            rate=setting.rate,
+            pad=pad,
+            folder=folders[setting],
+            portions=portions,
+            on_step=on_step,
+        )
         # Of equals the first setting; weights are kept of the best so far alone.
         last, best = best, max(courses, key=lambda one: select_best_epoch(courses[one]).merit)
         for other in {last, setting} - {best} if is_main_process() else ():
-            (_hyperparameter_folder(folder, recipe, other) / BEST).unlink(missing_ok=True)
-    checkpoint.read_weights(_hyperparameter_folder(folder, recipe, best) / BEST, model)
+            (folders[other] / BEST).unlink(missing_ok=True)
+    checkpoint.read_weights(folders[best] / BEST, model)
     answers = [predict_examples(model, some, pad, portions) for some in splits[1:]]
     head, pair = type(model.head).__name__, data.train[0].second is not None
     if is_main_process():
         if trainee.again is not None:
             trainee = trainee.again()
-            checkpoint.read_weights(_hyperparameter_folder(folder, recipe, best) / BEST, trainee.model)
+            checkpoint.read_weights(folders[best] / BEST, trainee.model)
         _save(trainee, HeadConfig(head, data.classes, recipe, pair, about or {}), folder / MODEL)
     epoch = select_best_epoch(courses[best]).epoch
     return FinetuneResult(best, epoch, courses, answers[0], answers[1], portions.halved, head, folder / MODEL)
@@ -410,7 +394,7 @@ def train(
 def _train_pointer(
     pointing: PointerStage, reader: TextEncoder, recipe: FinetuneRecipe, folder: Path, portions: MicroBatches
 ) -> None:
-    """Have a body learn to point, at the first of the rates, and leave it as it was after the best epoch."""
+    """Train a body to point, at the first of the rates; its weights are those of the best epoch."""
     train, valid = (
         [
             one
@@ -420,28 +404,16 @@ def _train_pointer(
         ]
         for some in (pointing.train, pointing.valid)
     )
-    if _read_history(folder) is None:
-        one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
-        course = fit(
-            pointing.model,
-            train,
-            valid,
-            one,
-            rate=recipe.rates[0],
-            pad=reader.pad,
-            folder=folder,
-            portions=portions,
-        )
-        if is_main_process():
-            write_atomic(folder / _COURSE, json.dumps([asdict(epoch) for epoch in course.history]))
-            (folder / CHECKPOINT).unlink(missing_ok=True)
+    one = dataclasses.replace(recipe, epochs=recipe.pointer_epochs)
+    rate = recipe.rates[0]
+    fit(pointing.model, train, valid, one, rate=rate, pad=reader.pad, folder=folder, portions=portions)
     checkpoint.read_weights(folder / BEST, pointing.model)
 
 
 def _select_usable(
     encoded: Sequence[EncodedExample], name: str, recipe: FinetuneRecipe
 ) -> Sequence[EncodedExample]:
-    """What is learned from or chosen on: no example whose label rests on something that is not read."""
+    """Select the examples to train or choose on: none whose label rests on text that is not read."""
     if recipe.cut == KEEP:
         return encoded
     kept = [one for one in encoded if one.reached is not False]
@@ -453,37 +425,12 @@ def _select_usable(
     return kept
 
 
-def _hyperparameter_folder(folder: Path, recipe: FinetuneRecipe, setting: Hyperparameters) -> Path:
-    return folder / f"setting-{recipe.settings.index(setting)}"
-
-
-def _read_history(folder: Path) -> list[Epoch] | None:
-    path = folder / _COURSE
-    if not path.is_file():
-        return None
-    return [Epoch(**epoch) for epoch in json.loads(path.read_text(encoding="utf-8"))]
-
-
 def _save(trainee: TrainingSetup, facts: HeadConfig, folder: Path) -> None:
     """Write the trained body with its head and recipe, all at once."""
 
-    def write(temporary: Path) -> None:
-        temporary.mkdir(parents=True, exist_ok=True)
-        with silence_libraries():
-            trainee.save(temporary)
-        write_head(trainee.model.head, facts, temporary)
+    def write(new_folder: Path) -> None:
+        with report_full_disk(str(folder), "the best weights are kept"), silence_libraries():
+            trainee.save(new_folder)
+            write_head(trainee.model.head, facts, new_folder)
 
-    _replace_folder(folder, write)
-
-
-def _replace_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.replace(folder)
-    except (OSError, RuntimeError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        reason = " ".join(str(error).split())[:200]
-        raise StoreError(f"cannot write {folder}: {reason}; free space and run again") from error
+    write_folder(folder, write, replace=True)

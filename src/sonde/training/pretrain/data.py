@@ -16,7 +16,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,14 +43,13 @@ from sonde.corpora import (
 from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES, get_facet
 from sonde.languages.engine.program_tokens import ERROR, NEWLINE, ProgramLexer
+from sonde.models.engine.files import write_folder
 from sonde.results.schema import scan_files
 from sonde.training.pretrain.objectives import DocumentLines, build_all_pairs
 from sonde.training.pretrain.recipe import SMALL_VOCABULARY, CorpusConfig, DataConfig, Recipe
 from sonde.training.pretrain.vocabulary import (
-    BOS,
-    EOS,
-    SPECIALS,
-    learn_program_vocabulary,
+    BOS_ID,
+    EOS_ID,
     learn_vocabulary,
     load_vocabulary,
     save_vocabulary,
@@ -84,7 +82,7 @@ class Document:
 
 
 def is_allowed_licence(licence: str, licences: tuple[str, ...]) -> bool:
-    """Whether every part of a licence expression is one of the licences, or offers one as an alternative.
+    """Return whether each part of a licence expression is allowed, or has an allowed alternative.
 
     >>> is_allowed_licence("BSD-3-Clause AND (MIT OR GPL-2.0)", ("BSD", "MIT"))
     True
@@ -101,7 +99,7 @@ def is_allowed_licence(licence: str, licences: tuple[str, ...]) -> bool:
 
 
 def is_handwritten(text: str) -> bool:
-    """Whether a person may have written a text: no endless lines, not mostly numbers, no NUL."""
+    """Return whether a person may have written a text: no endless lines, not mostly numbers, no NUL."""
     digits = sum(map(text.count, "0123456789"))
     return (
         "\0" not in text
@@ -111,7 +109,7 @@ def is_handwritten(text: str) -> bool:
 
 
 class HeldOut:
-    """What must not be trained on, and whether a file repeats any of it.
+    """Index of held-out code, which finds files that repeat any of it.
 
     Args:
         files: Held-out files: the text of each and those of its functions; the same may come often.
@@ -135,7 +133,7 @@ class HeldOut:
         return len(self._index)
 
     def matches(self, file: str, functions: list[str]) -> bool:
-        """Whether a file is a held-out one, or a function of it is a held-out one or nearly so.
+        """Return whether the file, or a function in it, duplicates a held-out item.
 
         A file whose functions are all short, as vendored declarations of types, is told by its whole text.
         """
@@ -149,7 +147,7 @@ class HeldOut:
 
 
 def iterate_held_out_files(data: DataConfig, intake: SkipCounter) -> Iterator[tuple[str, list[str]]]:
-    """Every file, with its functions, of the held-out corpora and the reserved names of the training ones."""
+    """Yield the files and functions of the held-out corpora and of the reserved names in training ones."""
     languages = tuple(sorted({corpus.language for corpus in data.corpora}))
     for name in data.held_out:
         for file in read_files(name, languages, intake):
@@ -161,7 +159,7 @@ def iterate_held_out_files(data: DataConfig, intake: SkipCounter) -> Iterator[tu
 
 
 def iterate_reserved_files(data: DataConfig, language: str) -> Iterator[SourceFile]:
-    """What the training corpora have of a language under reserved names, as they would be trained on."""
+    """Yield a language's files under reserved names, as they would be trained on."""
     for corpus in data.corpora:
         if corpus.language == language:
             for file in read_files(corpus.name, (language,), SkipCounter(keep_all=True)):
@@ -211,11 +209,11 @@ def choose_documents(
 def _stream_corpus(
     corpus: CorpusConfig, data: DataConfig, held_out: HeldOut, intake: SkipCounter
 ) -> Iterator[Document]:
-    """The documents of one corpus, in order by hash; the costly checks come last and only as far as asked."""
+    """Yield the documents of one corpus in hash order; the costly checks come last, as far as needed."""
     files: list[tuple[float, str, SourceFile]] = []
     for file in read_files(corpus.name, (corpus.language,), intake):
-        reason = _cheap_exclusion_reason(file, corpus, data)
-        if reason:
+        is_reserved = is_holdout_package(file.cluster)
+        if reason := "reserved name" if is_reserved else _exclusion_reason(file, corpus, data):
             intake.note(reason, file.path)
         else:
             files.append((unit_hash("document", corpus.name, file.path), file.path, file))
@@ -241,10 +239,6 @@ def _stream_corpus(
 
 def _iterate_functions(file: SourceFile, intake: SkipCounter) -> Iterator[str]:
     return (item.text for item in extract_items(file, "function", intake))
-
-
-def _cheap_exclusion_reason(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
-    return "reserved name" if is_holdout_package(file.cluster) else _exclusion_reason(file, corpus, data)
 
 
 def _exclusion_reason(file: SourceFile, corpus: CorpusConfig, data: DataConfig) -> str:
@@ -289,7 +283,7 @@ class ContaminatedFile:
 
 
 def find_contaminated_files(files: pl.DataFrame, held_out: Sequence[str]) -> tuple[ContaminatedFile, ...]:
-    """The training files that hold functions near one of the held-out corpora, most functions first.
+    """Find training files that contain functions similar to held-out ones, most functions first.
 
     Args:
         files: The training files, from `sonde.training.pretrain.pretrain.build_manifest`; those that the
@@ -358,7 +352,7 @@ def _tokenize_functions(files: Iterator[SourceFile]) -> list[_FunctionTokens]:
 def _closest_matches(
     ours: list[frozenset[str]], theirs: list[frozenset[str]]
 ) -> tuple[Float[np.ndarray, " function"], Int[np.ndarray, " function"]]:
-    """The highest Jaccard similarity of each of our sets to one of theirs, and to which."""
+    """Compute the highest Jaccard similarity of each of our sets to one of theirs, and its index."""
     numbers: dict[str, int] = {}
     one, other = _build_indicator_matrix(ours, numbers), _build_indicator_matrix(theirs, numbers)
     width = len(numbers)
@@ -385,15 +379,12 @@ def _build_indicator_matrix(sets: list[frozenset[str]], numbers: dict[str, int])
 _BATCH = 64
 
 
-_LEARN = {"code": learn_vocabulary, "program": learn_program_vocabulary}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedData:
     """Tokenised documents.
 
     Attributes:
-        tokens: All documents' subwords one after the other, each document between `BOS` and `EOS`; on disk.
+        tokens: All documents' subwords one after the other, each document between BOS and EOS; on disk.
         documents: One row a document in that order: ``corpus, cluster, path, language, version, licence,
             hash, bytes, first`` (its first subword's place), ``tokens`` (their number), ``items`` (list of
             uint64: the first 16 digits of the ids of the file and its functions).
@@ -421,7 +412,9 @@ def pack_documents(recipe: Recipe, folder: Path, report: Callable[[str], None]) 
     home = folder / f"data-{fingerprint(recipe.data, recipe.vocabulary, *(['lines'] * asks_pairs))[:12]}"
     with report_full_disk(str(home), "nothing else is lost"):
         if not (home / "intake.json").is_file():
-            _make_atomically(recipe, home, report)
+            # Recipes share their data, and two that are started together must not write into one stream.
+            shutil.rmtree(home, ignore_errors=True)
+            write_folder(home, lambda new_folder: _make_data(recipe, new_folder, report))
         tokens = np.memmap(home / "tokens.bin", subword_type(recipe.vocabulary.size), "r")
         documents = scan_files(home / "documents.parquet").collect()
         if len(tokens) != documents["tokens"].sum():
@@ -432,25 +425,8 @@ def pack_documents(recipe: Recipe, folder: Path, report: Callable[[str], None]) 
 
 
 def subword_type(vocabulary: int) -> type[np.uint16 | np.uint32]:
-    """The type of a subword in a stream: two bytes, or four for a large vocabulary."""
+    """Return the type of a subword in a stream: two bytes, or four for a large vocabulary."""
     return np.uint16 if vocabulary <= SMALL_VOCABULARY else np.uint32
-
-
-def _make_atomically(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
-    """Make the data in a folder of this process's own and move it into place.
-
-    Recipes share their data, and two that are started together must not write into one stream.
-    """
-    home.parent.mkdir(parents=True, exist_ok=True)
-    own = Path(tempfile.mkdtemp(prefix=f".{home.name}.", dir=home.parent))
-    try:
-        _make_data(recipe, own, report)
-        if not (home / "intake.json").is_file():
-            shutil.rmtree(home, ignore_errors=True)
-            own.chmod(0o755)
-            own.replace(home)
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
 
 
 def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> None:
@@ -462,8 +438,8 @@ def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Non
     report(f"{len(documents):,} files chosen; left out: {dict(intake.counts)}")
     if not documents:
         raise InputError(f"no file left to train on: {dict(intake.counts)}; relax the recipe's [data]")
-    learn = _LEARN[recipe.vocabulary.pieces]
-    vocabulary = learn(_take_texts(documents, recipe.vocabulary.bytes), recipe.vocabulary.size)
+    learned = recipe.vocabulary
+    vocabulary = learn_vocabulary(_take_texts(documents, learned.bytes), learned.size, learned.pieces)
     save_vocabulary(vocabulary, home / "tokenizer.json")
     _write_stream(documents, vocabulary, home, breaks)
     # Its presence says that everything else is whole.
@@ -471,7 +447,7 @@ def _make_data(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Non
 
 
 def _find_breaks(documents: list[Document], intake: SkipCounter) -> dict[str, list[int]]:
-    """Where the logical lines of each document end, by its id; those that the lexer refuses have none."""
+    """Find the ends of each document's logical lines, by its id; without those that the lexer refuses."""
     found: dict[str, list[int]] = {}
     for document in documents:
         file = document.file
@@ -484,7 +460,7 @@ def _find_breaks(documents: list[Document], intake: SkipCounter) -> dict[str, li
 
 
 def _load_pairs(recipe: Recipe, home: Path, report: Callable[[str], None]) -> Int[np.ndarray, "pair 5"]:
-    """The pairs of a recipe, made once for each length, seed and way to make them."""
+    """Load the pairs of a recipe, made once for each length, seed and configuration."""
     path = home / f"pairs-{fingerprint(recipe.pairs, recipe.training.block, recipe.seed)[:12]}.npy"
     if not path.is_file():
         lines = DocumentLines(np.load(home / "edges.npy"), np.load(home / "edges-of.npy"))
@@ -507,16 +483,15 @@ def _take_texts(documents: list[Document], size: int) -> Iterator[str]:
 
 
 def encode_document(vocabulary: Tokenizer, texts: list[str]) -> list[Int[np.ndarray, " token"]]:
-    """Subwords of documents, each between `BOS` and `EOS`; special pieces inside a text are spelled out."""
+    """Encode documents, each between BOS and EOS; special pieces inside a text are spelled out."""
     vocabulary.encode_special_tokens = True
-    bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
     kind = subword_type(vocabulary.get_vocab_size())
     encodings = vocabulary.encode_batch_fast(texts, add_special_tokens=False)
-    return [np.array(bos + encoding.ids + eos, kind) for encoding in encodings]
+    return [np.array([BOS_ID, *encoding.ids, EOS_ID], kind) for encoding in encodings]
 
 
 def find_break_offsets(facet: ProgramLexer, text: str) -> list[int] | None:
-    """First characters of the line breaks that end a logical line, None where the lexer refuses the text.
+    """Find the line breaks that end a logical line; None if the lexer refuses the text.
 
     Args:
         facet: The facet ``program`` of the text's language.
@@ -531,7 +506,7 @@ def find_break_offsets(facet: ProgramLexer, text: str) -> list[int] | None:
 def find_line_starts(
     breaks: list[int], text: str, starts: Int[np.ndarray, " token"]
 ) -> Int[np.ndarray, " line"]:
-    """The subword that each logical line begins with; the first is 0, the last line ends with the text.
+    """Find the first subword of each logical line; the first is 0, the last line ends with the text.
 
     Args:
         breaks: From `find_break_offsets`.
@@ -548,16 +523,16 @@ def find_line_starts(
 
 
 def line_edges(vocabulary: Tokenizer, text: str, breaks: list[int], first: int) -> Int[np.ndarray, " edge"]:
-    """The edges of a document's lines in a stream.
+    """Return the edges of a document's lines in a stream.
 
     Args:
         vocabulary: What the subwords are.
         text: The document.
         breaks: From `find_break_offsets`.
-        first: Place of the document's `BOS` in the stream.
+        first: Place of the document's BOS in the stream.
 
     Returns:
-        First subword of every line, closed by the place of the document's `EOS`.
+        First subword of every line, closed by the place of the document's EOS.
     """
     vocabulary.encode_special_tokens = True
     offsets = vocabulary.encode(text, add_special_tokens=False).offsets

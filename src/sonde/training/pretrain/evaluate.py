@@ -35,7 +35,7 @@ from sonde.training.pretrain.objectives import (
     mask_tokens,
 )
 from sonde.training.pretrain.recipe import Recipe
-from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, SPECIALS
+from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, MASK_ID, SPECIALS
 
 MASKED_SHARE = 0.15
 
@@ -71,7 +71,7 @@ class Compression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaskedAccuracy:
-    """How well an encoder tells hidden subwords.
+    """Accuracy of an encoder on masked subwords.
 
     Attributes:
         of: Of which files.
@@ -94,7 +94,7 @@ class MaskedAccuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextSentence:
-    """How well an encoder tells whether a sentence follows another.
+    """Accuracy of an encoder on next-sentence prediction.
 
     Attributes:
         accuracy: Share of pairs told right.
@@ -135,7 +135,7 @@ class EvaluationResult:
 
 
 def is_table(text: str) -> bool:
-    """Whether a file is rather a table than code: more than a tenth of its characters are digits.
+    """Return whether a file is a table rather than code: over a tenth of its characters are digits.
 
     In the standard library these are the maps of character codes in ``encodings``.
     """
@@ -143,7 +143,7 @@ def is_table(text: str) -> bool:
 
 
 def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
-    """Files of a corpus in an order by hash, until they hold ``size`` bytes.
+    """Sample files of a corpus in hash order, until they contain ``size`` bytes.
 
     A larger size contains a smaller one.
 
@@ -157,7 +157,7 @@ def sample_files(corpus: str, language: str, size: int) -> list[SourceFile]:
 
 
 def take_first_files(files: Iterable[SourceFile], size: int) -> list[SourceFile]:
-    """Files that are not blank in an order by hash, until they hold ``size`` bytes."""
+    """Take files that are not blank in hash order, until they contain ``size`` bytes."""
     chosen: list[SourceFile] = []
     for file in sorted(files, key=lambda file: (unit_hash("evaluate", file.path), file.path)):
         if size <= 0:
@@ -173,13 +173,13 @@ def _to_bytes(text: str) -> bytes:
 
 
 def compute_xz_bits_per_byte(texts: Iterable[str]) -> float:
-    """Bits per byte of ``xz -9e`` over all texts in one stream."""
+    """Compute the bits per byte of ``xz -9e`` over all texts in one stream."""
     raw = b"".join(map(_to_bytes, texts))
     return 8 * len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)) / len(raw)
 
 
 def evaluation_windows(length: int, context: int, stride: int) -> Iterator[tuple[int, int, int]]:
-    """Overlapping windows in which every position from 1 on is predicted exactly once.
+    """Yield overlapping windows in which every position from 1 on is predicted exactly once.
 
     Args:
         length: Number of positions, the opening piece at 0 included.
@@ -200,7 +200,7 @@ def evaluation_windows(length: int, context: int, stride: int) -> Iterator[tuple
 def compute_document_nats(
     model: PreTrainedModel, documents: list[Int[np.ndarray, " token"]], context: int
 ) -> list[Float[np.ndarray, " token"]]:
-    """Nats of every subword of each document but the first.
+    """Compute the nats of every subword of each document but the first.
 
     Each has at least half a context before it, where there is so much.
 
@@ -246,7 +246,7 @@ def evaluate_decoder(
     context: int,
     ngram: NGram,
 ) -> EvaluationResult:
-    """Bits per byte of a decoder, of ``xz`` and of an n-gram model on the same files.
+    """Compute the bits per byte of a decoder, of ``xz`` and of an n-gram model on the same files.
 
     The bytes of all files are the denominator of each; the opening piece is given, the end of a file not
     predicted.
@@ -269,7 +269,7 @@ def evaluate_decoder(
 
 
 def _group_files(texts: list[str]) -> dict[str, list[int]]:
-    """All files, and apart those that are no tables where only some are; by number."""
+    """Group files by index: all of them, and those that are no tables if only some are."""
     code = [number for number, text in enumerate(texts) if not is_table(text)]
     groups = {"all files": list(range(len(texts)))}
     if 0 < len(code) < len(texts):
@@ -301,7 +301,7 @@ def evaluate_encoder(
     context: int,
     frequencies: Int[np.ndarray, " vocab"],
 ) -> EvaluationResult:
-    """How often a masked subword is guessed right, beside the most frequent one and the unigram distribution.
+    """Compute the masked accuracy, beside the most frequent subword and the unigram distribution.
 
     15 % of the subwords are masked (all by the mask piece), in pieces of one context that do not overlap.
 
@@ -315,7 +315,6 @@ def evaluate_encoder(
     """
     texts = [file.text for file in files]
     documents = [tokens[1:-1] for tokens in encode_document(vocabulary, texts)]
-    bos, eos, mask = (SPECIALS.index(piece) for piece in (BOS, EOS, MASK))
     # Of each file: how many are asked for, told right, right by majority; nats, and nats by frequency.
     sums = np.zeros((len(documents), 5))
     majority = int(frequencies.argmax())
@@ -328,15 +327,15 @@ def evaluate_encoder(
                 piece,
                 share=MASKED_SHARE,
                 vocabulary=len(frequencies),
-                mask=mask,
+                mask=MASK_ID,
                 special=len(SPECIALS),
                 generator=generator,
             )
             chosen: Bool[torch.Tensor, " token"] = labels >= 0
             if not chosen.any():
                 continue
-            shown = torch.where(chosen, torch.full_like(piece, mask), piece)
-            inputs = torch.cat([torch.tensor([bos]), shown, torch.tensor([eos])])[None].to(model.device)
+            shown = torch.where(chosen, torch.full_like(piece, MASK_ID), piece)
+            inputs = torch.cat([torch.tensor([BOS_ID]), shown, torch.tensor([EOS_ID])])[None].to(model.device)
             logits = model(input_ids=inputs).logits[0, 1:-1][chosen.to(model.device)].float().cpu()
             gold = piece[chosen]
             nats = logits.logsumexp(-1) - logits.gather(-1, gold[:, None]).squeeze(-1)
@@ -409,7 +408,7 @@ def build_held_out_pairs(
 def evaluate_next_sentence(
     model: PreTrainedModel, vocabulary: Tokenizer, files: list[SourceFile], recipe: Recipe
 ) -> NextSentence:
-    """The share of pairs of held-out files that a model tells, beside that of the more frequent answer.
+    """Compute the next-sentence accuracy on held-out files, beside the majority baseline.
 
     Args:
         model: A model with a head for the next sentence.

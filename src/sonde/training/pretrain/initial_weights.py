@@ -25,18 +25,18 @@ from transformers import (
     PreTrainedModel,
 )
 
-from sonde.base.errors import InputError, SondeError
+from sonde.base.errors import InputError
 from sonde.models import ModelSpec, load_tokenizer
 from sonde.models.engine.load import _find_family
-from sonde.models.engine.silence import silence_libraries
+from sonde.models.engine.silence import one_line_errors, silence_libraries
 from sonde.training.pretrain.recipe import Recipe
-from sonde.training.pretrain.vocabulary import BOS, EOS, PAD, SPECIALS
+from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 _NAMES = ("position", "wpe")
 
 
 def find_position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
-    """The tables of a model that are looked up by position; none where positions are computed."""
+    """Find a model's position embeddings; none if positions are computed."""
     return [
         module
         for name, module in model.named_modules()
@@ -47,7 +47,7 @@ def find_position_tables(model: PreTrainedModel) -> list[nn.Embedding]:
 def tile_positions(
     table: Float[Tensor, "rows d_model"], learned: int, wanted: int
 ) -> Float[Tensor, "more d_model"]:
-    """A table of so many positions, those behind the learned ones copies of them.
+    """Extend or cut a table of positions; those after the learned ones are copies of them.
 
     Args:
         table: A learned table; rows before its positions (some architectures keep them for the padding) stay.
@@ -87,7 +87,7 @@ _READS = ("attention_mask", "token_type_ids", "next_sentence_label")
 
 
 def init_model(recipe: Recipe) -> PreTrainedModel:
-    """A model with random weights from the recipe's seed, or with those that the recipe starts from.
+    """Build a model with random weights from the recipe's seed, or with those of the recipe's start.
 
     Raises:
         InputError: transformers knows no such architecture, it has no head for the objective, or the model to
@@ -105,7 +105,7 @@ def init_model(recipe: Recipe) -> PreTrainedModel:
 
 
 def find_model_class(recipe: Recipe) -> Any:
-    """The class of transformers that picks the model by its configuration."""
+    """Return transformers' auto class for the recipe's objective."""
     return _CLASSES[recipe.objective]
 
 
@@ -132,25 +132,21 @@ def _random_model(recipe: Recipe) -> PreTrainedModel:
     if lost > 0 and "max_position_embeddings" not in recipe.model.settings:
         config = _build_config(recipe, recipe.model.context + lost)
     torch.manual_seed(recipe.seed)
-    try:
+    architecture = recipe.model.architecture
+    subject = f"model.architecture {architecture!r} cannot be trained as {recipe.objective!r}"
+    with one_line_errors(subject, (ValueError,)):
         return find_model_class(recipe).from_config(config, attn_implementation="sdpa", dtype=torch.float32)
-    except ValueError as error:
-        raise InputError(
-            f"model.architecture {recipe.model.architecture!r} cannot be trained as {recipe.objective!r}: "
-            f"{' '.join(str(error).split())[:160]}"
-        ) from error
 
 
 def _build_config(recipe: Recipe, positions: int) -> Any:
     model = recipe.model
-    pad, bos, eos = (SPECIALS.index(piece) for piece in (PAD, BOS, EOS))
-    roles = {"cls_token_id": bos, "sep_token_id": eos} if model.role == "encoder" else {}
+    roles = {"cls_token_id": BOS_ID, "sep_token_id": EOS_ID} if model.role == "encoder" else {}
     fields = {
         "vocab_size": recipe.vocabulary.size,
         "max_position_embeddings": positions,
-        "pad_token_id": pad,
-        "bos_token_id": bos,
-        "eos_token_id": eos,
+        "pad_token_id": PAD_ID,
+        "bos_token_id": BOS_ID,
+        "eos_token_id": EOS_ID,
         **roles,
         **model.settings,
     }
@@ -163,7 +159,7 @@ def _build_config(recipe: Recipe, positions: int) -> Any:
 
 
 def _context_length(config: Any) -> int:
-    """Subwords that a model of this configuration reads at once."""
+    """Return the number of subwords that a model of this configuration reads at once."""
     _, family = _find_family(ModelSpec(name=config.model_type), config)
     return family.capabilities(config).context
 
@@ -197,16 +193,14 @@ def _copy_start_weights(model: PreTrainedModel, recipe: Recipe) -> None:
 
 
 def _load_start_model(recipe: Recipe) -> tuple[PreTrainedModel, frozenset[str]]:
-    """The model to start from, and the weights that its checkpoint lacks."""
+    """Load the model to start from, and the names of the weights that its checkpoint lacks."""
     start = recipe.model.start
-    try:
-        with silence_libraries():
-            trained, report = find_model_class(recipe).from_pretrained(
-                start, dtype=torch.float32, use_safetensors=True, output_loading_info=True
-            )
-        return trained, frozenset(report["missing_keys"])
-    except (OSError, ValueError, SondeError) as error:
-        known = "" if Path(start).is_dir() else "; no such folder"
-        raise InputError(
-            f"model.start {start!r} cannot be read{known}: {' '.join(str(error).split())[:160]}"
-        ) from error
+    known = "" if Path(start).is_dir() else "; no such folder"
+    with (
+        one_line_errors(f"model.start {start!r} cannot be read{known}", (OSError, ValueError)),
+        silence_libraries(),
+    ):
+        trained, report = find_model_class(recipe).from_pretrained(
+            start, dtype=torch.float32, use_safetensors=True, output_loading_info=True
+        )
+    return trained, frozenset(report["missing_keys"])

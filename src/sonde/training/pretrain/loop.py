@@ -60,7 +60,7 @@ def mark_complete(folder: Path, step: int, seconds: float) -> None:
 
 
 def find_last_checkpoint(folder: Path) -> tuple[Path, float] | None:
-    """The last checkpoint that was written to its end, and the seconds in the loop until then."""
+    """Find the last complete checkpoint, and the seconds in the loop until then."""
     try:
         clock = json.loads((folder / _CLOCK).read_text())
     except FileNotFoundError:
@@ -168,7 +168,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers")
 
 @dataclass(frozen=True, slots=True)
 class TrainedModel:
-    """What a training run left.
+    """Result of a training run.
 
     Attributes:
         model: The model in float32.
@@ -190,7 +190,7 @@ class TrainedModel:
 
 
 def rate_factor(step: int, training: TrainingConfig) -> float:
-    """The learning rate of an update (from 0) as a share of its peak."""
+    """Return the learning rate of an update (from 0) as a share of its peak."""
     if step < training.warmup_steps:
         return (step + 1) / training.warmup_steps
     left = (training.steps - step) / (training.steps - training.warmup_steps)
@@ -220,7 +220,7 @@ class _Trainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """The part that these samples have in the mean loss of their update.
+        """Compute the contribution of these samples to the mean loss of their update.
 
         However many parts an update is done in, on however many devices, hidden subwords all weigh the same,
         and so do pairs of sentences.
@@ -237,14 +237,14 @@ class _Trainer(Trainer):
         return output["masked_loss"] * share + following / parts
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """Muon and AdamW as the recipe says."""
+        """Create Muon and AdamW by the recipe."""
         module = model if model is not None else self.model
         assert isinstance(module, nn.Module)
         self.optimizer = MuonAdamW(module, self._recipe.optimiser, self._recipe.training.precision)
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> LambdaLR:
-        """The recipe's schedule over its own number of steps."""
+        """Create the recipe's schedule over its own number of steps."""
         training = self._recipe.training
         self.lr_scheduler = LambdaLR(optimizer or self.optimizer, lambda step: rate_factor(step, training))
         return self.lr_scheduler
@@ -355,7 +355,7 @@ def _drop_aliases(model: PreTrainedModel) -> None:
 
 
 def _fsdp_arguments(model: PreTrainedModel) -> dict[str, Any]:
-    """Arguments that spread a model over processes, layer by layer.
+    """Build the arguments that spread a model over processes, layer by layer.
 
     Embeddings that share their weight with the projection must not be a unit of their own, as they are by
     default.
@@ -445,7 +445,7 @@ def train(
 
 
 def _set_loss(model: PreTrainedModel, recipe: Recipe) -> None:
-    """Have a model give the loss of its objective.
+    """Replace the forward of a model by the loss of its objective.
 
     Replaced on the instance, so that wrappers for several devices see the call that computes the loss.
     """
@@ -470,7 +470,7 @@ def _set_loss(model: PreTrainedModel, recipe: Recipe) -> None:
 
 
 def _unwrap_model(trainer: Trainer, model: PreTrainedModel, recipe: Recipe) -> PreTrainedModel:
-    """The trained model as transformers made it, whole in this process."""
+    """Return the trained model as transformers made it, complete in this process."""
     if trainer.is_fsdp_enabled:
         weights = trainer.accelerator.get_state_dict(trainer.model_wrapped)
         model = init_model(recipe)

@@ -31,7 +31,7 @@ from transformers import PreTrainedModel
 from sonde.base.errors import InputError
 from sonde.base.fingerprint import derive_seed
 from sonde.training.pretrain.recipe import PairsConfig, Recipe
-from sonde.training.pretrain.vocabulary import BOS, EOS, MASK, PAD, SPECIALS
+from sonde.training.pretrain.vocabulary import BOS_ID, EOS_ID, MASK_ID, PAD_ID, SPECIALS
 
 _CHUNK = {"cpu": 512, "cuda": 8192}
 """Positions whose logits exist at a time: on a processor they should fit its cache, elsewhere fill the
@@ -90,7 +90,7 @@ def projected_cross_entropy(
     weight: Float[Tensor, "vocab d_model"],
     targets: Int[Tensor, " token"],
 ) -> Float[Tensor, ""]:
-    """Mean negative log-likelihood, in nats, of targets under ``softmax(states @ weight.T)``.
+    """Compute the mean cross-entropy, in nats, of targets under ``softmax(states @ weight.T)``.
 
     Under autocast the matrix products are done in its type, sums and exponentials always in float32.
     """
@@ -102,7 +102,7 @@ def projected_cross_entropy(
 
 
 def causal_loss(model: PreTrainedModel, blocks: Int[Tensor, "batch token"]) -> Float[Tensor, ""]:
-    """Mean nats of each block's second to last subword given those before it.
+    """Compute the mean nats of each block's second to last subword given those before it.
 
     Args:
         model: A causal language model whose vocabulary projection has no bias.
@@ -193,7 +193,7 @@ def pair_losses(
     next_sentence_label: Int[Tensor, " batch"],
     **inputs: Tensor,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Mean nats of the hidden subwords of a batch, and of whether the second sentence is random.
+    """Compute the mean nats of the hidden subwords, and of whether the second sentence is random.
 
     Their sum is what BERT is trained on. Logits exist for the hidden subwords alone.
 
@@ -220,13 +220,13 @@ def count_blocks(tokens: int, width: int) -> int:
 
 
 def block_start(index: int, tokens: int, width: int) -> int:
-    """First subword of a block: blocks lie side by side, the last ends with the stream."""
+    """Return the first subword of a block: blocks lie side by side, the last ends with the stream."""
     return max(0, min(index * width, tokens - width))
 
 
 @dataclass(frozen=True, slots=True)
 class BlockOrder:
-    """Which block each sample of a run is; a pure function of its fields.
+    """Order of the blocks in the samples of a run; a pure function of its fields.
 
     Blocks are shuffled within stretches of the stream, which is itself in an order by hash. So a longer run
     begins exactly as a shorter one, and a run shorter than one pass sees the front of the stream: a list of
@@ -243,7 +243,7 @@ class BlockOrder:
     stretch: int = 2048
 
     def block(self, sample: int) -> int:
-        """The block that a sample is; each pass over the stream takes every block once."""
+        """Return the block of a sample; each pass over the stream takes every block once."""
         epoch, place = divmod(sample, self.blocks)
         stretch, inside = divmod(place, self.stretch)
         first = stretch * self.stretch
@@ -252,7 +252,7 @@ class BlockOrder:
         )
 
     def passes(self, samples: int) -> Int[np.ndarray, " block"]:
-        """How often each block is trained on in a run of so many samples."""
+        """Count how often each block is trained on in a run of so many samples."""
         whole, rest = divmod(samples, self.blocks)
         counts = np.full(self.blocks, whole)
         for sample in range(whole * self.blocks, whole * self.blocks + rest):
@@ -265,11 +265,40 @@ def _permute(size: int, *seed: int) -> Int[np.ndarray, " block"]:
     return np.random.default_rng(derive_seed("order", *seed)).permutation(size)
 
 
-class BlockDataset(Dataset[dict[str, Tensor]]):
+class _StreamDataset(Dataset[dict[str, Tensor]]):
     """The samples of a run in training order; sample ``k`` is the same in every process and after every stop.
 
+    Args:
+        stream: The packed subwords.
+        recipe: How many samples there are.
+    """
+
+    def __init__(self, stream: Int[np.ndarray, " token"], recipe: Recipe) -> None:
+        self._stream = stream
+        self._recipe = recipe
+        self._samples = recipe.training.steps * recipe.training.blocks_per_step
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def _sum_passes(
+        self,
+        first: Int[np.ndarray, "*sample"],
+        end: Int[np.ndarray, "*sample"],
+        passes: Int[np.ndarray, "*sample"],
+    ) -> Int[np.ndarray, " token"]:
+        """Count how often each subword is read, given the passes over sections of the stream."""
+        counts = np.zeros(len(self._stream) + 1, np.int64)
+        np.add.at(counts, first, passes)
+        np.subtract.at(counts, end, passes)
+        return counts[:-1].cumsum()
+
+
+class BlockDataset(_StreamDataset):
+    """The samples of a run in training order, each of them a block.
+
     A decoder's block is one subword longer than its width, so that every subword of the stream but the first
-    is predicted. An encoder's block stands between `BOS` and `EOS` as its inputs will later, with some of its
+    is predicted. An encoder's block stands between BOS and EOS as its inputs will later, with some of its
     subwords hidden; which ones depends on the seed and ``k`` alone.
 
     Args:
@@ -282,44 +311,35 @@ class BlockDataset(Dataset[dict[str, Tensor]]):
     """
 
     def __init__(self, stream: Int[np.ndarray, " token"], recipe: Recipe) -> None:
-        self._stream = stream
-        self._recipe = recipe
-        training = recipe.training
+        super().__init__(stream, recipe)
         self._decoder = recipe.model.role == "decoder"
-        self.width = training.block - 1 if self._decoder else training.block - 2
+        self.width = recipe.training.block - (1 if self._decoder else 2)
         self.course = BlockOrder(count_blocks(len(stream), self.width), recipe.seed)
-        self._samples = training.steps * training.blocks_per_step
-
-    def __len__(self) -> int:
-        return self._samples
 
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         start = block_start(self.course.block(k), len(self._stream), self.width)
         if self._decoder:
             start = max(0, start - 1)
             return {"input_ids": self._block(start, self.width + 1)}
-        bos, eos = SPECIALS.index(BOS), SPECIALS.index(EOS)
-        block = torch.cat([torch.tensor([bos]), self._block(start, self.width), torch.tensor([eos])])
+        block = torch.cat([torch.tensor([BOS_ID]), self._block(start, self.width), torch.tensor([EOS_ID])])
         generator = torch.Generator().manual_seed(derive_seed("hide", self._recipe.seed, k))
         shown, labels = mask_tokens(
             block,
             share=self._recipe.training.masked,
             vocabulary=self._recipe.vocabulary.size,
-            mask=SPECIALS.index(MASK),
+            mask=MASK_ID,
             special=len(SPECIALS),
             generator=generator,
         )
         return {"input_ids": shown, "labels": labels}
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
-        """How often each subword of the stream is read in the run."""
-        passes = self.course.passes(self._samples)
-        counts = np.zeros(len(self._stream) + 1, np.int64)
-        for block in np.flatnonzero(passes):
-            start = block_start(int(block), len(self._stream), self.width)
-            counts[start] += passes[block]
-            counts[min(start + self.width, len(self._stream))] -= passes[block]
-        return counts[:-1].cumsum()
+        """Count how often each subword of the stream is read in the run."""
+        size = len(self._stream)
+        starts = [block_start(block, size, self.width) for block in range(self.course.blocks)]
+        first = np.array(starts, np.int64)
+        ends = np.minimum(first + self.width, size)
+        return self._sum_passes(first, ends, self.course.passes(self._samples))
 
     def _block(self, start: int, length: int) -> Int[Tensor, " token"]:
         return torch.from_numpy(self._stream[start : start + length].astype(np.int64))
@@ -359,14 +379,14 @@ class DocumentLines:
         return len(self.documents) - 1
 
     def document(self, index: int) -> list[int]:
-        """The edges of one document."""
+        """Return the edges of one document."""
         return self.edges[self.documents[index] : self.documents[index + 1]].tolist()
 
 
 def build_all_pairs(
     lines: DocumentLines, length: int, config: PairsConfig, seed: int
 ) -> Int[np.ndarray, "pair 5"]:
-    """The pairs of every duplicate of the data, in the order of the stream.
+    """Build the pairs of every duplicate of the data, in the order of the stream.
 
     Args:
         lines: The data; documents without a line give nothing.
@@ -404,7 +424,7 @@ def build_all_pairs(
 def iterate_document_pairs(
     documents: list[list[int]], index: int, most: int, short: float, draw: random.Random
 ) -> Iterator[SentencePair]:
-    """The pairs of one document.
+    """Yield the pairs of one document.
 
     Args:
         documents: The edges of the lines of every document, two or more each.
@@ -443,7 +463,7 @@ def _sample_other_document(documents: int, index: int, draw: random.Random) -> i
 
 
 def _sample_lines(edges: list[int], wanted: int, draw: random.Random) -> tuple[int, int]:
-    """Lines from a random one on, one at least, until they hold so many subwords or end."""
+    """Sample consecutive lines, at least one, until they contain enough subwords or the document ends."""
     begin = draw.randrange(len(edges) - 1)
     end = begin + 1
     while end < len(edges) - 1 and edges[end] - edges[begin] < wanted:
@@ -452,7 +472,7 @@ def _sample_lines(edges: list[int], wanted: int, draw: random.Random) -> tuple[i
 
 
 def _truncate_pair(pair: SentencePair, most: int, draw: random.Random) -> SentencePair:
-    """A pair without what is too much: subword by subword from the longer side, B of two alike."""
+    """Truncate a pair, subword by subword from the longer side, B of two alike."""
     first, second = pair.first_end - pair.first, pair.second_end - pair.second
     over = first + second - most
     if over <= 0:
@@ -476,8 +496,8 @@ def _count_heads(tosses: int, draw: random.Random) -> int:
     return draw.getrandbits(tosses).bit_count() if tosses else 0
 
 
-class PairDataset(Dataset[dict[str, Tensor]]):
-    """The pairs of a run in training order; sample ``k`` is the same in every process and after every stop.
+class PairDataset(_StreamDataset):
+    """The pairs of a run in training order.
 
     Each sample is one pair, padded to the block length: special pieces stand before A, behind A and behind B,
     as the tokenizer of the finished model puts them. All pairs of all duplicates are shuffled together;
@@ -495,14 +515,9 @@ class PairDataset(Dataset[dict[str, Tensor]]):
     def __init__(
         self, stream: Int[np.ndarray, " token"], pairs: Int[np.ndarray, "pair 5"], recipe: Recipe
     ) -> None:
-        self._stream = stream
+        super().__init__(stream, recipe)
         self._pairs = pairs
-        self._recipe = recipe
         self.course = BlockOrder(len(pairs), recipe.seed, stretch=len(pairs))
-        self._samples = recipe.training.steps * recipe.training.blocks_per_step
-
-    def __len__(self) -> int:
-        return self._samples
 
     def __getitem__(self, k: int) -> dict[str, Tensor]:
         number = self.course.block(k)
@@ -513,13 +528,13 @@ class PairDataset(Dataset[dict[str, Tensor]]):
             share=recipe.training.masked,
             most=recipe.pairs.predictions,
             vocabulary=recipe.vocabulary.size,
-            mask=SPECIALS.index(MASK),
+            mask=MASK_ID,
             special=len(SPECIALS),
             draw=np.random.default_rng(derive_seed("hide", recipe.seed, number)),
         )
         block = recipe.training.block
         return {
-            "input_ids": _pad(shown, block, SPECIALS.index(PAD)),
+            "input_ids": _pad(shown, block, PAD_ID),
             "token_type_ids": _pad(segments, block, 0),
             "attention_mask": _pad(np.ones_like(tokens), block, 0),
             "labels": _pad(labels, block, -100),
@@ -527,23 +542,18 @@ class PairDataset(Dataset[dict[str, Tensor]]):
         }
 
     def token_passes(self) -> Int[np.ndarray, " token"]:
-        """How often each subword of the stream is read in the run."""
-        passes = self.course.passes(self._samples)
-        counts = np.zeros(len(self._stream) + 1, np.int64)
-        for begin, end in ((0, 1), (2, 3)):
-            np.add.at(counts, self._pairs[:, begin], passes)
-            np.subtract.at(counts, self._pairs[:, end], passes)
-        return counts[:-1].cumsum()
+        """Count how often each subword of the stream is read in the run."""
+        passes = self.course.passes(self._samples)[:, None]
+        return self._sum_passes(self._pairs[:, [0, 2]], self._pairs[:, [1, 3]], passes)
 
 
 def frame_pair(
     stream: Int[np.ndarray, " token"], row: Int[np.ndarray, " 5"]
 ) -> tuple[Int[np.ndarray, " framed"], Int[np.ndarray, " framed"], int]:
-    """A pair as a model reads it: subwords with the special pieces, segments (0, 1), whether B is random."""
+    """Return a pair as a model reads it: subwords with special pieces, segments, whether B is random."""
     pair = SentencePair(*row.tolist())
-    bos, eos = [SPECIALS.index(BOS)], [SPECIALS.index(EOS)]
     first, second = stream[pair.first : pair.first_end], stream[pair.second : pair.second_end]
-    tokens = np.concatenate([bos, first, eos, second, eos]).astype(np.int64)
+    tokens = np.concatenate([[BOS_ID], first, [EOS_ID], second, [EOS_ID]]).astype(np.int64)
     segments = np.zeros_like(tokens)
     segments[len(first) + 2 :] = 1
     return tokens, segments, pair.random

@@ -28,7 +28,7 @@ _QUINTIC = (3.4445, -4.7750, 2.0315)
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiserConfig(ValidatedRecord):
-    """How weights move.
+    """Configuration of the optimiser.
 
     Attributes:
         hidden: ``"muon"`` or ``"adamw"``, for the matrices between embedding and vocabulary projection.
@@ -48,7 +48,7 @@ class OptimiserConfig(ValidatedRecord):
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Part a model's trainable parameters into hidden matrices and the rest.
+    """Split a model's trainable parameters into hidden matrices and the rest.
 
     Embeddings are the rest, and so is whatever shares a weight with one (a tied projection); so are vectors.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ import numpy as np
 import polars as pl
 import torch
 from accelerate import PartialState
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 
 from sonde.base.errors import InputError, StoreError
@@ -65,7 +66,7 @@ def render_card(
     run: dict[str, Any],
     parameters: int,
 ) -> str:
-    """The card as Markdown; the text is in ``card.md.jinja``.
+    """Render the card as Markdown; the text is in ``card.md.jinja``.
 
     Args:
         recipe: What was trained.
@@ -106,21 +107,21 @@ def render_card(
 
 
 def _list_languages(recipe: Recipe, without: Set[str]) -> str:
-    """The languages of the training data in words, but for some."""
+    """Format the languages of the training data in words, without some."""
     names = dict.fromkeys(corpus.language for corpus in recipe.data.corpora)
     *most, last = ["", *(format_language(name) for name in names if name not in without)]
     return f"{', '.join(most[1:])} and {last}" if most[1:] else last
 
 
 def _count_tokens_read(recipe: Recipe, files: pl.DataFrame) -> float:
-    """Subwords read in training; pairs are of different lengths, blocks are not."""
+    """Count the subwords read in training; pairs are of different lengths, blocks are not."""
     if recipe.objective == "pairs":
         return float((files["subwords"] * files["epochs"]).sum())
     return recipe.training.steps * recipe.training.blocks_per_step * recipe.training.block
 
 
 def _summarise_corpora(files: pl.DataFrame) -> list[dict[str, Any]]:
-    """What was read of each corpus: totals, licences by size, largest distributions."""
+    """Summarise each corpus: totals, licences by size, largest distributions."""
     seen = files.filter("seen_in_training").with_columns(read=pl.col("subwords") * pl.col("epochs"))
     read = float(seen["read"].sum())
     found: list[dict[str, Any]] = []
@@ -154,19 +155,14 @@ LARGEST = 16_000_000
 
 
 def build_dataset(packed: PackedData, recipe: Recipe) -> BlockDataset | PairDataset:
-    """The samples of a run in training order."""
+    """Build the samples of a run in training order."""
     if packed.pairs is not None:
         return PairDataset(packed.tokens, packed.pairs, recipe)
     return BlockDataset(packed.tokens, recipe)
 
 
-def count_token_passes(packed: PackedData, recipe: Recipe) -> Int[np.ndarray, " token"]:
-    """How often each subword of the stream was trained on in a run of the recipe's steps."""
-    return build_dataset(packed, recipe).token_passes()
-
-
 def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.DataFrame:
-    """One row a file of the training data.
+    """Build a table with one row per file of the training data.
 
     Returns:
         ``corpus, distribution, path, language, version, licence, hash, bytes, subwords``; ``epochs``: passes
@@ -185,12 +181,12 @@ def build_manifest(packed: PackedData, passes: Int[np.ndarray, " token"]) -> pl.
 def count_subwords(
     packed: PackedData, passes: Int[np.ndarray, " token"], size: int
 ) -> Int[np.ndarray, " vocab"]:
-    """How often each subword was read in training, repeats counted."""
+    """Count how often each subword was read in training, repeats counted."""
     return np.bincount(packed.tokens, weights=passes, minlength=size).astype(np.int64)
 
 
 def list_item_ids(files: pl.DataFrame) -> pl.DataFrame:
-    """Ids (first 16 digits, as numbers) of every file and function trained on, sorted, each once.
+    """List the ids (first 16 digits, as numbers) of every file and function trained on, sorted, each once.
 
     Args:
         files: What `build_manifest` gave.
@@ -224,42 +220,6 @@ def write_weights(model: PreTrainedModel, packed: PackedData, recipe: Recipe, fo
             segments=recipe.objective == "pairs",
         )
         tokenizer.save_pretrained(folder)
-
-
-def write_training_record(
-    packed: PackedData,
-    recipe: Recipe,
-    recipe_path: Path,
-    figures: EvaluationResult,
-    copies: Sequence[ContaminatedFile],
-    run: dict[str, Any],
-    curve: Iterable[tuple[int, float, float]],
-    folder: Path,
-) -> None:
-    """Write what the model was trained on and what it can do.
-
-    Args:
-        packed: The training data.
-        recipe: What was trained.
-        recipe_path: Its file, copied beside the model.
-        figures: What it can do.
-        copies: Training files near held-out code.
-        run: Seconds, hardware and versions, from `sonde.training.pretrain.pretrain`.
-        curve: The loss curve, with the columns `CURVE`.
-        folder: The model's folder.
-    """
-    passes = count_token_passes(packed, recipe)
-    files = build_manifest(packed, passes)
-    counts = count_subwords(packed, passes, recipe.vocabulary.size)
-    _parquet(files.drop("items", "first"), folder / "manifest.parquet")
-    _parquet(list_item_ids(files), folder / "seen.parquet")
-    ids = np.arange(len(counts), dtype=subword_type(len(counts)))
-    frequencies = pl.DataFrame({"subword_id": ids, "count": counts})
-    _parquet(frequencies, folder / "frequencies.parquet")
-    write_atomic(folder / "recipe.toml", recipe_path.read_bytes())
-    points = pl.DataFrame(list(curve), CURVE, orient="row")
-    write_atomic(folder / "curve.csv", points.write_csv())
-    write_card(folder, recipe, files, figures, copies, run)
 
 
 def write_card(
@@ -407,46 +367,46 @@ def export_model(
     recipe = read_recipe(recipe_path)
     write_weights(trained.model, packed, recipe, folder)
     report(f"weights in {folder}; measuring")
-    figures = evaluate_model(recipe, packed, folder)
-    run = {
-        "seconds": trained.seconds,
-        "loss": trained.loss,
-        "hardware": trained.hardware,
-        "versions": trained.versions,
-    }
-    files = build_manifest(packed, count_token_passes(packed, recipe))
+    passes = build_dataset(packed, recipe).token_passes()
+    files = build_manifest(packed, passes)
+    counts = count_subwords(packed, passes, recipe.vocabulary.size)
+    figures = evaluate_model(recipe, packed, passes > 0, counts, folder)
     copies = find_contaminated_files(files, recipe.data.held_out)
-    write_training_record(packed, recipe, recipe_path, figures, copies, run, trained.curve, folder)
+    ids = np.arange(len(counts), dtype=subword_type(len(counts)))
+    _parquet(files.drop("items", "first"), folder / "manifest.parquet")
+    _parquet(list_item_ids(files), folder / "seen.parquet")
+    _parquet(pl.DataFrame({"subword_id": ids, "count": counts}), folder / "frequencies.parquet")
+    write_atomic(folder / "recipe.toml", recipe_path.read_bytes())
+    write_atomic(folder / "curve.csv", pl.DataFrame(list(trained.curve), CURVE, orient="row").write_csv())
+    run = {name: getattr(trained, name) for name in ("seconds", "loss", "hardware", "versions")}
+    write_card(folder, recipe, files, figures, copies, run)
     report(f"{recipe.name}: {_format_figures(figures)}")
 
 
-def evaluate_model(recipe: Recipe, packed: PackedData, folder: Path) -> EvaluationResult:
-    """The figures of a finished model, from its stored weights: of its evaluation, and of each language.
+def evaluate_model(
+    recipe: Recipe,
+    packed: PackedData,
+    seen: Bool[np.ndarray, " token"],
+    counts: Int[np.ndarray, " vocab"],
+    folder: Path,
+) -> EvaluationResult:
+    """Evaluate a finished model from its stored weights: on its corpus, and on each language.
 
     Args:
         recipe: What was trained.
         packed: What on.
+        seen: Which subwords of the stream were trained on.
+        counts: From `count_subwords`.
         folder: The finished model.
     """
     evaluation = recipe.evaluation
-    files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
-    passes = count_token_passes(packed, recipe)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-
-    def load(auto: Any) -> PreTrainedModel:
-        with silence_libraries():
-            model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
-        return model.to(torch.device(device)).eval()
-
-    model = load(AutoModelForCausalLM if recipe.model.role == "decoder" else AutoModelForMaskedLM)
     if recipe.model.role == "decoder":
-        ngram = NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, passes > 0)
+        ngram = NGram(packed.tokens, recipe.vocabulary.size, evaluation.ngram, seen)
+        model = _load_finished(AutoModelForCausalLM, folder)
         tell = partial(evaluate_decoder, model, packed.vocabulary, context=recipe.model.context, ngram=ngram)
     else:
-        counts = count_subwords(packed, passes, recipe.vocabulary.size)
-        tell = partial(
-            evaluate_encoder, model, packed.vocabulary, context=recipe.training.block, frequencies=counts
-        )
+        tell = encoder_evaluation(recipe, packed.vocabulary, counts, folder)
+    files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
     figures = dataclasses.replace(
         tell(files, corpus=evaluation.corpus),
         language=evaluation.language,
@@ -454,12 +414,35 @@ def evaluate_model(recipe: Recipe, packed: PackedData, folder: Path) -> Evaluati
     )
     if packed.pairs is None:
         return figures
-    told = evaluate_next_sentence(load(find_model_class(recipe)), packed.vocabulary, files, recipe)
+    model = _load_finished(find_model_class(recipe), folder)
+    told = evaluate_next_sentence(model, packed.vocabulary, files, recipe)
     return dataclasses.replace(figures, next_sentence=told)
 
 
+def _load_finished(auto_class: Any, folder: Path) -> PreTrainedModel:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with silence_libraries():
+        model = auto_class.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    return model.to(torch.device(device)).eval()
+
+
+def encoder_evaluation(
+    recipe: Recipe, vocabulary: Tokenizer, counts: Int[np.ndarray, " vocab"], folder: Path
+) -> Callable[..., EvaluationResult]:
+    """Return the evaluation of an encoder, to be called with files and the name of their corpus.
+
+    Args:
+        recipe: What was trained.
+        vocabulary: Its subwords.
+        counts: How often each was read in training.
+        folder: The finished model.
+    """
+    model = _load_finished(AutoModelForMaskedLM, folder)
+    return partial(evaluate_encoder, model, vocabulary, context=recipe.training.block, frequencies=counts)
+
+
 def evaluate_languages(recipe: Recipe, tell: Callable[..., EvaluationResult]) -> Iterator[EvaluationResult]:
-    """The figures of each language of the training data, over what is reserved there.
+    """Yield the figures of each language of the training data, over what is reserved there.
 
     Args:
         recipe: What was trained.

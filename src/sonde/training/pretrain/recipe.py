@@ -68,7 +68,7 @@ class CorpusConfig(ValidatedRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig(ValidatedRecord):
-    """What a model reads.
+    """Configuration of the training data.
 
     Attributes:
         corpora: Where files come from.
@@ -87,7 +87,7 @@ class DataConfig(ValidatedRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class VocabularyConfig(ValidatedRecord):
-    """What a model's subwords are.
+    """Configuration of the vocabulary.
 
     Attributes:
         pieces: What no subword reaches over: code tokens (``"code"``) or CuBERT's program tokens
@@ -124,7 +124,7 @@ class ModelConfig(ValidatedRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(ValidatedRecord):
-    """How long and in what portions a model is trained.
+    """Length and batches of a training.
 
     Attributes:
         steps: Number of updates; known up front, since the decay has to end with the last.
@@ -167,7 +167,7 @@ class TrainingConfig(ValidatedRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class PairsConfig(ValidatedRecord):
-    """How pairs of sentences are made, for the objective ``"pairs"``; a sentence is a logical line.
+    """Configuration of sentence pairs, for the objective ``"pairs"``; a sentence is a logical line.
 
     Attributes:
         duplicates: How often pairs are derived from the data, each time others with other subwords hidden.
@@ -182,7 +182,7 @@ class PairsConfig(ValidatedRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig(ValidatedRecord):
-    """What a finished model is measured on.
+    """Configuration of the evaluation of a finished model.
 
     Attributes:
         corpus: A held-out corpus.

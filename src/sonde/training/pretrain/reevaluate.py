@@ -12,18 +12,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoModelForMaskedLM
-
-from sonde.models.engine.silence import silence_libraries
 from sonde.results.schema import scan_files
 from sonde.training.pretrain.data import find_contaminated_files
-from sonde.training.pretrain.evaluate import Compression, EvaluationResult, evaluate_encoder, sample_files
-from sonde.training.pretrain.pretrain import evaluate_languages, write_card
+from sonde.training.pretrain.evaluate import Compression, EvaluationResult, sample_files
+from sonde.training.pretrain.pretrain import encoder_evaluation, evaluate_languages, write_card
 from sonde.training.pretrain.recipe import Recipe, read_recipe
 from sonde.training.pretrain.vocabulary import load_vocabulary
 
@@ -52,22 +47,14 @@ def reevaluate(folder: Path) -> Path:
 def _reevaluate_figures(recipe: Recipe, folder: Path, held: dict[str, Any]) -> EvaluationResult:
     evaluation = recipe.evaluation
     if recipe.model.role == "decoder":
-        parts = tuple(Compression(**part) for part in held["compression"])
-        sizes = {name: held[name] for name in ("corpus", "files", "bytes", "subwords")}
-        languages = tuple(_reevaluate_figures(recipe, folder, one) for one in held.get("languages", ()))
-        return EvaluationResult(
-            **sizes, compression=parts, language=held.get("language", ""), languages=languages
-        )
-    with silence_libraries():
-        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
-    counts = scan_files(folder / "frequencies.parquet").collect().sort("subword_id")["count"]
-    tell = partial(
-        evaluate_encoder,
-        model.eval(),
-        load_vocabulary(folder / "tokenizer.json"),
-        context=recipe.training.block,
-        frequencies=counts.to_numpy(),
-    )
+        parts: dict[str, Any] = {
+            "compression": tuple(Compression(**part) for part in held["compression"]),
+            "guesses": (),
+            "languages": tuple(_reevaluate_figures(recipe, folder, one) for one in held.get("languages", ())),
+        }
+        return EvaluationResult(**{**held, **parts})
+    counts = scan_files(folder / "frequencies.parquet").collect().sort("subword_id")["count"].to_numpy()
+    tell = encoder_evaluation(recipe, load_vocabulary(folder / "tokenizer.json"), counts, folder)
     files = sample_files(evaluation.corpus, evaluation.language, evaluation.bytes)
     # What models before had no line for a language, and their corpora may be gone.
     languages = tuple(evaluate_languages(recipe, tell)) if held.get("languages") else ()

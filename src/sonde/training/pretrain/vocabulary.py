@@ -1,6 +1,6 @@
 """Byte-level vocabularies learned on code: one over pieces of text, one over pieces of program tokens.
 
-The first (`learn_vocabulary`) is lossless, and by design no piece reaches over a code token's edge. The text
+The first (``pieces="code"``) is lossless, and by design no piece reaches over a code token's edge. The text
 is cut before any merge is learned, so that every piece can be assigned to one code token:
 
 - a run of line ends with the indentation after it is one piece, so a line's depth costs one subword;
@@ -12,7 +12,7 @@ is cut before any merge is learned, so that every piece can be assigned to one c
 Bytes are the alphabet (Radford et al. 2019, section 2.2), so any text has an encoding and nothing is
 normalised.
 
-The second (`learn_program_vocabulary`) is a fast tokenizer with true offsets. CuBERT splits a program by its
+The second (``pieces="program"``) is a fast tokenizer with true offsets. CuBERT splits a program by its
 language's lexer and learns subwords on the pieces (Kanade et al. 2020, section 3.3). A fast tokenizer has no
 lexer: what it cuts at is a pattern over characters. This one follows the rules of
 `sonde.languages.engine.program_tokens` as far as a pattern can: underscores end a piece and go with what is
@@ -31,7 +31,7 @@ What differs from the exact tokens, because every character of the text is cover
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,9 @@ from sonde.languages.engine.program_tokens import MAX_PIECE_LENGTH
 
 PAD, BOS, EOS, MASK, UNK = SPECIALS = ("<|pad|>", "<|bos|>", "<|eos|>", "<|mask|>", "<|unk|>")
 """Special tokens, in the order of their ids from 0. `BOS` serves the encoder as its summary token."""
+
+
+PAD_ID, BOS_ID, EOS_ID, MASK_ID, UNK_ID = range(len(SPECIALS))
 
 
 _OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|=>|::|:=|\+\+|--|&&|\|\||[-+*/%&|^@<>=!]="
@@ -60,29 +63,57 @@ _PIECES = (
 )
 
 
-def learn_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
-    """Learn byte-pair merges on texts.
+_PROGRAM_OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|:=|\+\+|--|&&|\|\||\*\*|//|<<|[-+*/%&|^@<>=!]="
+
+
+_LOWER = r"[\p{L}\p{M}\p{N}&&[^\p{Lu}\p{Lt}]]"
+
+
+_DIGITS = r"[0-9](?:_?[0-9])*"
+
+
+_NUMBER = (
+    r"(?<![\p{L}\p{M}\p{N}_])(?:0[xX][0-9a-fA-F_]+|0[bBoO][0-7_]+"
+    rf"|(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][-+]?{_DIGITS})?)[jJlLfFdD]?(?![\p{{L}}_])"
+)
+
+
+_CAMEL = (
+    rf"\p{{Lt}}{_LOWER}*|\p{{Lu}}{_LOWER}+|\p{{Lu}}+(?=\p{{Lt}})|\p{{Lu}}+(?=\p{{Lu}}{_LOWER})|\p{{Lu}}+"
+    rf"|{_LOWER}+"
+)
+
+
+_PROGRAM_PIECES = (
+    r"[\r\n]+[ \t]*"
+    rf"| ?{_NUMBER}"
+    rf"| ?(?:{_CAMEL})_*"
+    r"| ?_+"
+    rf"| ?(?:{_PROGRAM_OPERATORS})"
+    r"| ?(?:\"{1,3}|'{1,3}|([-=#*~+.])\1*)"  # quotes, and rules drawn in comments
+    r"| ?[^\s\p{L}\p{M}\p{N}_]"
+    r"|[^\S\r\n]+(?!\S)"
+    r"|[^\S\r\n]+"
+)
+
+
+_CUT = rf"[\r\n]+[ \t]*| ?[^\r\n]{{1,{MAX_PIECE_LENGTH}}}"
+
+
+_CUTS = {"code": (_PIECES,), "program": (_PROGRAM_PIECES, _CUT)}
+"""Patterns by kind of pieces, applied in turn; each match, and the text between two matches, is a piece."""
+
+
+def learn_vocabulary(texts: Iterable[str], size: int, pieces: str = "code") -> Tokenizer:
+    """Learn byte-pair merges within the pieces of texts.
 
     Args:
         texts: What to learn on; the result depends on their counts, not on their order.
-        size: Number of subwords, special tokens and the 256 bytes included.
+        size: Number of subwords, special tokens and the 256 bytes included; CuBERT's are about 50,000.
+        pieces: What no subword reaches over: ``"code"`` for code tokens, ``"program"`` for program tokens.
 
     Returns:
-        A tokenizer without a template: it adds no special token.
-
-    Raises:
-        InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
-    """
-    return learn_merges(texts, size, (_PIECES,))
-
-
-def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokenizer:
-    """Learn byte-pair merges inside the pieces that patterns cut a text into.
-
-    Args:
-        texts: What to learn on.
-        size: Number of subwords, special tokens and the 256 bytes included.
-        cuts: Patterns, applied one after the other; each match, and what lies between two, is a piece.
+        A tokenizer without a template: it adds no special token. `with_template` makes one for a model.
 
     Raises:
         InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
@@ -93,7 +124,7 @@ def learn_merges(texts: Iterable[str], size: int, cuts: Sequence[str]) -> Tokeni
     tokenizer = Tokenizer(models.BPE(unk_token=None, byte_fallback=False))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            *(pre_tokenizers.Split(Regex(cut), behavior="isolated") for cut in cuts),
+            *(pre_tokenizers.Split(Regex(cut), behavior="isolated") for cut in _CUTS[pieces]),
             pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False),
         ]
     )
@@ -136,7 +167,7 @@ def with_template(
     copy.post_processor = processors.TemplateProcessing(
         single=f"{BOS} $A {EOS}" if encoder else f"{BOS} $A",
         pair=f"{BOS} $A {EOS} $B:1 {EOS}:1" if encoder else f"{BOS} $A $B:1",
-        special_tokens=[(BOS, SPECIALS.index(BOS)), (EOS, SPECIALS.index(EOS))],
+        special_tokens=[(BOS, BOS_ID), (EOS, EOS_ID)],
     )
     roles: dict[str, Any] = {"cls_token": BOS, "sep_token": EOS} if encoder else {}
     if segments:
@@ -166,57 +197,3 @@ def load_vocabulary(path: Path) -> Tokenizer:
     if not path.is_file():
         raise InputError(f"vocabulary {str(path)!r}: no such file; leave it out of the recipe to learn one")
     return Tokenizer.from_file(str(path))
-
-
-_PROGRAM_OPERATORS = r"\*\*=|//=|>>>=|>>=|<<=|\.\.\.|->|:=|\+\+|--|&&|\|\||\*\*|//|<<|[-+*/%&|^@<>=!]="
-
-
-_LOWER = r"[\p{L}\p{M}\p{N}&&[^\p{Lu}\p{Lt}]]"
-
-
-_DIGITS = r"[0-9](?:_?[0-9])*"
-
-
-_NUMBER = (
-    r"(?<![\p{L}\p{M}\p{N}_])(?:0[xX][0-9a-fA-F_]+|0[bBoO][0-7_]+"
-    rf"|(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][-+]?{_DIGITS})?)[jJlLfFdD]?(?![\p{{L}}_])"
-)
-
-
-_CAMEL = (
-    rf"\p{{Lt}}{_LOWER}*|\p{{Lu}}{_LOWER}+|\p{{Lu}}+(?=\p{{Lt}})|\p{{Lu}}+(?=\p{{Lu}}{_LOWER})|\p{{Lu}}+"
-    rf"|{_LOWER}+"
-)
-
-
-_PROGRAM_PIECES = (
-    r"[\r\n]+[ \t]*"
-    rf"| ?{_NUMBER}"
-    rf"| ?(?:{_CAMEL})_*"
-    r"| ?_+"
-    rf"| ?(?:{_PROGRAM_OPERATORS})"
-    r"| ?(?:\"{1,3}|'{1,3}|([-=#*~+.])\1*)"  # quotes, and rules drawn in comments
-    r"| ?[^\s\p{L}\p{M}\p{N}_]"
-    r"|[^\S\r\n]+(?!\S)"
-    r"|[^\S\r\n]+"
-)
-
-
-_CUT = rf"[\r\n]+[ \t]*| ?[^\r\n]{{1,{MAX_PIECE_LENGTH}}}"
-
-
-def learn_program_vocabulary(texts: Iterable[str], size: int) -> Tokenizer:
-    """Learn byte-pair merges within pieces of program tokens.
-
-    Args:
-        texts: What to learn on; the result depends on their counts, not on their order.
-        size: Number of subwords, special pieces and the 256 bytes included; CuBERT's are about 50,000.
-
-    Returns:
-        A tokenizer without a template; `sonde.training.pretrain.vocabulary.with_template` makes one for a
-        model.
-
-    Raises:
-        InputError: The size leaves no room for the bytes, or the texts hold too few merges to fill it.
-    """
-    return learn_merges(texts, size, (_PROGRAM_PIECES, _CUT))

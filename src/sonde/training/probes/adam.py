@@ -1,12 +1,14 @@
-"""Probes with a hidden layer, trained by gradient steps, for all layers at once.
+"""Probes that are trained by gradient steps, for all layers at once: Adam with early stopping.
 
-Every problem (a layer with a seed) has its own weights; one batch of items serves all.
+Every problem (a layer with a seed) has its own weights; one batch of items serves all. `train_probes` trains
+any such probes, `train_mlp_layers` those with one hidden layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +17,60 @@ from torch import Tensor
 
 from sonde.training.probes.linear import standardise
 from sonde.training.probes.splits import Splits, check_labels, check_states
+
+RATE, PATIENCE = 1e-3, 5
+
+B = TypeVar("B")
+
+Weights = tuple[Tensor, ...]
+"""Tensors whose first axes are those of the losses, one probe an entry."""
+
+
+def train_probes(
+    start: Weights,
+    loss: Callable[[Weights, B], Float[Tensor, "*probe"]],
+    batches: Callable[[], Iterator[B]],
+    valid: B,
+    epochs: int,
+    *,
+    rate: float = RATE,
+    patience: int = PATIENCE,
+) -> tuple[Weights, Float[Tensor, "*probe"]]:
+    """Train probes by Adam with early stopping; each keeps the weights of its best epoch.
+
+    Args:
+        start: Starting weights.
+        loss: Returns the loss of each probe on a batch.
+        batches: Iterates the training texts once.
+        valid: The validation texts.
+        epochs: Maximum number of epochs.
+        rate: Learning rate.
+        patience: Number of epochs without improvement of any probe, after which training ends.
+
+    Returns:
+        The weights, and the loss of each probe on the validation texts.
+    """
+    weights = tuple(tensor.clone().requires_grad_() for tensor in start)
+    optimiser = torch.optim.Adam(weights, lr=rate)
+    best_weights = tuple(tensor.clone() for tensor in start)
+    with torch.no_grad():
+        lowest_loss = torch.full_like(loss(weights, valid), torch.inf)
+    stale_epochs = 0
+    for _ in range(epochs):
+        for batch in batches():
+            optimiser.zero_grad()
+            loss(weights, batch).sum().backward()
+            optimiser.step()
+        with torch.no_grad():
+            valid_loss = loss(weights, valid)
+        is_better = valid_loss < lowest_loss
+        lowest_loss = torch.where(is_better, valid_loss, lowest_loss)
+        for best_weight, weight in zip(best_weights, weights, strict=True):
+            best_weight[is_better] = weight.detach()[is_better]
+        stale_epochs = 0 if bool(is_better.any()) else stale_epochs + 1
+        if stale_epochs == patience:
+            break
+    return best_weights, lowest_loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,16 +101,13 @@ def train_mlp_layers(
     seeds: Sequence[int] = (0, 1, 2),
     width: int = 64,
     batch: int = 64,
-    rate: float = 1e-3,
-    patience: int = 5,
     epochs: int = 100,
     name: str = "",
     device: torch.device | str = "cpu",
 ) -> list[TrainedProbes]:
     """Train probes with one hidden layer by Adam, with early stopping on validation.
 
-    Each probe keeps the weights of its epoch with the least validation cross-entropy; training ends when none
-    has improved for ``patience`` epochs.
+    Each probe keeps the weights of its epoch with the least validation cross-entropy.
 
     Returns:
         One entry a seed.
@@ -68,36 +121,25 @@ def train_mlp_layers(
     layers, _, features = inputs.train.shape
     shapes = [(features, width), (width,), (width, len(classes)), (len(classes),)]
     initial_weights = [_initialise_weights(shapes, seed) for seed in seeds]
-    weights = [
-        torch.stack([seed_weights[index] for seed_weights in initial_weights])
-        .expand(layers, *([-1] * (len(shapes[index]) + 1)))
-        .clone()
-        for index in range(len(shapes))
-    ]
-    weights = [weight.to(device).requires_grad_() for weight in weights]
-    optimiser = torch.optim.Adam(weights, lr=rate)
+    start = tuple(
+        torch.stack(tensors).expand(layers, *([-1] * (tensors[0].ndim + 1))).to(device)
+        for tensors in zip(*initial_weights, strict=True)
+    )
     gold = {
         split: torch.from_numpy(labels[getattr(splits, split)]).to(device) for split in ("train", "valid")
     }
-    lowest_nats = torch.full((layers, len(seeds)), torch.inf, device=device)
-    best_weights = [weight.detach().clone() for weight in weights]
     rng = np.random.default_rng(list(seeds))
-    stale_epochs = 0
-    for _ in range(epochs):
+
+    def iterate_epoch() -> Iterator[tuple[Tensor, Tensor]]:
         order = torch.from_numpy(rng.permutation(len(splits.train))).to(device)
         for rows in order.split(batch):
-            optimiser.zero_grad()
-            _cross_entropy(_forward(inputs.train[:, rows], weights), gold["train"][rows]).sum().backward()
-            optimiser.step()
-        with torch.no_grad():
-            nats = _cross_entropy(_forward(inputs.valid, weights), gold["valid"])
-        is_better = nats < lowest_nats
-        lowest_nats = torch.where(is_better, nats, lowest_nats)
-        for index, weight in enumerate(weights):
-            best_weights[index][is_better] = weight.detach()[is_better]
-        stale_epochs = 0 if bool(is_better.any()) else stale_epochs + 1
-        if stale_epochs == patience:
-            break
+            yield inputs.train[:, rows], gold["train"][rows]
+
+    def compute_loss(weights: Weights, examples: tuple[Tensor, Tensor]) -> Float[Tensor, "layer seed"]:
+        return _cross_entropy(_forward(examples[0], weights), examples[1])
+
+    validation = inputs.valid, gold["valid"]
+    best_weights, _ = train_probes(start, compute_loss, iterate_epoch, validation, epochs)
     valid = (_forward(inputs.valid, best_weights).argmax(3) == gold["valid"]).double().mean(2)
     chance = _forward(inputs.test, best_weights).log_softmax(3)
     return [

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from torch import Tensor
 from sonde.base.errors import InputError
 from sonde.languages.engine.text import common_prefix_length
 from sonde.stats.metrics import spearman
+from sonde.training.probes.adam import PATIENCE, RATE, Weights, train_probes
 
 EPOCHS = 40
 
@@ -34,20 +35,28 @@ EPOCHS = 40
 _BATCH = 16
 
 
-_RATE = 1e-3
-
-
-_PATIENCE = 5
-
-
-B = TypeVar("B")
-
-
 T = TypeVar("T")
 
 
-Weights = tuple[Tensor, ...]
-"""Tensors whose first axes are those of the losses, one probe an entry."""
+class TextBatch(Protocol):
+    """Padded texts."""
+
+    def select(self, rows: Int[Tensor, " some"], longest: int) -> Self:
+        """Select some texts, cut to their longest."""
+        ...
+
+
+class TextStates(Protocol):
+    """A text with states of its tokens."""
+
+    @property
+    def states(self) -> Float[np.ndarray, "layer token d_model"]:
+        """The states."""
+        ...
+
+
+X = TypeVar("X", bound=TextStates)
+B = TypeVar("B", bound=TextBatch)
 
 
 def group_by_split(texts: Sequence[T], split: Sequence[str]) -> Mapping[str, list[T]]:
@@ -66,67 +75,66 @@ def group_by_split(texts: Sequence[T], split: Sequence[str]) -> Mapping[str, lis
     return parts
 
 
-def compute_mean_and_scale(
-    states: Float[np.ndarray, "layer token d_model"],
-) -> tuple[Float[np.ndarray, "layer 1 d_model"], Float[np.ndarray, "layer 1 d_model"]]:
-    """Compute mean and deviation of each direction; 1 where a direction does not vary."""
-    deviation = states.std(axis=1, keepdims=True)
-    return states.mean(axis=1, keepdims=True), np.where(deviation > 0, deviation, 1.0)
+def pad_states(
+    texts: Sequence[TextStates],
+    mean: Float[np.ndarray, "layer 1 d_model"],
+    scale: Float[np.ndarray, "layer 1 d_model"],
+) -> Float[np.ndarray, "layer text token d_model"]:
+    """Standardise the states of texts, and fill the shorter ones up with zeros."""
+    layers, _, width = texts[0].states.shape
+    longest = max(text.states.shape[1] for text in texts)
+    states = np.zeros((layers, len(texts), longest, width), dtype=np.float32)
+    for row, text in enumerate(texts):
+        states[:, row, : text.states.shape[1]] = (text.states - mean) / scale
+    return states
 
 
-def iterate_batches(
-    sizes: Sequence[int], rng: np.random.Generator
-) -> Iterator[tuple[Int[np.ndarray, " some"], int]]:
-    """Iterate over all texts in random order, in batches with the size of their longest text."""
-    for rows in np.array_split(rng.permutation(len(sizes)), -(-len(sizes) // _BATCH)):
-        yield rows, max(sizes[row] for row in rows)
-
-
-def train_probes(
-    start: Weights,
+def train_text_probes(
+    parts: Mapping[str, Sequence[X]],
+    pad: Callable[[Sequence[X], np.ndarray, np.ndarray], B],
+    initialise: Callable[[int, int], Weights],
     loss: Callable[[Weights, B], Float[Tensor, "*probe"]],
-    batches: Callable[[], Iterator[B]],
-    valid: B,
     epochs: int,
     *,
-    rate: float = _RATE,
-    patience: int = _PATIENCE,
-) -> tuple[Weights, Float[Tensor, "*probe"]]:
-    """Train probes by Adam with early stopping; each keeps the weights of its best epoch.
+    seed: int,
+    device: torch.device | str,
+    rate: float = RATE,
+    patience: int = PATIENCE,
+) -> tuple[Weights, Float[Tensor, "*probe"], dict[str, B]]:
+    """Train probes on batches of whole texts, and stop on validation.
 
     Args:
-        start: Starting weights.
+        parts: Texts by split.
+        pad: Pads texts, given mean and deviation of each direction in training.
+        initialise: Returns starting weights, given the number of layers and the width of states.
         loss: Returns the loss of each probe on a batch.
-        batches: Iterates the training texts once.
-        valid: The validation texts.
         epochs: Maximum number of epochs.
+        seed: Seed of the batches.
+        device: Device of the computation.
         rate: Learning rate.
-        patience: Number of epochs without improvement of any probe, after which training ends.
+        patience: Number of epochs without improvement, after which training ends.
 
     Returns:
-        The weights, and the loss of each probe on the validation texts.
+        The weights, the loss of each probe on the validation texts, and the padded texts by split.
     """
-    weights = tuple(tensor.clone().requires_grad_() for tensor in start)
-    optimiser = torch.optim.Adam(weights, lr=rate)
-    best_weights = tuple(tensor.clone() for tensor in start)
-    with torch.no_grad():
-        lowest_loss = torch.full_like(loss(weights, valid), torch.inf)
-    stale_epochs = 0
-    for _ in range(epochs):
-        for batch in batches():
-            optimiser.zero_grad()
-            loss(weights, batch).sum().backward()
-            optimiser.step()
-        with torch.no_grad():
-            valid_loss = loss(weights, valid)
-        is_better = valid_loss < lowest_loss
-        lowest_loss = torch.where(is_better, valid_loss, lowest_loss)
-        for best_weight, weight in zip(best_weights, weights, strict=True):
-            best_weight[is_better] = weight.detach()[is_better]
-        stale_epochs = 0 if bool(is_better.any()) else stale_epochs + 1
-        if stale_epochs == patience:
-            break
-    return best_weights, lowest_loss
+    states = np.concatenate([text.states for text in parts["train"]], axis=1)
+    deviation = states.std(axis=1, keepdims=True)
+    mean, scale = states.mean(axis=1, keepdims=True), np.where(deviation > 0, deviation, 1.0)
+    # Sent once: a batch picks its texts where they are.
+    padded = {name: pad(texts, mean, scale) for name, texts in parts.items()}
+    sizes = [text.states.shape[1] for text in parts["train"]]
+    rng = np.random.default_rng(seed)
+
+    def iterate_epoch() -> Iterator[B]:
+        for rows in np.array_split(rng.permutation(len(sizes)), -(-len(sizes) // _BATCH)):
+            longest = max(sizes[row] for row in rows)
+            yield padded["train"].select(torch.from_numpy(rows).to(device), longest)
+
+    start = tuple(tensor.to(device) for tensor in initialise(len(states), states.shape[2]))
+    weights, lowest = train_probes(
+        start, loss, iterate_epoch, padded["valid"], epochs, rate=rate, patience=patience
+    )
+    return weights, lowest, padded
 
 
 RANK = 64
@@ -218,26 +226,22 @@ def probe_structure(
         InputError: A split has no text.
     """
     parts = group_by_split(texts, split)
-    train_states = np.concatenate([text.states for text in parts["train"]], axis=1)
-    mean, scale = compute_mean_and_scale(train_states)
-    # Sent once: a batch picks its texts where they are.
-    train, valid, test = (_pad(parts[part], mean, scale, device) for part in ("train", "valid", "test"))
     generator = torch.Generator().manual_seed(seed)
-    layers, _, width = train_states.shape
-    initial_weights = (torch.rand(2, layers, width, min(rank, width), generator=generator) - 0.5) / 10
-    sizes = [len(text.depth) for text in parts["train"]]
-    rng = np.random.default_rng(seed)
 
-    def iterate_epoch() -> Iterator[_Batch]:
-        for rows, longest in iterate_batches(sizes, rng):
-            yield train.select(torch.from_numpy(rows).to(device), longest)
+    def initialise(layers: int, width: int) -> Weights:
+        return ((torch.rand(2, layers, width, min(rank, width), generator=generator) - 0.5) / 10,)
 
-    def compute_loss(weights: Weights, batch: _Batch) -> Float[Tensor, "probe layer"]:
-        return _loss(weights[0], batch)
-
-    (weight,), loss = train_probes((initial_weights.to(device),), compute_loss, iterate_epoch, valid, epochs)
+    (weight,), loss, padded = train_text_probes(
+        parts,
+        lambda texts, mean, scale: _pad(texts, mean, scale, device),
+        initialise,
+        _loss,
+        epochs,
+        seed=seed,
+        device=device,
+    )
     with torch.no_grad():
-        distances, depths = (part.cpu().numpy() for part in _predict(weight, test))
+        distances, depths = (part.cpu().numpy() for part in _predict(weight, padded["test"]))
     return _measure(distances, depths, parts["test"], loss[0].cpu().numpy())
 
 
@@ -266,19 +270,21 @@ def _pad(
     scale: Float[np.ndarray, "layer 1 d_model"],
     device: torch.device | str,
 ) -> _Batch:
-    layers, _, width = texts[0].states.shape
     longest = max(len(text.depth) for text in texts)
-    states = np.zeros((layers, len(texts), longest, width), dtype=np.float32)
     distance = np.zeros((len(texts), longest, longest), dtype=np.float32)
     depth = np.zeros((len(texts), longest), dtype=np.float32)
     present = np.zeros((len(texts), longest), dtype=np.bool_)
     for row, text in enumerate(texts):
         size = len(text.depth)
-        states[:, row, :size] = (text.states - mean) / scale
         distance[row, :size, :size] = text.distance
         depth[row, :size] = text.depth
         present[row, :size] = True
-    return _Batch(*(torch.from_numpy(part).to(device) for part in (states, distance, depth, present)))
+    return _Batch(
+        *(
+            torch.from_numpy(part).to(device)
+            for part in (pad_states(texts, mean, scale), distance, depth, present)
+        )
+    )
 
 
 def _predict(
@@ -293,9 +299,9 @@ def _predict(
     return distance, depth
 
 
-def _loss(weight: Float[Tensor, "probe layer d_model rank"], batch: _Batch) -> Float[Tensor, "probe layer"]:
+def _loss(weights: Weights, batch: _Batch) -> Float[Tensor, "probe layer"]:
     """Compute the mean over texts of the mean distance between prediction and tree, as in the original."""
-    distance, depth = _predict(weight, batch)
+    distance, depth = _predict(weights[0], batch)
     sizes = batch.present.sum(1)
     pairs = batch.present[:, :, None] & batch.present[:, None]
     distance_error = ((distance - batch.distance).abs() * pairs).sum((2, 3)) / sizes**2

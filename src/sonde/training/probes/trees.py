@@ -24,13 +24,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.languages.engine.tree import NO_LABELS, BinaryTree, Constituents, Labels, count_constituents
-from sonde.training.probes.structural import (
-    Weights,
-    compute_mean_and_scale,
-    group_by_split,
-    iterate_batches,
-    train_probes,
-)
+from sonde.training.probes.adam import Weights
+from sonde.training.probes.structural import group_by_split, pad_states, train_text_probes
 
 _ORTHOGONAL = 5.0
 """Weight of the squared distance between the projection's products and the identity, as published."""
@@ -121,35 +116,21 @@ def probe_trees(
         InputError: A split has no text.
     """
     parts = group_by_split(texts, split)
-    train_states = np.concatenate([text.states for text in parts["train"]], axis=1)
-    mean, scale = compute_mean_and_scale(train_states)
     vocabulary = TreeLabels.from_texts(parts["train"])
-    train, valid, test = (
-        _pad(parts[part], vocabulary, mean, scale, device) for part in ("train", "valid", "test")
-    )
-    sizes = [len(text.words) for text in parts["train"]]
-    rng = np.random.default_rng(seed)
-
-    def iterate_epoch() -> Iterator[_Batch]:
-        for rows, longest in iterate_batches(sizes, rng):
-            yield train.select(torch.from_numpy(rows).to(device), longest)
-
-    layers, _, width = train_states.shape
-    start = _initialise_weights(layers, width, min(rank, width), vocabulary, seed)
-    weights, _ = train_probes(
-        tuple(tensor.to(device) for tensor in start),
+    weights, _, padded = train_text_probes(
+        parts,
+        lambda texts, mean, scale: _pad(texts, vocabulary, mean, scale, device),
+        lambda layers, width: _initialise_weights(layers, width, min(rank, width), vocabulary, seed),
         _loss,
-        iterate_epoch,
-        valid,
         epochs,
+        seed=seed,
+        device=device,
         rate=_RATE,
         patience=_PATIENCE,
     )
-    measures = [
-        _measure(weights, batch, parts[part], vocabulary)
-        for part, batch in (("valid", valid), ("test", test))
-    ]
-    return TreeProbes(min(rank, width), measures[1], measures[0][MEASURES.index("tree_f1")].mean(axis=1))
+    valid, test = (_measure(weights, padded[part], parts[part], vocabulary) for part in ("valid", "test"))
+    width = texts[0].states.shape[2]
+    return TreeProbes(min(rank, width), test, valid[MEASURES.index("tree_f1")].mean(axis=1))
 
 
 def _initialise_weights(layers: int, width: int, rank: int, vocabulary: TreeLabels, seed: int) -> Weights:
@@ -190,20 +171,17 @@ def _pad(
     scale: Float[np.ndarray, "layer 1 d_model"],
     device: torch.device | str,
 ) -> _Batch:
-    layers, _, width = texts[0].states.shape
     longest = max(len(text.words) for text in texts)
-    states = np.zeros((layers, len(texts), longest, width), dtype=np.float32)
     rows = [np.full((len(texts), size), _NO_LABEL) for size in (longest - 1, longest - 1, longest)]
     gap_index, token_index = (
         {kinds: index for index, kinds in enumerate(names)} for names in (vocabulary.gaps, vocabulary.unary)
     )
     for row, text in enumerate(texts):
         size = len(text.words)
-        states[:, row, :size] = (text.states - mean) / scale
         rows[0][row, : size - 1] = text.tree.distance
         rows[1][row, : size - 1] = [gap_index.get(kinds, _NO_LABEL) for kinds in text.tree.labels]
         rows[2][row, :size] = [token_index.get(kinds, _NO_LABEL) for kinds in text.tree.unary]
-    return _Batch(*(torch.from_numpy(part).to(device) for part in (states, *rows)))
+    return _Batch(*(torch.from_numpy(part).to(device) for part in (pad_states(texts, mean, scale), *rows)))
 
 
 def _predict(

@@ -8,10 +8,10 @@ Most nodes only change their name (see `eclipse.toml`). The functions here join,
 the brackets of conditions, qualified names, array types, the operands of equal operators, and everything that
 Eclipse's level JLS3 did not know yet.
 
-Newer constructs are read like older ones, unless the tree is to be that of an older Java (`OlderJava`,
-`JAVA_1_3`). In Java 1.3 as CodeSyntax has it, a lambda, method reference, switch expression or text block is
-a leaf, the resources of a ``try`` are missing, and a method that holds what cannot be parsed (``assert x >
-0;``, a local enum or record, ``yield``) has an empty body.
+Newer constructs are read like older ones, unless the tree is to be that of Java 1.3. There, as CodeSyntax has
+it, a lambda, method reference, switch expression or text block is a leaf, the resources of a ``try`` are
+missing, and a method that holds what cannot be parsed (``assert x > 0;``, a local enum or record, ``yield``)
+has an empty body.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from functools import cache
 
 import tree_sitter
 
-from sonde.languages.engine.language import SyntaxTree, read_table
+from sonde.languages.engine.language import read_table
 from sonde.languages.engine.text import EncodedText
+from sonde.languages.engine.tokens import invert_table
 
 Part = tuple[str, "Node"]
 
@@ -64,13 +65,9 @@ class Node:
         if self.reach < 0:
             self.reach = self.end
 
-    def all(self, *roles: str) -> list[Node]:
-        """The parts with one of these roles, in order."""
-        return [node for role, node in self.parts if role in roles]
-
-    def find_part(self, role: str) -> Node | None:
-        """The first part with this role."""
-        return next((node for found, node in self.parts if found == role), None)
+    def find_parts(self, role: str) -> list[Node]:
+        """Return the parts with a role or kind, in order; the node itself for an empty role."""
+        return [node for own, node in self.parts if role in (own, node.kind)] if role else [self]
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +95,7 @@ class Frame:
     operator: str = ""
 
     def node(self, kind: str = "") -> Node:
-        """The node under its name in Eclipse's tree, or under another."""
+        """Build the node under its name in Eclipse's tree, or under another."""
         name = kind or load_relation_tables().nodes.get(self.kind, self.kind)
         return Node(name, self.start, self.end, self.parts, operator=self.operator)
 
@@ -108,27 +105,8 @@ ShapeRule = Callable[[Frame, str], Node]
 
 
 @dataclass(frozen=True, slots=True)
-class OlderJava:
-    """An older Java in the same tree: what it makes of newer constructs.
-
-    Attributes:
-        leaf: A leaf as it has it, and whether it can be parsed there.
-        is_unknown: Whether it cannot parse a node.
-        is_absent: Whether a node is not in the tree at all.
-        is_empty: Whether a node is a leaf, whatever it holds.
-        shapes: Shapes of its own by the grammar's name of a node.
-    """
-
-    leaf: Callable[[Node, str], tuple[Node, bool]]
-    is_unknown: Callable[[Frame], bool]
-    is_absent: Callable[[Frame], bool]
-    is_empty: Callable[[Frame], bool]
-    shapes: Mapping[str, ShapeRule]
-
-
-@dataclass(frozen=True, slots=True)
 class RelationTables:
-    """What `eclipse.toml` says of the grammar.
+    """The content of `eclipse.toml`.
 
     Attributes:
         open: Grammar nodes whose children stand under the node around them.
@@ -145,28 +123,32 @@ class RelationTables:
 
 @cache
 def load_relation_tables() -> RelationTables:
-    """The tables of `eclipse.toml`, read once."""
+    """Read the tables of `eclipse.toml`, once."""
     data = read_table("sonde.papers.codesyntax.java", "eclipse")
-    leaves: dict[str, list[str]] = data["leaves"]
-    nodes: dict[str, list[str]] = data["nodes"]
     return RelationTables(
         open=frozenset(data["open"]),
         comments=frozenset(data["comments"]),
-        leaves={kind: name for name, kinds in leaves.items() for kind in kinds},
-        nodes={kind: name for name, kinds in nodes.items() for kind in kinds},
+        leaves=invert_table(data["leaves"]),
+        nodes=invert_table(data["nodes"]),
     )
 
 
-def merge_types(frame: Frame, kind: str) -> Node | None:
-    """All types of a cast or of a caught exception as one node; None for a single one."""
+def merge_types(frame: Frame, kind: str, most: int | None = None) -> Node | None:
+    """Merge all types of a cast or a caught exception into one node; None for a single type.
+
+    Args:
+        frame: The cast, or the caught exception.
+        kind: What the node is.
+        most: How many of the types are its parts, None for all.
+    """
     types = [node for role, node in frame.parts if role == "type" or frame.kind == "catch_type"]
     if len(types) < 2:
         return None
-    return Node(kind, types[0].start, types[-1].end, [("type", node) for node in types])
+    return Node(kind, types[0].start, types[-1].end, [("type", node) for node in types[:most]])
 
 
 def is_switch_expression(frame: Frame) -> bool:
-    """Whether a node of the grammar is a ``switch`` that gives a value."""
+    """Return whether a node of the grammar is a ``switch`` that gives a value."""
     return frame.kind == "switch_expression" and frame.around not in _HOLD_STATEMENTS
 
 
@@ -193,29 +175,27 @@ _COMPARES = frozenset(("==", "!="))
 _SMALLEST = re.compile(r"(2147483648|9223372036854775808[lL])\Z")
 
 
-def build_parts(frame: Frame, text: str, older: OlderJava | None) -> list[Part] | None:
-    """What a node of the grammar adds to the parts of the node around it.
+def build_parts(frame: Frame, text: str, old: bool) -> list[Part] | None:
+    """Return the parts that a node of the grammar adds to the node around it.
 
     Args:
         frame: The node, whose parts have their shape already.
         text: The text that was parsed.
-        older: An older Java that the tree is to be of.
+        old: Whether the tree is to be that of Java 1.3.
 
     Returns:
-        Parts with their roles; None where an older Java cannot parse the node.
+        Parts with their roles; None where Java 1.3 cannot parse the node.
     """
-    if frame.kind == "receiver_parameter":
-        return []
-    if older and older.is_unknown(frame):
+    if old and is_unknown(frame):
         return None
-    if older and older.is_absent(frame):
+    if frame.kind == "receiver_parameter" or (old and is_absent(frame)):
         return []
-    if older and older.is_empty(frame):
+    if old and is_empty(frame):
         return [(frame.role, Node("NullLiteral", frame.start, frame.end))]
     if frame.kind in _BODIES or frame.kind == "block":
         _include_documentation(frame, text)
     anonymous = frame.kind == "class_body" and frame.around in ("object_creation_expression", "enum_constant")
-    own = older.shapes.get(frame.kind) if older else None
+    own = _OLD_SHAPES.get(frame.kind) if old else None
     if frame.kind in load_relation_tables().open and not anonymous:
         if own:
             own(frame, text)
@@ -254,7 +234,7 @@ def _is_documentation(text: str, start: int) -> bool:
 
 
 def _bracketed_condition(frame: Frame, text: str) -> Node:
-    """A statement whose condition stands in brackets, which are no node."""
+    """Unwrap the condition of a statement, whose brackets are no node."""
     frame.parts = [
         ("condition", node.parts[-1][1])
         if node.kind == "ParenthesizedExpression" and role in ("condition", "") and node.parts
@@ -308,7 +288,7 @@ def _resource(frame: Frame, text: str) -> Node:
 
 
 def _field_access(frame: Frame, text: str) -> Node:
-    """``a.b``: a name where its first part is one, else an access to a field."""
+    """Build ``a.b``: a name if its first part is one, else a field access."""
     kinds = [node.kind for _, node in frame.parts]
     if "Super" in kinds:
         return frame.node("SuperFieldAccess")
@@ -334,7 +314,7 @@ def _constructor_invocation(frame: Frame, text: str) -> Node:
 
 
 def _array_creation(frame: Frame, text: str) -> Node:
-    """`new int[a][] {..}`: the type takes in the brackets, whose sizes are parts beside it."""
+    """Build ``new int[a][] {..}``: the type includes the brackets, whose sizes are parts beside it."""
     sizes = [node for role, node in frame.parts if role == "dimensions"]
     rest = [part for part in frame.parts if part[0] != "dimensions"]
     typed = [(place, part) for place, part in enumerate(rest) if part[0] == "type"]
@@ -348,7 +328,10 @@ def _array_creation(frame: Frame, text: str) -> Node:
 
 
 def _cast(frame: Frame, text: str) -> Node:
-    joined = merge_types(frame, "IntersectionType")
+    return _cast_to(frame, merge_types(frame, "IntersectionType"))
+
+
+def _cast_to(frame: Frame, joined: Node | None) -> Node:
     if joined:
         frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
     return frame.node()
@@ -368,7 +351,7 @@ def _negative_number(frame: Frame, text: str) -> Node:
 
 
 def _infix(frame: Frame, text: str) -> Node:
-    """An operation; one with equal operators all along its left side has all their operands as its parts.
+    """Build an operation; equal operators all along the left side give it all of their operands.
 
     That is off as soon as an operand on the way is an operation itself. String literals that follow each
     other are one node first, which is an operand like any other except directly on the left.
@@ -405,7 +388,7 @@ def _is_operation(node: Node) -> bool:
     return node.kind == "InfixExpression" and node.operator != _STRINGS
 
 
-_SHAPES: dict[str, Callable[[Frame, str], Node]] = {
+_SHAPES: Mapping[str, ShapeRule] = {
     **dict.fromkeys(
         ("if_statement", "while_statement", "do_statement", "switch_expression"), _bracketed_condition
     ),
@@ -433,29 +416,29 @@ _STATEMENTS = frozenset(("block", "constructor_body", "switch_block_statement_gr
 _STATEMENT_ROLES = frozenset(("body", "consequence", "alternative"))
 
 
-def read_tree(source: EncodedText, tree: SyntaxTree, older: OlderJava | None = None) -> Node:
-    """The tree of a parsed text; the walk keeps its own stack, so depth costs memory alone.
+def read_tree(source: EncodedText, root: tree_sitter.Node, *, old: bool = False) -> Node:
+    """Read the tree of a parsed text; the walk keeps its own stack, so depth costs only memory.
 
     Args:
         source: The text that was parsed, with the way from its bytes to characters.
-        tree: What tree-sitter made of it; it should hold no errors.
-        older: An older Java that the tree is to be of.
+        root: What tree-sitter made of it; it should hold no errors.
+        old: Whether the tree is to be that of Java 1.3.
     """
-    return _Walk(source, older).run(tree)
+    return _Walk(source, old).run(root)
 
 
 class _Walk:
-    def __init__(self, source: EncodedText, older: OlderJava | None) -> None:
+    def __init__(self, source: EncodedText, old: bool) -> None:
         self._source = source
-        self._older = older
+        self._old = old
         self._tables = load_relation_tables()
         self._frames = [Frame("", "", 0, len(source.text), "")]
         self._methods = 0
-        # Whether the outermost method at hand holds what the older Java cannot parse.
+        # Whether the outermost method at hand holds what Java 1.3 cannot parse.
         self._lost = False
 
-    def run(self, tree: SyntaxTree) -> Node:
-        cursor = tree.root_node.walk()
+    def run(self, syntax_root: tree_sitter.Node) -> Node:
+        cursor = syntax_root.walk()
         while True:
             node = cursor.node
             assert node is not None
@@ -485,8 +468,8 @@ class _Walk:
         leaf = self._tables.leaves.get(kind)
         if leaf is not None:
             found = Node(leaf, start, end)
-            if self._older:
-                found, fits = self._older.leaf(found, self._source.text)
+            if self._old:
+                found, fits = to_older_leaf(found, self._source.text)
                 self._lost = self._lost or not fits
             around.parts.append((role, found))
             return False
@@ -500,7 +483,7 @@ class _Walk:
     def _leave(self) -> None:
         frame = self._frames.pop()
         around = self._frames[-1]
-        shaped = build_parts(frame, self._source.text, self._older)
+        shaped = build_parts(frame, self._source.text, self._old)
         self._lost = self._lost or shaped is None
         if self._is_method(frame):
             self._methods -= 1
@@ -544,14 +527,11 @@ _UNKNOWN = frozenset(
 _NAMES_ONCE = {"assert_statement": "assert", "yield_statement": "yield"}
 
 
-_LEFT_OUT = frozenset(("resource_specification",))
-
-
 _EMPTY = frozenset(("lambda_expression", "method_reference"))
 
 
 def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
-    """A leaf as Java 1.3 has it, and whether it can be parsed there."""
+    """Convert a leaf to Java 1.3, and tell whether it can be parsed there."""
     written = text[leaf.start : leaf.end]
     if leaf.kind == "NumberLiteral":
         return leaf, not _NEW_NUMBER.match(written)
@@ -563,7 +543,7 @@ def to_older_leaf(leaf: Node, text: str) -> tuple[Node, bool]:
 
 
 def is_unknown(frame: Frame) -> bool:
-    """Whether Java 1.3 cannot parse a node.
+    """Return whether Java 1.3 cannot parse a node.
 
     There, ``assert`` and ``yield`` are names, see `_statement_as_name`.
     """
@@ -574,17 +554,19 @@ def is_unknown(frame: Frame) -> bool:
 
 
 def is_absent(frame: Frame) -> bool:
-    """Whether a node of the grammar is not in the tree at all."""
-    return frame.kind in _LEFT_OUT or (frame.kind == "interface_declaration" and frame.around == "block")
+    """Return whether a node of the grammar is missing in the tree."""
+    return frame.kind == "resource_specification" or (
+        frame.kind == "interface_declaration" and frame.around == "block"
+    )
 
 
 def is_empty(frame: Frame) -> bool:
-    """Whether a node of the grammar is a leaf, whatever it holds."""
+    """Return whether a node of the grammar is a leaf, whatever it contains."""
     return frame.kind in _EMPTY or is_switch_expression(frame)
 
 
 def _statement_as_name(frame: Frame, text: str) -> Node:
-    """`assert (x);` is a call of `assert`, and `assert x;` declares a variable of that type."""
+    """Read ``assert (x);`` as a call of ``assert``, and ``assert x;`` as a declaration of that type."""
     name = Node("SimpleName", frame.start, frame.start + len(_NAMES_ONCE[frame.kind]))
     follows = frame.parts[0][1]
     if follows.kind == "SimpleName":
@@ -597,7 +579,7 @@ def _statement_as_name(frame: Frame, text: str) -> Node:
 
 
 def _instanceof(frame: Frame, text: str) -> Node:
-    """A pattern's name is not there, and ends nothing."""
+    """Drop a pattern's name, which ends nothing."""
     frame.parts = [(role, node) for role, (_, node) in zip(("left", "right"), frame.parts, strict=False)]
     node = frame.node()
     node.end = frame.parts[-1][1].end
@@ -614,7 +596,7 @@ def _case(frame: Frame, text: str) -> Node:
 
 
 def _rule(frame: Frame, text: str) -> Node:
-    """`case 1 -> f();`: a statement, but no longer which."""
+    """Replace the statement of ``case 1 -> f();``, of which only the position is left."""
     frame.parts = [
         (role, Node("EmptyStatement", node.start, node.end) if node.kind == "ExpressionStatement" else node)
         for role, node in frame.parts
@@ -623,19 +605,11 @@ def _rule(frame: Frame, text: str) -> Node:
 
 
 def _caught_before_java_7(frame: Frame, text: str) -> Node:
-    joined = merge_types(frame, "SimpleType")
-    if joined is None:
-        return frame.parts[0][1]
-    joined.parts = joined.parts[:1]
-    return joined
+    return merge_types(frame, "SimpleType", 1) or frame.parts[0][1]
 
 
 def _cast_before_java_8(frame: Frame, text: str) -> Node:
-    joined = merge_types(frame, "SimpleType")
-    if joined:
-        joined.parts = joined.parts[:1]
-        frame.parts = [("type", joined), *(part for part in frame.parts if part[0] != "type")]
-    return frame.node()
+    return _cast_to(frame, merge_types(frame, "SimpleType", 1))
 
 
 def _annotated_type(frame: Frame, text: str) -> Node:
@@ -643,7 +617,7 @@ def _annotated_type(frame: Frame, text: str) -> Node:
     return frame.node()
 
 
-OLD_SHAPES: Mapping[str, ShapeRule] = {
+_OLD_SHAPES: Mapping[str, ShapeRule] = {
     **dict.fromkeys(_NAMES_ONCE, _statement_as_name),
     "instanceof_expression": _instanceof,
     "record_pattern": _record_pattern,
@@ -653,6 +627,3 @@ OLD_SHAPES: Mapping[str, ShapeRule] = {
     "cast_expression": _cast_before_java_8,
     "annotated_type": _annotated_type,
 }
-
-
-JAVA_1_3 = OlderJava(to_older_leaf, is_unknown, is_absent, is_empty, OLD_SHAPES)

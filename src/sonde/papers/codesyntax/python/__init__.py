@@ -21,9 +21,10 @@ import ast
 import re
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from sonde.languages.engine.relations import (
     CHILD_RELATION,
@@ -47,14 +48,12 @@ CLOSING = frozenset(")]}")
 
 
 def is_layout(word: str) -> bool:
-    """Whether a word is no code: empty, an indent, a newline or a comment."""
+    """Return whether a word is no code: empty, an indent, a newline or a comment."""
     return not word or word.isspace() or word[0] == "#"
 
 
 class BracketTrimmer:
     """Finds the words of nodes inside the brackets around them.
-
-    Nested brackets begin and end together, so what was found for one is kept for those around it.
 
     Args:
         words: The words.
@@ -63,56 +62,40 @@ class BracketTrimmer:
 
     def __init__(self, words: Sequence[str], *, layout: bool = False) -> None:
         self._words = words
-        self._layout = layout
-        self._behind: dict[int, int] = {}
-        self._before: dict[int, int] = {}
+        self._behind, self._before = list(range(len(words))), list(range(len(words)))
+        beside = [place for place, word in enumerate(words) if layout or not is_layout(word)]
+        # Nested brackets begin and end together: what is found for one serves those around it.
+        for place, inner in zip(beside[-2::-1], beside[:0:-1], strict=True):
+            if words[place] in OPENING and words[inner] not in CLOSING:
+                self._behind[place] = self._behind[inner]
+        for inner, place in pairwise(beside):
+            if words[place] in CLOSING:
+                self._before[place] = self._before[inner]
 
     def behind(self, place: int) -> int:
-        """The first word of a node that is no opening bracket, unless the brackets hold nothing.
+        """Return the first word of a node that is no opening bracket, unless the brackets are empty.
 
         Args:
             place: Where the node begins.
         """
-        words, found, passed = self._words, self._behind, list[int]()
-        while place not in found:
-            inner = place
-            if words[place] in OPENING:
-                inner = place + 1
-                while not self._layout and is_layout(words[inner]):
-                    inner += 1
-            if inner == place or words[inner] in CLOSING:
-                found[place] = place
-            else:
-                passed.append(place)
-                place = inner
-        found.update(dict.fromkeys(passed, found[place]))
-        return found[place]
+        return self._behind[place]
 
     def before(self, place: int, *, newlines: bool = False) -> int:
-        """The last word of a node that is no closing bracket.
+        """Return the last word of a node that is no closing bracket.
 
         Args:
             place: Where the node ends.
             newlines: Whether a newline directly behind the node is its last word.
         """
-        words, found, passed = self._words, self._before, list[int]()
-        if newlines and place + 1 < len(words) and words[place + 1] == "\n":
-            place += 1
-        while place not in found and words[place] in CLOSING:
-            passed.append(place)
-            place -= 1
-            while not self._layout and is_layout(words[place]):
-                place -= 1
-        last = found.setdefault(place, place)
-        found.update(dict.fromkeys(passed, last))
-        return last
+        follows = newlines and place + 1 < len(self._words) and self._words[place + 1] == "\n"
+        return self._before[place + 1 if follows else place]
 
 
 _DEFINITION = re.compile(r"^([ \t]*)(?:class|def|async)\b", re.MULTILINE)
 
 
 def find_code_start(text: str) -> int:
-    r"""Where a text parses from: the definition of a decorated method, the beginning of anything else.
+    r"""Return where a text parses from: the definition of a decorated method, else the beginning.
 
     >>> find_code_start("@property\n    def f(self):\n        return 1\n")
     14
@@ -204,7 +187,7 @@ class AstWordFinder:
         return self._ends[key]
 
     def word(self, place: int) -> str:
-        """A word by its index."""
+        """Return a word by its index."""
         return self._words.surface[place]
 
     def _start(self, node: ast.AST) -> int:
@@ -231,7 +214,7 @@ class AstWordFinder:
         return place - 1 if GLUED in self._quirks and (before.isalnum() or before == "_") else place
 
     def _count_matches(self, position: int) -> int:
-        """How many words agree with those of the text up to a position behind the first word of its line.
+        """Count the words that agree with those of the text up to a position in a later word of its line.
 
         All do that end before; the last one that begins before is read again, up to the position.
         """
@@ -262,7 +245,7 @@ class AstWordFinder:
 
     @cached_property
     def _closing_words(self) -> range:
-        """The empty words that end a text without a newline."""
+        """Return the empty words that end a text without a newline."""
         surface = self._words.surface
         count = len(surface)
         while count and not surface[count - 1]:
@@ -271,7 +254,7 @@ class AstWordFinder:
         return range(count if unended else len(surface), len(surface))
 
     def _counted(self, begin: int, start: int, end: int) -> int:
-        """How many words from ``begin`` on agree with those of a stretch of text tokenized by itself."""
+        """Count the words from ``begin`` on that agree with those of a span tokenized by itself."""
         margin = self._margin(start)
         stretch, most = margin + self._text[start:end], _FEW
         while True:
@@ -282,7 +265,7 @@ class AstWordFinder:
             most *= 4
 
     def _first_lines(self, first: int, last: int) -> int:
-        """Where words inside brackets stop to agree with the same words without the brackets around.
+        """Return where words inside brackets stop agreeing with the same words without the brackets around.
 
         A line that begins in another column than the first one then counts as indented or dedented.
         """
@@ -304,7 +287,7 @@ class AstWordFinder:
         return last
 
     def _margin(self, position: int) -> str:
-        """What stands before a position in its line, if that is blank."""
+        """Return the text before a position in its line, if that is blank."""
         before = self._text[self._line_start(position) : position]
         return before if before.isspace() else ""
 
@@ -323,34 +306,121 @@ class RelationRule(NamedTuple):
 
     Attributes:
         name: One of the relations of the language.
-        head: The node whose first word is the head, its last word where ``head_end`` says so.
+        head: The node whose first word is the head; its last word in `_LAST_WORD_HEADS`.
         first: Node in which the dependent begins.
         last: Node in which the dependent ends.
-        head_end: Whether the head is the last word of its node: of a called expression, of an argument.
-        end_only: Whether the dependent is the last word alone: of an attribute.
     """
 
     name: str
     head: ast.AST
     first: ast.AST
     last: ast.AST
-    head_end: bool = False
-    end_only: bool = False
+
+
+_LAST_WORD_HEADS = frozenset(("Call:func->args", "Call:args->keywords", "Call:func->keywords"))
+
+
+_ATTRIBUTE = "Attribute:value->attr"
+"""The relation whose dependent is the last word of its node."""
 
 
 def find_relations(node: ast.AST) -> Iterator[RelationRule]:
-    """The relations that a construct's own parts have, those to children and `IF_ELSE` excepted."""
-    rule = _RULES.get(type(node))
-    return rule(node) if rule is not None else iter(())
+    """Yield the relations of a construct's own parts, without those to children and `IF_ELSE`."""
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is not None:
+                yield RelationRule("Dict:key->value", key, value, value)
+    for name, head, dependent in _RELATIONS.get(type(node), ()):
+        heads, dependents = _list_parts(node, head), _list_parts(node, dependent)
+        if head == dependent:
+            dependents = heads[1:2]
+        if heads and dependents:
+            yield RelationRule(name, heads[0], dependents[0], dependents[-1])
+
+
+def _list_parts(node: ast.AST, field: str) -> list[ast.AST]:
+    """Return the nodes in a field that have a position; the node itself for an empty field."""
+    value: Any = getattr(node, field) if field else node
+    parts: list[ast.AST] = []
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, ast.comprehension):
+            parts += [part.target, part.iter]
+        elif isinstance(part, ast.withitem):
+            parts.append(part.context_expr)
+        elif part is not None:
+            parts.append(part)
+    return parts
+
+
+_RELATIONS: Mapping[type[ast.AST], Sequence[tuple[str, str, str]]] = {
+    ast.If: (
+        ("If:if->test", "", "test"),
+        ("If:if->body", "", "body"),
+        ("If:test->body", "test", "body"),
+        ("If:test->orelse", "test", "orelse"),
+        ("If:body->orelse", "body", "orelse"),
+    ),
+    ast.Call: (
+        ("Call:func->args", "func", "args"),
+        ("Call:args->keywords", "args", "keywords"),
+        ("Call:func->keywords", "func", "keywords"),
+    ),
+    ast.Assign: (("Assign:target->value", "targets", "value"),),
+    ast.AugAssign: (("AugAssign:target->value", "target", "value"),),
+    ast.While: (
+        ("While:while->test", "", "test"),
+        ("While:while->body", "", "body"),
+        ("While:test->body", "test", "body"),
+    ),
+    ast.For: (
+        ("For:for->body", "", "body"),
+        ("For:for->target", "", "target"),
+        ("For:for->iter", "", "iter"),
+        ("For:target->iter", "target", "iter"),
+        ("For:target->body", "target", "body"),
+        ("For:iter->body", "iter", "body"),
+    ),
+    ast.BinOp: (("BinOp:left->right", "left", "right"),),
+    ast.BoolOp: (("BoolOp:value->value", "values", "values"),),
+    ast.Compare: (("Compare:left->comparator", "left", "comparators"),),
+    ast.Try: (
+        ("Try:body->handler", "body", "handlers"),
+        ("Try:handler->orelse", "handlers", "orelse"),
+        ("Try:handler->finalbody", "handlers", "finalbody"),
+        ("Try:body->orelse", "body", "orelse"),
+        ("Try:body->finalbody", "body", "finalbody"),
+    ),
+    ast.IfExp: (
+        ("IfExp:body->test", "body", "test"),
+        ("IfExp:test->orelse", "test", "orelse"),
+        ("IfExp:body->orelse", "body", "orelse"),
+    ),
+    ast.Attribute: ((_ATTRIBUTE, "value", ""),),
+    ast.Subscript: (("Subscript:value->slice", "value", "slice"),),
+    ast.Slice: (("Slice:lower->upper", "lower", "upper"),),
+    ast.With: (("With:item->body", "items", "body"),),
+    ast.ListComp: (("ListComp:elt->generator", "elt", "generators"),),
+    ast.SetComp: (("SetComp:elt->generator", "elt", "generators"),),
+    ast.GeneratorExp: (("GeneratorExp:elt->generator", "elt", "generators"),),
+    ast.DictComp: (
+        ("DictComp:key->value", "key", "value"),
+        ("DictComp:key->generator", "key", "generators"),
+        ("DictComp:value->generator", "value", "generators"),
+    ),
+    ast.comprehension: (("comprehension:target->iter", "target", "iter"),),
+}
+"""Relation, field of the head and field of the dependent, in the order of the published labels.
+
+An empty field is the node itself. A field related to itself joins its first node to its second."""
 
 
 def is_function(node: ast.AST) -> bool:
-    """Whether a node is a function with a name: only its body is looked at, and it is nobody's child."""
+    """Return whether a node is a named function: only its body is read, and it is nobody's child."""
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def iterate_children(node: ast.AST) -> Iterator[ast.AST]:
-    """The children of a node that can hold relations, in the order of their fields.
+    """Yield the children of a node that can hold relations, in the order of their fields.
 
     An f-string is one word, so nothing in it is related to anything.
     """
@@ -365,149 +435,8 @@ def iterate_children(node: ast.AST) -> Iterator[ast.AST]:
 _WITHOUT_PLACE = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.type_ignore)
 
 
-def _if_relations(node: ast.If) -> Iterator[RelationRule]:
-    first, last = node.body[0], node.body[-1]
-    yield RelationRule("If:if->test", node, node.test, node.test)
-    yield RelationRule("If:if->body", node, first, last)
-    yield RelationRule("If:test->body", node.test, first, last)
-    if node.orelse:
-        yield RelationRule("If:test->orelse", node.test, node.orelse[0], node.orelse[-1])
-        yield RelationRule("If:body->orelse", first, node.orelse[0], node.orelse[-1])
-
-
-def _call_relations(node: ast.Call) -> Iterator[RelationRule]:
-    if node.args:
-        yield RelationRule("Call:func->args", node.func, node.args[0], node.args[-1], head_end=True)
-    if node.keywords:
-        first, last = node.keywords[0], node.keywords[-1]
-        if node.args:
-            yield RelationRule("Call:args->keywords", node.args[0], first, last, head_end=True)
-        yield RelationRule("Call:func->keywords", node.func, first, last, head_end=True)
-
-
-def _assign_relations(node: ast.Assign) -> Iterator[RelationRule]:
-    yield RelationRule("Assign:target->value", node.targets[0], node.value, node.value)
-
-
-def _augmented_assign_relations(node: ast.AugAssign) -> Iterator[RelationRule]:
-    yield RelationRule("AugAssign:target->value", node.target, node.value, node.value)
-
-
-def _while_relations(node: ast.While) -> Iterator[RelationRule]:
-    first, last = node.body[0], node.body[-1]
-    yield RelationRule("While:while->test", node, node.test, node.test)
-    yield RelationRule("While:while->body", node, first, last)
-    yield RelationRule("While:test->body", node.test, first, last)
-
-
-def _for_relations(node: ast.For) -> Iterator[RelationRule]:
-    first, last = node.body[0], node.body[-1]
-    yield RelationRule("For:for->body", node, first, last)
-    yield RelationRule("For:for->target", node, node.target, node.target)
-    yield RelationRule("For:for->iter", node, node.iter, node.iter)
-    yield RelationRule("For:target->iter", node.target, node.iter, node.iter)
-    yield RelationRule("For:target->body", node.target, first, last)
-    yield RelationRule("For:iter->body", node.iter, first, last)
-
-
-def _binary_relations(node: ast.BinOp) -> Iterator[RelationRule]:
-    yield RelationRule("BinOp:left->right", node.left, node.right, node.right)
-
-
-def _boolean_relations(node: ast.BoolOp) -> Iterator[RelationRule]:
-    yield RelationRule("BoolOp:value->value", node.values[0], node.values[1], node.values[1])
-
-
-def _compare_relations(node: ast.Compare) -> Iterator[RelationRule]:
-    yield RelationRule("Compare:left->comparator", node.left, node.comparators[0], node.comparators[-1])
-
-
-def _try_relations(node: ast.Try) -> Iterator[RelationRule]:
-    body, handlers, orelse, final = node.body[0], node.handlers, node.orelse, node.finalbody
-    if handlers:
-        yield RelationRule("Try:body->handler", body, handlers[0], handlers[-1])
-        if orelse:
-            yield RelationRule("Try:handler->orelse", handlers[0], orelse[0], orelse[-1])
-        if final:
-            yield RelationRule("Try:handler->finalbody", handlers[0], final[0], final[-1])
-    if orelse:
-        yield RelationRule("Try:body->orelse", body, orelse[0], orelse[-1])
-    if final:
-        yield RelationRule("Try:body->finalbody", body, final[0], final[-1])
-
-
-def _conditional_relations(node: ast.IfExp) -> Iterator[RelationRule]:
-    yield RelationRule("IfExp:body->test", node.body, node.test, node.test)
-    yield RelationRule("IfExp:test->orelse", node.test, node.orelse, node.orelse)
-    yield RelationRule("IfExp:body->orelse", node.body, node.orelse, node.orelse)
-
-
-def _attribute_relations(node: ast.Attribute) -> Iterator[RelationRule]:
-    yield RelationRule("Attribute:value->attr", node.value, node, node, end_only=True)
-
-
-def _dict_relations(node: ast.Dict) -> Iterator[RelationRule]:
-    for key, value in zip(node.keys, node.values, strict=True):
-        if key is not None:
-            yield RelationRule("Dict:key->value", key, value, value)
-
-
-def _subscript_relations(node: ast.Subscript) -> Iterator[RelationRule]:
-    yield RelationRule("Subscript:value->slice", node.value, node.slice, node.slice)
-
-
-def _slice_relations(node: ast.Slice) -> Iterator[RelationRule]:
-    if node.lower is not None and node.upper is not None:
-        yield RelationRule("Slice:lower->upper", node.lower, node.upper, node.upper)
-
-
-def _with_relations(node: ast.With) -> Iterator[RelationRule]:
-    yield RelationRule("With:item->body", node.items[0].context_expr, node.body[0], node.body[-1])
-
-
-def _element_relations(node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Iterator[RelationRule]:
-    first, last = node.generators[0].target, node.generators[-1].iter
-    yield RelationRule(f"{type(node).__name__}:elt->generator", node.elt, first, last)
-
-
-def _entry_relations(node: ast.DictComp) -> Iterator[RelationRule]:
-    first, last = node.generators[0].target, node.generators[-1].iter
-    yield RelationRule("DictComp:key->value", node.key, node.value, node.value)
-    yield RelationRule("DictComp:key->generator", node.key, first, last)
-    yield RelationRule("DictComp:value->generator", node.value, first, last)
-
-
-def _comprehension_relations(node: ast.comprehension) -> Iterator[RelationRule]:
-    yield RelationRule("comprehension:target->iter", node.target, node.iter, node.iter)
-
-
-_RULES: dict[type[ast.AST], Callable[..., Iterator[RelationRule]]] = {
-    ast.If: _if_relations,
-    ast.Call: _call_relations,
-    ast.Assign: _assign_relations,
-    ast.AugAssign: _augmented_assign_relations,
-    ast.While: _while_relations,
-    ast.For: _for_relations,
-    ast.BinOp: _binary_relations,
-    ast.BoolOp: _boolean_relations,
-    ast.Compare: _compare_relations,
-    ast.Try: _try_relations,
-    ast.IfExp: _conditional_relations,
-    ast.Attribute: _attribute_relations,
-    ast.Dict: _dict_relations,
-    ast.Subscript: _subscript_relations,
-    ast.Slice: _slice_relations,
-    ast.With: _with_relations,
-    ast.ListComp: _element_relations,
-    ast.SetComp: _element_relations,
-    ast.GeneratorExp: _element_relations,
-    ast.DictComp: _entry_relations,
-    ast.comprehension: _comprehension_relations,
-}
-
-
 def parse_module(text: str, quirks: Set[str]) -> ast.Module | None:
-    """The syntax tree, or None for a text that does not parse.
+    """Parse a text; None if it does not parse.
 
     A decorated method cut out of its class begins in another column than its other lines; it is parsed with
     its margin put back.
@@ -535,7 +464,7 @@ def _parse_silently(text: str) -> ast.Module | None:
 
 
 def iterate_edges(tree: ast.Module, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
-    """The edges of a tree, each node's own before its children's."""
+    """Yield the edges of a tree, each node's own before its children's."""
     waiting: list[tuple[ast.AST | None, ast.AST]] = [(None, tree)]
     while waiting:
         parent, node = waiting.pop()
@@ -558,9 +487,9 @@ def _build_edge(relation: RelationRule, places: AstWordFinder, quirks: Set[str])
     final = relation.last
     if relation.name == "Try:handler->orelse" and HANDLER_ORELSE in quirks:
         final = relation.first
-    head = places.last(relation.head) if relation.head_end else places.first(relation.head)
-    last = places.last(final)
-    if not relation.end_only:
+    find_head = places.last if relation.name in _LAST_WORD_HEADS else places.first
+    head, last = find_head(relation.head), places.last(final)
+    if relation.name != _ATTRIBUTE:
         first = places.first(relation.first)
     else:
         first = last if NEWLINE_ALONE in quirks else places.last_without_newline(final)
@@ -568,7 +497,7 @@ def _build_edge(relation: RelationRule, places: AstWordFinder, quirks: Set[str])
 
 
 def _else_edges(node: ast.If, places: AstWordFinder, quirks: Set[str]) -> Iterator[Edge]:
-    """From ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
+    """Yield the edge from ``if`` to the first ``else`` or ``elif`` between the body and what follows it."""
     head = places.first(node)
     for place in range(places.last(node.body[-1]) + 1, places.first(node.orelse[0]) + 1):
         if places.word(place) in ("else", "elif"):
@@ -583,11 +512,11 @@ class PublishedPythonEdges:
     quirks: Mapping[str, str] = QUIRKS
 
     def words(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> Words:
-        """The words of a text, which no quirk changes."""
+        """Return the words of a text, which no quirk changes."""
         return _to_words(scan_words(text))
 
     def relate(self, text: str, delimiters: Delimiters, quirks: Set[str]) -> RelationGraph:
-        """The words of a text and the relations between them, with some quirks on."""
+        """Return the words of a text and the relations between them, with some quirks on."""
         scanned = scan_words(text)
         words = _to_words(scanned)
         if has_lone_returns(text):
@@ -604,5 +533,5 @@ def _to_words(scanned: ScannedWords) -> Words:
 
 
 def facet(language: TreeSitterLanguage) -> PublishedPythonEdges:
-    """The facet of the language."""
+    """Return the facet of the language."""
     return PublishedPythonEdges()

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import LINK, LINKED, CrossLensNumber, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import LINK, LINKED, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.tasks.engine.task import TASKS
@@ -258,7 +258,7 @@ def _strongest_weights(row: Mapping[str, Any], characters: int) -> Iterator[list
 tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
 
 
-title = PlainTitle(
+title = LensTitle(
     name="Attention heads",
     in_float32="attention rows",
     cites=("shen2022codesyntax",),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.base.formatting import count, join_names
-from sonde.report.charts import colour_by_kind, to_vega_lite
+from sonde.report.charts import colour_by_kind, split_by_subject, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import LENS, RELATION, SNIPPET, add_subject
 from sonde.report.text import collapse_blanks
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
@@ -31,54 +32,37 @@ _FEWEST = 10
 _CONTEXT = 30
 
 
-class AttentionErrors:
-    """Stacked shares of the misses, and examples."""
-
-    title = "Attention: what heads pick instead"
-    lens = LENS
-    order = 350
-    caption = (
-        "Of the edges that the best head of a relation misses at once (first word of the dependent), the "
-        "share by what it picks. Counted in a second pass over a sample of the functions. The table has each "
-        "share with its interval, and misses as examples: the word that is asked, what was looked for, and "
-        "what was picked, in their line."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a subject and way of counting."""
-        rows = run.scores(metrics=["picked"], lens=LENS)
-        if rows.is_empty():
-            return None
-        kind, situation = dimension_value("kind"), dimension_value("situation")
-        rows = add_subject(rows, run).with_columns(
-            relation=dimension_value(RELATION),
-            way=pl.when(kind.is_not_null()).then(pl.lit("kind")).otherwise(pl.lit("situation")),
-            what=pl.coalesce(kind, situation),
-        )
-        shown = rows.filter(pl.col("n") >= _FEWEST)
-        charts = [
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a subject and way of counting."""
+    shown = rows.filter(pl.col("n") >= _FEWEST)
+    return Figure(
+        answer="\n".join(_list_answers(shown)),
+        charts=[
             Chart(
                 name=f"attention-errors-{way}-{place}",
                 title=f"Misses by {name}, {subject}",
                 spec=_build_spec(part.filter(pl.col("way") == way), name),
                 wide=True,
             )
-            for place, ((subject,), part) in enumerate(
-                shown.partition_by("subject", as_dict=True, maintain_order=True).items()
-            )
+            for place, (subject, _, part) in enumerate(split_by_subject(shown))
             for way, name in (("situation", "situation"), ("kind", "kind of word"))
-        ]
-        return Figure(
-            answer=_format_answer(shown),
-            charts=charts,
-            table=_build_table(rows, run),
-            notes=[f"Relations with fewer than {_FEWEST} misses are in the table only."],
-        )
+        ],
+        table=_build_table(rows, run),
+        notes=[f"Relations with fewer than {_FEWEST} misses are in the table only."],
+    )
+
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    kind, situation = dimension_value("kind"), dimension_value("situation")
+    return add_subject(run.scores(metrics=["picked"], lens=LENS), run).with_columns(
+        relation=dimension_value(RELATION),
+        way=pl.when(kind.is_not_null()).then(pl.lit("kind")).otherwise(pl.lit("situation")),
+        what=pl.coalesce(kind, situation),
+    )
 
 
 def _build_spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
-    records = rows.select("relation", "what", "value", "n").to_dicts()
-    base = alt.Chart(alt.Data(values=records)).encode(
+    bars = alt.Chart(alt.Data(values=rows.select("relation", "what", "value", "n").to_dicts())).encode(
         y=alt.Y("relation:N", title=None),
         x=alt.X(
             "value:Q",
@@ -95,14 +79,12 @@ def _build_spec(rows: pl.DataFrame, name: str) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="misses"),
         ],
     )
-    return to_vega_lite(base.mark_bar().properties(height=alt.Step(18)))
+    return to_vega_lite(bars.mark_bar().properties(height=alt.Step(18)))
 
 
-def _format_answer(rows: pl.DataFrame) -> str:
+def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     """What heads pick over all misses of a subject, by kind of word, as far as the intervals tell."""
-    said: list[str] = []
-    kinds = rows.filter(pl.col("way") == "kind")
-    for (subject,), part in kinds.partition_by("subject", as_dict=True, maintain_order=True).items():
+    for subject, _, part in split_by_subject(rows.filter(pl.col("way") == "kind")):
         misses = int(part.unique("relation")["n"].sum())
         pooled = _pool_misses(part, misses)
         found = find_extreme(pooled, are_shares=True)
@@ -110,7 +92,7 @@ def _format_answer(rows: pl.DataFrame) -> str:
             why = next(filter(None, map(no_verdict_reason, pooled)), "there is only one")
             shares = join_names([f"{row['what']} {with_interval(row, 100, 1)} %" for row in pooled])
             of = "which kind of word the best heads pick instead"
-            said.append(f"{subject}: {TOO_LITTLE} on {of} ({why}): {shares}.")
+            yield f"{subject}: {TOO_LITTLE} on {of} ({why}): {shares}."
             continue
         clause = describe_extreme(
             found,
@@ -119,10 +101,9 @@ def _format_answer(rows: pl.DataFrame) -> str:
             verb="is picked most often",
             end="top",
         )
-        of = format_subject(found, "kinds of word")
         over = f"{count(misses)} miss{'es' * (misses != 1)}"
-        said.append(f"{subject}: over {over} of the best heads, of {of}, {clause}.")
-    return "\n".join(said)
+        of = format_subject(found, "kinds of word")
+        yield f"{subject}: over {over} of the best heads, of {of}, {clause}."
 
 
 def _pool_misses(rows: pl.DataFrame, misses: int) -> list[dict[str, Any]]:
@@ -193,4 +174,16 @@ def _format_example(row: dict[str, Any], text: str) -> str:
     return f"“{asked}” in “{line}”: looked for “{expected}”, picked “{picked}” ({row['situation']})"
 
 
-plot = AttentionErrors()
+plot = SectionPlot(
+    title="Attention: what heads pick instead",
+    lens=LENS,
+    order=350,
+    caption=(
+        "Of the edges that the best head of a relation misses at once (first word of the dependent), the "
+        "share by what it picks. Counted in a second pass over a sample of the functions. The table has each "
+        "share with its interval, and misses as examples: the word that is asked, what was looked for, and "
+        "what was picked, in their line."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

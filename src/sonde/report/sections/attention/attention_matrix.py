@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.base.formatting import count, plural
-from sonde.report.charts import label_cells, to_vega_lite
+from sonde.report.charts import plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import BY_HEAD, LENS, add_subject, find_best_heads, format_head
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT
@@ -19,48 +20,52 @@ _MOST_HEADS = 192
 """More heads than this are no picture that anyone reads."""
 
 
-class AttentionMatrix:
-    """A row a relation, a column a head."""
-
-    title = "Attention: every head and relation"
-    lens = LENS
-    order = 325
-    caption = (
-        "Share of the test edges of each relation (first word of the dependent) that each head finds at "
-        "once. Columns are heads as layer.head, counted from 0; relations stand in the order of the head "
-        "that finds most of them, so that those of one head stand together. A dot marks the head that was "
-        "chosen for the relation on validation, whose share is the one that is reported; the strongest "
-        "cell of a row is the best of many and says more than it should."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One matrix a subject."""
+    chosen = find_best_heads(run)
+    parts = [(*part, chosen.get(part[0], {})) for part in split_by_subject(rows)]
+    return Figure(
+        answer="\n".join(_format_answer(subject, part, best) for subject, _, part, best in parts),
+        charts=[
+            Chart(
+                name=f"attention-matrix{ending}",
+                title=f"Edges found by every head, {subject}",
+                spec=_build_spec(_select_heads(part), best),
+                wide=True,
+            )
+            for subject, ending, part, best in parts
+        ],
+        table=Table(
+            summary="Every head and relation",
+            columns=[
+                Column(title="Relation", value="label", help="The relation between two words in the syntax."),
+                Column(title="Of", value="subject"),
+                Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
+                Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+                Column(
+                    title="Found, %", format=PERCENT, help="Test edges whose other end it attends to most."
+                ),
+                Column(title="Edges", value="n", format=COUNT),
+            ],
+            rows=rows.sort("value", descending=True, maintain_order=True),
+        ),
+        notes=[
+            f"{subject}: {count(_MOST_HEADS)} of {count(heads)} heads are drawn, those that find most of "
+            "any relation; the table has all."
+            for subject, _, part, _ in parts
+            if (heads := _count_heads(part)) > _MOST_HEADS
+        ],
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """One matrix a subject."""
-        rows = add_subject(run.scores(metrics=["first_hit"], by=BY_HEAD, lens=LENS), run)
-        if rows.is_empty():
-            return None
-        chosen = find_best_heads(run)
-        parts = rows.partition_by("subject", as_dict=True, maintain_order=True)
-        charts: list[Chart] = []
-        answer: list[str] = []
-        notes: list[str] = []
-        for place, ((subject,), part) in enumerate(parts.items()):
-            best = chosen.get(str(subject), {})
-            shown = _select_heads(part)
-            if (heads := _count_heads(part)) > (drawn := _count_heads(shown)):
-                notes.append(
-                    f"{subject}: {count(drawn)} of {count(heads)} heads are drawn, those that find most of "
-                    "any relation; the table has all."
-                )
-            charts.append(
-                Chart(
-                    name=f"attention-matrix-{place}" if len(parts) > 1 else "attention-matrix",
-                    title=f"Edges found by every head, {subject}",
-                    spec=_build_spec(shown, best),
-                    wide=True,
-                )
-            )
-            answer.append(_format_answer(str(subject), part, best))
-        return Figure(answer="\n".join(answer), charts=charts, table=_build_table(rows), notes=notes)
+
+def _format_answer(subject: str, rows: pl.DataFrame, best: Mapping[tuple[int, int], Sequence[str]]) -> str:
+    """How the relations are dealt over the heads."""
+    several = sum(len(relations) > 1 for relations in best.values())
+    heads, relations = plural(_count_heads(rows), "head"), plural(sum(map(len, best.values())), "relation")
+    return (
+        f"{subject}: {len(best)} of {heads} {'is' if len(best) == 1 else 'are'} the chosen one of "
+        f"{relations}, {count(several)} of them of several."
+    )
 
 
 def _count_heads(rows: pl.DataFrame) -> int:
@@ -74,10 +79,13 @@ def _select_heads(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.join(kept.select("layer", "head"), on=["layer", "head"], how="semi", maintain_order="left")
 
 
-def _build_spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> dict[str, Any]:
+def _build_spec(rows: pl.DataFrame, best: Mapping[tuple[int, int], Sequence[str]]) -> dict[str, Any]:
     first = rows.sort("value", "layer", "head", descending=[True, False, False]).unique("label", keep="first")
     relations = first.sort("layer", "head", "label")["label"].to_list()
-    heads = rows.select("layer", "head").unique().sort("layer", "head").rows()
+    order = [
+        f"{layer}.{head}"
+        for layer, head in rows.select("layer", "head").unique().sort("layer", "head").rows()
+    ]
     records = [
         {
             "relation": row["label"],
@@ -88,47 +96,34 @@ def _build_spec(rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> d
         }
         for row in rows.iter_rows(named=True)
     ]
-    order = [f"{layer}.{head}" for layer, head in heads]
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("place:N", sort=order, title="head", axis=alt.Axis(labelAngle=-90, labelOverlap=True)),
-        y=alt.Y("relation:N", sort=relations, title=None),
-        tooltip=[
+    return plot_heat_map(
+        records,
+        alt.X("place:N", sort=order, title="head", axis=alt.Axis(labelAngle=-90, labelOverlap=True)),
+        alt.Y("relation:N", sort=relations, title=None),
+        [
             alt.Tooltip("relation:N", title=" "),
             alt.Tooltip("place:N", title="layer.head"),
             alt.Tooltip("value:Q", format=".1%", title="edges found"),
             alt.Tooltip("n:Q", format=",", title="edges"),
         ],
-    )
-    colour = alt.Color(
-        "value:Q", title="edges found", scale=alt.Scale(domain=[0, 1]), legend=alt.Legend(format="%")
-    )
-    layers = [base.mark_rect().encode(color=colour), *label_cells(base, "mark:N", 1, 9)]
-    return to_vega_lite(alt.layer(*layers).properties(height=alt.Step(17)))
-
-
-def _format_answer(subject: str, rows: pl.DataFrame, best: dict[tuple[int, int], list[str]]) -> str:
-    """How the relations are dealt over the heads."""
-    several = sum(len(relations) > 1 for relations in best.values())
-    heads, relations = plural(_count_heads(rows), "head"), plural(sum(map(len, best.values())), "relation")
-    return (
-        f"{subject}: {len(best)} of {heads} {'is' if len(best) == 1 else 'are'} the chosen one of "
-        f"{relations}, {count(several)} of them of several."
+        legend="edges found",
+        text="mark",
+        size=9,
+        step=17,
     )
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Every head and relation",
-        columns=[
-            Column(title="Relation", value="label", help="The relation between two words in the syntax."),
-            Column(title="Of", value="subject"),
-            Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
-            Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
-            Column(title="Found, %", format=PERCENT, help="Test edges whose other end it attends to most."),
-            Column(title="Edges", value="n", format=COUNT),
-        ],
-        rows=rows.sort("value", descending=True, maintain_order=True),
-    )
-
-
-plot = AttentionMatrix()
+plot = SectionPlot(
+    title="Attention: every head and relation",
+    lens=LENS,
+    order=325,
+    caption=(
+        "Share of the test edges of each relation (first word of the dependent) that each head finds at "
+        "once. Columns are heads as layer.head, counted from 0; relations stand in the order of the head "
+        "that finds most of them, so that those of one head stand together. A dot marks the head that was "
+        "chosen for the relation on validation, whose share is the one that is reported; the strongest "
+        "cell of a row is the best of many and says more than it should."
+    ),
+    select=lambda run: add_subject(run.scores(metrics=["first_hit"], by=BY_HEAD, lens=LENS), run),
+    figure=_draw,
+)

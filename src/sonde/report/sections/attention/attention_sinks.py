@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.base.formatting import count
-from sonde.report.charts import to_vega_lite
+from sonde.report.charts import plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import LENS, add_subject, find_best_heads
 from sonde.report.text import lacks_verdict
 from sonde.results.extremes import split_by_threshold
@@ -26,89 +27,76 @@ _HALF = 0.5
 _ENDS = ("value", "ci_low", "ci_high")
 
 
-class AttentionSinks:
-    """Layers by heads, coloured by the share of attention that rests."""
-
-    title = "Attention: where heads rest"
-    lens = LENS
-    order = 327
-    caption = (
-        "Share of its attention that a head pays to the first token that the model reads (the special "
-        "token before the text, else the first of the text), and to the special tokens behind it, from "
-        "the words that relations are asked of: a mean over functions. Attention adds up to one, so a "
-        "head that finds nothing may put it there; such a head is at rest, and follows no relation. Words "
-        "near the beginning of a text that see only what stands before them have few others to attend to, "
-        "which raises the share of the first token in a decoder."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One map a subject and kind of sink."""
-        rows = add_subject(run.scores(metrics=list(_SINKS), lens=LENS), run)
-        if rows.is_empty():
-            return None
-        parts = rows.partition_by("subject", "metric", as_dict=True, maintain_order=True)
-        charts = [
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One map a subject and kind of sink."""
+    parts = rows.partition_by("subject", "metric", as_dict=True, maintain_order=True)
+    return Figure(
+        answer="\n".join(_list_sentences(run, rows)),
+        charts=[
             Chart(
                 name=f"attention-sinks-{place}",
                 title=f"Attention to the {_SINKS[str(metric)]}, {subject}",
                 spec=_build_spec(part),
             )
             for place, ((subject, metric), part) in enumerate(parts.items())
-        ]
-        return Figure(answer="\n".join(_list_sentences(run, rows)), charts=charts, table=_build_table(rows))
+        ],
+        table=Table(
+            summary="Every head, in % of its attention",
+            columns=[
+                Column(title="Of", value="subject"),
+                Column(title="To the", value=lambda row: _SINKS[row["metric"]]),
+                Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
+                Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
+                *score_columns("Attention, %", digits=1, scale=100),
+            ],
+            rows=rows.sort("value", descending=True, maintain_order=True),
+        ),
+    )
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = [
-        {
-            "layer": row["layer"],
-            "head": row["head"],
-            "value": row["value"],
-            "reading": with_interval(row, 100, 1),
-            "n": row["n"],
-        }
-        for row in rows.iter_rows(named=True)
-    ]
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
-        y=alt.Y("layer:O", title="layer", sort="descending"),
-        color=alt.Color(
-            "value:Q", title="attention", scale=alt.Scale(domain=[0, 1]), legend=alt.Legend(format="%")
-        ),
-        tooltip=[
+    return plot_heat_map(
+        [
+            {
+                **{name: row[name] for name in ("layer", "head", "value", "n")},
+                "reading": with_interval(row, 100, 1),
+            }
+            for row in rows.iter_rows(named=True)
+        ],
+        alt.X("head:O", title="head", axis=alt.Axis(labelAngle=0, labelOverlap=True)),
+        alt.Y("layer:O", title="layer", sort="descending"),
+        [
             alt.Tooltip("layer:O"),
             alt.Tooltip("head:O"),
             alt.Tooltip("reading:N", title="attention, %"),
             alt.Tooltip("n:Q", format=",", title="functions"),
         ],
+        legend="attention",
+        step=22,
     )
-    return to_vega_lite(base.mark_rect().properties(height=alt.Step(22)))
 
 
-def _list_sentences(run: RunData, rows: pl.DataFrame) -> list[str]:
+def _list_sentences(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
     """How much rests on average, in how many heads more than half does, and what these are chosen for."""
     chosen = find_best_heads(run)
-    said: list[str] = []
-    for (subject,), part in rows.partition_by("subject", as_dict=True, maintain_order=True).items():
+    for subject, _, part in split_by_subject(rows):
         means = [
             f"{with_interval(_mean(held), 100, 1)} % to the {_SINKS[str(metric)]}"
             for (metric,), held in part.partition_by("metric", as_dict=True, maintain_order=True).items()
         ]
         heads = _by_head(part)
         above, below, unclear = split_by_threshold(heads, _HALF)
-        best = sum((head["layer"], head["head"]) in chosen.get(str(subject), {}) for head in above)
+        best = sum((head["layer"], head["head"]) in chosen.get(subject, {}) for head in above)
         tail = f" ({count(best)} of them {'is' if best == 1 else 'are'} the chosen head of a relation)"
         few = [head for head in unclear if lacks_verdict(head)]
         level = [head for head in unclear if not lacks_verdict(head)]
-        said_of_rest = describe_null_results(level, 100, 1, " points", n_comparisons=len(heads))
-        rest = "".join(f"; {one}" for one in said_of_rest)
-        rest += f"; {TOO_LITTLE} in {count(len(few))}" if few else ""
-        said.append(
+        rest = describe_null_results(level, 100, 1, " points", n_comparisons=len(heads))
+        rest += [f"{TOO_LITTLE} in {count(len(few))}"] if few else []
+        yield (
             f"{subject}: heads pay {' and '.join(means)} on average; {count(len(above))} of "
             f"{count(len(heads))} surely pay{'s' * (len(above) == 1)} more than half there"
-            f"{tail if above else ''}, {count(len(below))} surely less{rest}."
+            f"{tail if above else ''}, {count(len(below))} surely less{''.join(f'; {one}' for one in rest)}."
         )
-    return said
 
 
 def _mean(rows: pl.DataFrame) -> dict[str, float | None]:
@@ -129,18 +117,18 @@ def _by_head(rows: pl.DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Every head, in % of its attention",
-        columns=[
-            Column(title="Of", value="subject"),
-            Column(title="To the", value=lambda row: _SINKS[row["metric"]]),
-            Column(title="Layer", value="layer", format=COUNT, help="Counted from 0, the lowest."),
-            Column(title="Head", value="head", format=COUNT, help="Its number in the layer, from 0."),
-            *score_columns("Attention, %", digits=1, scale=100),
-        ],
-        rows=rows.sort("value", descending=True, maintain_order=True),
-    )
-
-
-plot = AttentionSinks()
+plot = SectionPlot(
+    title="Attention: where heads rest",
+    lens=LENS,
+    order=327,
+    caption=(
+        "Share of its attention that a head pays to the first token that the model reads (the special "
+        "token before the text, else the first of the text), and to the special tokens behind it, from "
+        "the words that relations are asked of: a mean over functions. Attention adds up to one, so a "
+        "head that finds nothing may put it there; such a head is at rest, and follows no relation. Words "
+        "near the beginning of a text that see only what stands before them have few others to attend to, "
+        "which raises the share of the first token in a decoder."
+    ),
+    select=lambda run: add_subject(run.scores(metrics=list(_SINKS), lens=LENS), run),
+    figure=_draw,
+)

@@ -10,7 +10,7 @@ import polars as pl
 from sonde.base.formatting import count
 from sonde.report.charts import render_arcs, render_heat_map
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Figure, SvgImage
+from sonde.report.section import Figure, SectionPlot, SvgImage
 from sonde.report.sections.attention import LENS, SNIPPET
 from sonde.results.tables import Column, Table
 
@@ -20,72 +20,57 @@ _STAGE = f"{LENS}.1"
 _MAPS = 3
 
 
-class AttentionSnippet:
-    """Arcs between the words of the snippet, and heat maps of the heads that most of its relations have."""
-
-    title = "Attention: the snippet"
-    lens = LENS
-    order = 360
-    caption = (
-        "The snippet's words from top to bottom. On the right an arc leads from each word that is asked to "
-        "the word that the best head of the relation ranks first: full where that is the first word looked "
-        "for, dashed where it is another; on the left an arc leads to the word that was looked for and "
-        "missed. Heat maps show how much of its attention each word (row) pays to each other (column), "
-        "from 2 % on; what special tokens and the word itself get is left out. Point at an arc or a field "
-        "for names and numbers."
+def _draw(run: RunData, models: object) -> Figure | None:
+    """Drawings of every model and side."""
+    given = run.summary.get("arguments", {}).get("options", {}).get(LENS, {}).get("snippet")
+    if given is None:
+        return None
+    name = str(given).replace("\\", "/").rsplit("/", 1)[-1]
+    answers: list[str] = []
+    drawings: list[SvgImage] = []
+    records: list[dict[str, Any]] = []
+    for model in run.models:
+        rows = _read_rows(run, model)
+        if rows.is_empty():
+            answers.append(
+                f"{model.label}: {name} is not drawn, since no relation of it has a best head here; "
+                "read more functions in its language."
+            )
+        elif rows["words"].null_count() == len(rows):
+            reason = rows["situation"][0]
+            answers.append(f"{model.label}: {name} is not read, it is {reason}; give a shorter one.")
+        for (side,), part in (
+            rows.filter(pl.col("side").is_not_null())
+            .partition_by("side", as_dict=True, maintain_order=True)
+            .items()
+        ):
+            subject = f"{model.label}, {side}"
+            edges = part.filter(pl.col("words").is_null())
+            found = int(edges["hit"].sum())
+            answers.append(
+                f"{subject}: of {count(len(edges))} edges in {name} the best heads find {count(found)} "
+                "at once (first word of the dependent)."
+            )
+            drawings += _drawings(part, f"{model.slug}-{side}", subject)
+            records += [_row(row, subject) for row in edges.iter_rows(named=True)]
+    table = Table(
+        summary="Every edge of the snippet",
+        columns=[
+            Column(title="Relation", value="relation"),
+            Column(title="Of", value="subject"),
+            Column(
+                title="Layer.head",
+                value=lambda row: f"{row['layer']}.{row['head']}",
+                help="The best head of the relation, counted from 0.",
+            ),
+            Column(title="Asked", value="asked", help="The word whose attention is read."),
+            Column(title="Looked for", value="expected", help="The other end of the edge."),
+            Column(title="Ranked first", value="picked", help="The word that is attended to most."),
+            Column(title="Found", value=lambda row: "yes" if row["hit"] else f"no: {row['situation']}"),
+        ],
+        rows=records,
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Drawings of every model and side."""
-        given = run.summary.get("arguments", {}).get("options", {}).get(LENS, {}).get("snippet")
-        if given is None:
-            return None
-        name = str(given).replace("\\", "/").rsplit("/", 1)[-1]
-        answers: list[str] = []
-        drawings: list[SvgImage] = []
-        records: list[dict[str, Any]] = []
-        for model in run.models:
-            rows = _read_rows(run, model)
-            if rows.is_empty():
-                answers.append(
-                    f"{model.label}: {name} is not drawn, since no relation of it has a best head here; "
-                    "read more functions in its language."
-                )
-            elif rows["words"].null_count() == len(rows):
-                reason = rows["situation"][0]
-                answers.append(f"{model.label}: {name} is not read, it is {reason}; give a shorter one.")
-            for (side,), part in (
-                rows.filter(pl.col("side").is_not_null())
-                .partition_by("side", as_dict=True, maintain_order=True)
-                .items()
-            ):
-                subject = f"{model.label}, {side}"
-                edges = part.filter(pl.col("words").is_null())
-                found = int(edges["hit"].sum())
-                answers.append(
-                    f"{subject}: of {count(len(edges))} edges in {name} the best heads find {count(found)} "
-                    "at once (first word of the dependent)."
-                )
-                drawings += _drawings(part, f"{model.slug}-{side}", subject)
-                records += [_row(row, subject) for row in edges.iter_rows(named=True)]
-        table = Table(
-            summary="Every edge of the snippet",
-            columns=[
-                Column(title="Relation", value="relation"),
-                Column(title="Of", value="subject"),
-                Column(
-                    title="Layer.head",
-                    value=lambda row: f"{row['layer']}.{row['head']}",
-                    help="The best head of the relation, counted from 0.",
-                ),
-                Column(title="Asked", value="asked", help="The word whose attention is read."),
-                Column(title="Looked for", value="expected", help="The other end of the edge."),
-                Column(title="Ranked first", value="picked", help="The word that is attended to most."),
-                Column(title="Found", value=lambda row: "yes" if row["hit"] else f"no: {row['situation']}"),
-            ],
-            rows=records,
-        )
-        return Figure(answer="\n".join(answers), drawings=drawings, table=table if records else None)
+    return Figure(answer="\n".join(answers), drawings=drawings, table=table if records else None)
 
 
 def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -145,4 +130,18 @@ def _row(row: dict[str, Any], subject: str) -> dict[str, Any]:
     return {**row, **words, "subject": subject}
 
 
-plot = AttentionSnippet()
+plot = SectionPlot(
+    title="Attention: the snippet",
+    lens=LENS,
+    order=360,
+    caption=(
+        "The snippet's words from top to bottom. On the right an arc leads from each word that is asked to "
+        "the word that the best head of the relation ranks first: full where that is the first word looked "
+        "for, dashed where it is another; on the left an arc leads to the word that was looked for and "
+        "missed. Heat maps show how much of its attention each word (row) pays to each other (column), "
+        "from 2 % on; what special tokens and the word itself get is left out. Point at an arc or a field "
+        "for names and numbers."
+    ),
+    select=lambda run: run.models,
+    figure=_draw,
+)

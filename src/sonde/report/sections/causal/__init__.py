@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sonde.report.section import PlainTitle
+from sonde.report.section import LensTitle
 
-title = PlainTitle(
+title = LensTitle(
     name="Interventions",
     cites=(
         *("belrose2023leace", "elazar2021amnesic", "zhang2024patching", "kramar2024atp"),

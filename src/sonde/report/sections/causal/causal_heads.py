@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.lenses.causal.findings import (
     ALIKE,
     LESS,
@@ -18,78 +19,83 @@ from sonde.lenses.causal.findings import (
 )
 from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, difference_caveat
 
 LENS = "causal"
 
 
-class CausalHeads:
-    """Dots with intervals a relation: at its dependents, and elsewhere."""
-
-    title = "Interventions: heads that follow relations"
-    lens = LENS
-    order = 354
-    caption = (
-        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
-        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
-        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
-        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
-        "the relation, and everywhere else."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart for dependents, one for all else."""
-        names = {model.name: model.label for model in run.models}
-        rows = select_ablation_scores(run.every_score.filter(pl.col("lens") == LENS)).with_columns(
-            shown=pl.col("model").replace(names)
-        )
-        excess = rows.filter((pl.col("metric") == "excess") & (pl.col("control") == "random"))
-        single = excess.filter(pl.col("head").is_not_null())
-        if single.is_empty():
-            return None
-        order = (
-            single.filter(pl.col("where") == "here")
-            .group_by("relation").agg(pl.col("value").max()).sort("value", descending=True)
-        )["relation"].to_list()  # fmt: skip
-        charts = [
+def _draw(run: RunData, single: pl.DataFrame) -> Figure:
+    """One chart for dependents, one for all else."""
+    rows = _read_rows(run)
+    share = pl.col("metric").is_in(["top1_lost", "top1_excess"])
+    here = single.filter(pl.col("where") == "here").group_by("name").agg(pl.col("value").max())
+    order = here.sort("value", descending=True)["name"].to_list()
+    return Figure(
+        answer="\n".join(_list_answers(run, rows)),
+        charts=[
             Chart(
                 name=f"causal-heads-{where}",
                 title=f"Bits beyond other heads, {title}",
                 spec=plot_differences(
-                    single.filter((pl.col("where") == where) & pl.col("relation").is_in(order)).with_columns(
-                        name=pl.col("relation")
-                    ),
+                    single.filter((pl.col("where") == where) & pl.col("name").is_in(order)),
                     order,
                     "bits a subword",
                 ),
             )
             for where, title in (("here", "at the dependents"), ("elsewhere", "elsewhere"))
-        ]
-        return Figure(answer="\n".join(_list_answers(run, rows)), charts=charts, table=_build_table(rows))
+        ],
+        table=Table(
+            summary="Every relation, in bits a subword and points of right subwords",
+            columns=[
+                Column(title="Relation", value="relation"),
+                Column(title="Model", value="shown"),
+                Column(title="Layer", value="layer", format=COUNT),
+                Column(title="Head", value="head", format=COUNT),
+                Column(title="Where", value=lambda row: row["where"] or "everywhere"),
+                Column(title="What", value=_describe_metric),
+                *score_columns("Number", digits=3),
+            ],
+            rows=rows.sort("relation", "where", "metric", maintain_order=True).with_columns(
+                pl.col("value", "ci_low", "ci_high") * pl.when(share).then(100.0).otherwise(1.0)
+            ),
+        ),
+    )
+
+
+_EXCESS = (pl.col("metric") == "excess") & (pl.col("control") == "random")
+
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    names = {model.name: model.label for model in run.models}
+    rows = select_ablation_scores(run.every_score.filter(pl.col("lens") == LENS))
+    return rows.with_columns(shown=pl.col("model").replace(names), name=pl.col("relation"))
 
 
 def _list_answers(run: RunData, rows: pl.DataFrame) -> Iterator[str]:
-    names = {model.name: model.label for model in run.models}
-    by_model: dict[str, list[tuple[Mapping[str, Any], str]]] = {}
     scores = run.every_score.filter(pl.col("lens") == LENS)
     tests = count_shared_tests(scores)
-    for row, kind in compare_with_other_heads(scores):
-        by_model.setdefault(names[row["model"]], []).append((row, kind))
-    for model, found in by_model.items():
-        more, less = ([row["relation"] for row, kind in found if kind == wanted] for wanted in (MORE, LESS))
-        level = [row for row, kind in found if kind == ALIKE]
-        few = len(found) - len(more) - len(less) - len(level)
-        rest = describe_null_results(level, digits=3, unit=" bits", n_comparisons=tests)
+    compared = list(compare_with_other_heads(scores))
+    for model in run.models:
+        found = [(row, kind) for row, kind in compared if row["model"] == model.name]
+        if not found:
+            continue
+        by_kind = {wanted: [row for row, kind in found if kind == wanted] for wanted in (MORE, LESS, ALIKE)}
+        more, less = (
+            f"{len(by_kind[kind])}{f' ({names})' if names else ''}"
+            for kind in (MORE, LESS)
+            for names in (", ".join(row["relation"] for row in by_kind[kind]),)
+        )
+        few = len(found) - sum(map(len, by_kind.values()))
+        rest = describe_null_results(by_kind[ALIKE], digits=3, unit=" bits", n_comparisons=tests)
         rest += [f"{TOO_LITTLE} in {few}{_explain_missing_verdict(found)}"] if few else []
         yield (
-            f"{model}: of {len(found)} relation{'s' * (len(found) != 1)}, ablating the best head surely "
-            f"costs more at the dependents than other heads of its layer in {len(more)}{_names(more)}, less "
-            f"in {len(less)}{_names(less)}{''.join(f'; {one}' for one in rest)}."
+            f"{model.label}: of {plural(len(found), 'relation')}, ablating the best head surely costs more "
+            f"at the dependents than other heads of its layer in {more}, less in {less}"
+            f"{''.join(f'; {one}' for one in rest)}."
         )
-    excess = (pl.col("metric") == "excess") & (pl.col("control") == "random")
-    for row in rows.filter(excess & pl.col("head").is_null()).iter_rows(named=True):
+    for row in rows.filter(_EXCESS & pl.col("head").is_null()).iter_rows(named=True):
         costs = f"all chosen heads at once cost {bits(row, sign='+')} bits per subword compared with"
         told = difference_caveat(row, digits=3, unit=" bits")
         yield f"{row['shown']}: {costs} as many others of the same layers{told}."
@@ -99,10 +105,6 @@ def _explain_missing_verdict(found: Sequence[tuple[Mapping[str, Any], str]]) -> 
     """Why the first relation that allows no verdict allows none, with what was estimated of it."""
     row, why = next((row, kind) for row, kind in found if kind not in (MORE, LESS, ALIKE))
     return f" ({why}; {row['relation']}: {bits(row, sign='+')} bits)"
-
-
-def _names(relations: Sequence[str]) -> str:
-    return f" ({', '.join(relations)})" if relations else ""
 
 
 def _describe_metric(row: Mapping[str, Any]) -> str:
@@ -116,23 +118,17 @@ def _describe_metric(row: Mapping[str, Any]) -> str:
     }[row["metric"]]
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    share = pl.col("metric").is_in(["top1_lost", "top1_excess"])
-    return Table(
-        summary="Every relation, in bits a subword and points of right subwords",
-        columns=[
-            Column(title="Relation", value="relation"),
-            Column(title="Model", value="shown"),
-            Column(title="Layer", value="layer", format=COUNT),
-            Column(title="Head", value="head", format=COUNT),
-            Column(title="Where", value=lambda row: row["where"] or "everywhere"),
-            Column(title="What", value=_describe_metric),
-            *score_columns("Number", digits=3),
-        ],
-        rows=rows.sort("relation", "where", "metric", maintain_order=True).with_columns(
-            pl.col("value", "ci_low", "ci_high") * pl.when(share).then(100.0).otherwise(1.0)
-        ),
-    )
-
-
-plot = CausalHeads()
+plot = SectionPlot(
+    title="Interventions: heads that follow relations",
+    lens=LENS,
+    order=354,
+    caption=(
+        "What the head gives that follows a relation best, chosen on functions that are not tested, is "
+        "replaced by what it gave at a place of the same kind in another function (resample ablation; the "
+        "mean where no such place was seen). Bits a subword beyond the same done to other heads of its "
+        "layer, those whose outputs are the most alike in length, with 95 % intervals: at the dependents of "
+        "the relation, and everywhere else."
+    ),
+    select=lambda run: _read_rows(run).filter(_EXCESS & pl.col("head").is_not_null()),
+    figure=_draw,
+)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import polars as pl
 
 from sonde.lenses.causal.findings import ERASE, NAMES, WIDE, collect_erasures
-from sonde.report.charts import plot_differences
+from sonde.report.charts import plot_differences, split_by_subject
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
@@ -26,41 +25,39 @@ HEADS = "heads that follow relations"
 _FLIPPED = {"value": -pl.col("value"), "ci_low": -pl.col("ci_high"), "ci_high": -pl.col("ci_low")}
 
 
-class CausalSideEffects:
-    """Dots with intervals a property that is erased: what else is lost beyond a subspace as wide."""
-
-    title = "Interventions: what else an erasure takes"
-    lens = LENS
-    order = 353
-    caption = (
-        "A property is erased at the layer that speaks for it, and other things are measured there: how "
-        "often new probes are right about another property, and how many edges of syntactic relations the "
-        "heads behind that layer still hit that follow them. Points that are lost beyond what "
-        "directions as wide take, with 95 % intervals. What lies far from "
-        "zero hangs together with what was erased; such a cost is not that property's alone."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a model and language."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts: list[Chart] = []
-        for place, ((subject,), part) in enumerate(
-            rows.partition_by("subject", as_dict=True, maintain_order=True).items()
-        ):
-            order = part.sort("value", descending=True)["name"].to_list()
-            spec = plot_differences(part, order, "points lost beyond directions as wide", 100, names=400)
-            of = f", {subject}" if rows["subject"].n_unique() > 1 else ""
-            charts.append(
-                Chart(
-                    name=f"causal-others-{place}",
-                    title=f"Lost beyond directions as wide{of}",
-                    spec=spec,
-                    wide=True,
-                )
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a model and language."""
+    several = rows["subject"].n_unique() > 1
+    return Figure(
+        answer="\n".join(_list_answers(rows)),
+        charts=[
+            Chart(
+                name=f"causal-others-{place}",
+                title=f"Lost beyond directions as wide{f', {subject}' if several else ''}",
+                spec=plot_differences(
+                    part,
+                    part.sort("value", descending=True)["name"].to_list(),
+                    "points lost beyond directions as wide",
+                    100,
+                    names=400,
+                ),
+                wide=True,
             )
-        return Figure(answer="\n".join(_list_answers(rows)), charts=charts, table=_build_table(rows))
+            for place, (subject, _, part) in enumerate(split_by_subject(rows))
+        ],
+        table=Table(
+            summary="Everything that was measured behind an erasure",
+            columns=[
+                MODEL,
+                LANGUAGE,
+                Column(title="Erased", value=lambda row: NAMES.get(row["erased"], row["erased"])),
+                Column(title="At layer", value="layer", format=COUNT),
+                Column(title="What is measured", value="what"),
+                *score_columns("Lost beyond directions as wide, points", digits=1, scale=100),
+            ],
+            rows=rows.sort("erased", "value", descending=[False, True]),
+        ),
+    )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -80,58 +77,47 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     probes = rows.filter(has_dimension_names("erased", "erased_property")).with_columns(
         **_FLIPPED,
         erased=dimension_value("erased_property"),
-        what=pl.lit("probes of ") + _to_display_name("task"),
+        what=pl.lit("probes of ") + pl.col("task").replace(NAMES),
     )
     both = pl.concat([probes, heads]).join(
         pl.DataFrame(layers, schema_overrides={"layer": rows.schema["layer"]}),
         on=["model", "language", "erased", "layer"],
     )
     return both.with_columns(
-        name=_to_display_name("erased") + pl.lit(" erased: ") + pl.col("what"), subject=run.subject
+        name=pl.col("erased").replace(NAMES) + pl.lit(" erased: ") + pl.col("what"), subject=run.subject
     )
-
-
-def _to_display_name(column: str) -> pl.Expr:
-    return pl.col(column).replace(NAMES)
 
 
 def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     several = rows["subject"].n_unique() > 1
-    level: list[Mapping[str, Any]] = []
-    few: list[Mapping[str, Any]] = []
-    for row in rows.sort("value", descending=True).iter_rows(named=True):
-        if lacks_verdict(row):
-            few.append(row)
-        elif row["ci_low"] > 0:
+    ranked = rows.sort("value", descending=True).to_dicts()
+    few = [row for row in ranked if lacks_verdict(row)]
+    firm = [row for row in ranked if not lacks_verdict(row)]
+    for row in firm:
+        if row["ci_low"] > 0:
             of = f"{row['subject']}, " if several else ""
-            yield f"{of}{row['name']} lose {_format_points(row)} points more than with directions as wide."
-        elif row["ci_high"] >= 0:
-            level.append(row)
+            points = with_interval(row, 100, 1)
+            yield f"{of}{row['name']} lose {points} points more than with directions as wide."
+    level = [row for row in firm if row["ci_low"] <= 0 <= row["ci_high"]]
     rest = describe_null_results(level, 100, 1, " points")
     if few:
-        shown = f"{few[0]['name']} {_format_points(few[0])} points"
+        shown = f"{few[0]['name']} {with_interval(few[0], 100, 1)} points"
         rest.append(f"{TOO_LITTLE} in {len(few)} ({no_verdict_reason(few[0])}; {shown})")
     if rest:
         yield f"Of {rows.height} beside directions as wide: {'; '.join(rest)}."
 
 
-def _format_points(row: Mapping[str, Any]) -> str:
-    return with_interval(row, 100, 1)
-
-
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Everything that was measured behind an erasure",
-        columns=[
-            MODEL,
-            LANGUAGE,
-            Column(title="Erased", value=lambda row: NAMES.get(row["erased"], row["erased"])),
-            Column(title="At layer", value="layer", format=COUNT),
-            Column(title="What is measured", value="what"),
-            *score_columns("Lost beyond directions as wide, points", digits=1, scale=100),
-        ],
-        rows=rows.sort("erased", "value", descending=[False, True]),
-    )
-
-
-plot = CausalSideEffects()
+plot = SectionPlot(
+    title="Interventions: what else an erasure takes",
+    lens=LENS,
+    order=353,
+    caption=(
+        "A property is erased at the layer that speaks for it, and other things are measured there: how "
+        "often new probes are right about another property, and how many edges of syntactic relations the "
+        "heads behind that layer still hit that follow them. Points that are lost beyond what "
+        "directions as wide take, with 95 % intervals. What lies far from "
+        "zero hangs together with what was erased; such a cost is not that property's alone."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

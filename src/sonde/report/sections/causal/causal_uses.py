@@ -26,9 +26,9 @@ from sonde.lenses.causal.findings import (
     describe_open_outcome,
     lead_sentences,
 )
-from sonde.report.charts import to_vega_lite
+from sonde.report.charts import mark_estimates, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import REASON, dimension_value, has_dimensions
 from sonde.results.scores import LEFT_OUT
@@ -53,99 +53,85 @@ ALIKE = 0.2
 """Overlap of draws above which they are hardly different subspaces."""
 
 
-class CausalSummary:
-    """Costs by layer, a colour a property; and at one layer beside those of all controls."""
-
-    title = "Interventions: used or merely held"
-    lens = LENS
-    order = 350
-    caption = (
-        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
-        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
-        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
-        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
-        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
-        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
-        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
+def _draw(run: RunData, found: list[_Erased]) -> Figure:
+    """Charts a model and language."""
+    where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
+    rows = run.scores(metrics=["bits"], where=has_dimensions({}) & where, lens=LENS, controls=True)
+    charts: list[Chart] = []
+    for place, (about, model, language, held) in enumerate(found):
+        ending = f"-{place}" if place else ""
+        mine = rows.filter(model=model, language=language)
+        title = f"Bits that erasing costs, by layer, {about}"
+        charts.append(Chart(name=f"causal-uses{ending}", title=title, spec=_plot_layers(mine), wide=True))
+        if any(one.controls for one in held):
+            title = f"At the layer chosen, beside controls, {about}"
+            spec = _plot_controls(held)
+            charts.append(Chart(name=f"causal-controls{ending}", title=title, spec=spec, wide=True))
+    records: list[dict[str, Any]] = [{"of": about, "one": one} for about, _, _, held in found for one in held]
+    return Figure(
+        lead=lead_sentences(found[0][0], found[0][-1]),
+        answer="\n".join(_list_answers(found)),
+        charts=charts,
+        table=Table(
+            summary="Every property at its layer",
+            columns=[
+                Column(title="Of", value="of"),
+                Column(title="Property", value=lambda row: row["one"].name),
+                Column(
+                    title="It is", value=lambda row: _SAID[row["one"].kind], help="What may be concluded."
+                ),
+                Column(
+                    title="Layer",
+                    value=lambda row: row["one"].layer,
+                    format=COUNT,
+                    help="Chosen on validation.",
+                ),
+                *_estimate("Erased, bits", lambda one: one.bits, 3),
+                *(
+                    column
+                    for name, words in CONTROLS.items()
+                    if any(name in (*row["one"].controls, *row["one"].excess) for row in records)
+                    for column in (
+                        *_estimate(f"Erased {words}, bits", lambda one, name=name: one.controls.get(name), 3),
+                        *_estimate(f"Beyond {words}, bits", lambda one, name=name: one.excess.get(name), 3),
+                    )
+                ),
+                Column(
+                    title="p, adjusted",
+                    value=lambda row: row["one"].p_adjusted,
+                    format=PValue(),
+                    help=(
+                        "That it exceeds not all its controls; Benjamini-Hochberg over all that the run "
+                        "asked."
+                    ),
+                ),
+                *_estimate(
+                    "Right subwords lost beyond directions as wide, points", lambda one: one.answers, 2, 100
+                ),
+                *_estimate("Probe, %", lambda one: one.accuracy, 1, 100),
+                *_estimate("Commonest class, %", lambda one: one.majority, 1, 100),
+                Column(title="Subwords", value=lambda row: row["one"].bits["n"], format=COUNT),
+            ],
+            rows=records,
+        ),
+        notes=[*_subspaces(found), *_list_notes(run)],
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """Charts a model and language."""
-        found = collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
-        if not found:
-            return None
-        names = {model.name: model.label for model in run.models}
-        where = pl.col("control").is_null() & (pl.col("split") == "test") & (pl.col("method") == ERASE)
-        rows = run.scores(metrics=["bits"], where=has_dimensions({}) & where, lens=LENS, controls=True)
-        charts: list[Chart] = []
-        for place, (model, language, held) in enumerate(found):
-            about, ending = _format_subject(run, names[model], language), f"-{place}" if place else ""
-            mine = rows.filter((pl.col("model") == model) & (pl.col("language") == language))
-            charts.append(
-                Chart(
-                    name=f"causal-uses{ending}",
-                    title=f"Bits that erasing costs, by layer, {about}",
-                    spec=_by_layer(mine),
-                    wide=True,
-                )
-            )
-            if any(one.controls for one in held):
-                title = f"At the layer chosen, beside controls, {about}"
-                charts.append(
-                    Chart(name=f"causal-controls{ending}", title=title, spec=_plot_controls(held), wide=True)
-                )
-        said = [
-            lead_sentences(_format_subject(run, names[model], language), held)
-            for model, language, held in found
-        ]
-        return Figure(
-            lead=said[0], answer="\n".join(_list_answers(run, found, names)), charts=charts,
-            table=_build_table(run, found, names), notes=[*_subspaces(found), *_list_notes(run)],
-        )  # fmt: skip
+
+_Erased = tuple[str, str, str, list[ErasedProperty]]
+"""Whom properties are of, as shown; the model, the language, and the properties."""
 
 
-def _format_subject(run: RunData, model: str, language: str) -> str:
-    return f"{model} ({language})" if len(run.languages) > 1 else model
+def _read_erased(run: RunData) -> list[_Erased]:
+    names = {model.name: model.label for model in run.models}
+    several = len(run.languages) > 1
+    return [
+        (f"{names[model]} ({language})" if several else names[model], model, language, held)
+        for model, language, held in collect_erasures(run.every_score.filter(pl.col("lens") == LENS))
+    ]
 
 
-def _list_answers(
-    run: RunData, found: list[tuple[str, str, list[ErasedProperty]]], names: dict[str, str]
-) -> Iterator[str]:
-    for model, language, held in found:
-        if len(found) > 1:
-            yield lead_sentences(_format_subject(run, names[model], language), held)
-        for one in held:
-            where = ""
-            if one.construct:
-                where = (
-                    f" In {one.construct}, chosen on validation, it costs {bits(one.apart)} bits further "
-                    "beyond directions as wide than elsewhere."
-                )
-            about = _format_subject(run, names[model], language)
-            said = f"{about}: {describe_open_outcome(one)}"
-            if one.kind in (USED, BETWEEN, ENCODED):
-                said = f"{about}, {one.name}: {_SAID[one.kind]}"
-            costs = f"; erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
-            costs += caveat(one.bits)
-            # Too little data is said with the estimates.
-            yield f"{said}{'' if one.kind == INCONCLUSIVE else costs}.{where}"
-
-
-def _subspaces(found: list[tuple[str, str, list[ErasedProperty]]]) -> Iterator[str]:
-    """How alike draws of subspaces are, and how far they move states."""
-    for _, _, held in found:
-        for one in held:
-            for kind, row in one.overlap.items():
-                moved = one.realised.get(kind)
-                said = f"{one.name}, {CONTROLS[kind]}: {row['n']} draws overlap by {row['value']:.2f}"
-                if row["value"] > ALIKE:
-                    said += f", more than the {ALIKE} up to which they are different subspaces"
-                if moved is not None:
-                    said += f", and move states {with_interval(moved, 1, 2)} times as far as the erasure does"
-                yield f"{said}."
-
-
-def _by_layer(rows: pl.DataFrame) -> dict[str, Any]:
+def _plot_layers(rows: pl.DataFrame) -> dict[str, Any]:
     records = [
         {
             "property": NAMES.get(row["task"], row["task"]),
@@ -159,7 +145,8 @@ def _by_layer(rows: pl.DataFrame) -> dict[str, Any]:
         }
         for row in rows.iter_rows(named=True)
     ]
-    base = alt.Chart(alt.Data(values=records)).encode(
+    return _plot_columns(
+        records,
         x=alt.X("layer:O", title="layer, 0 the embeddings", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("property:N", sort=None),
         color=alt.Color("property:N", title=None, sort=None),
@@ -170,25 +157,13 @@ def _by_layer(rows: pl.DataFrame) -> dict[str, Any]:
             alt.Tooltip("n:Q", format=",", title="subwords"),
         ],
     )
-    return to_vega_lite(alt.layer(*_layer_dots(base, "bits per subword")).properties(height=260))
-
-
-def _layer_dots(base: alt.Chart, title: str) -> list[alt.Chart]:
-    y = alt.Y("value:Q", title=title)
-    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(y="zero:Q")
-    return [
-        zero,
-        base.mark_rule(style="spread", clip=True).encode(y=alt.Y("low:Q", title=title), y2="high:Q"),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(y=y),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(y=y),
-    ]
 
 
 def _plot_controls(held: list[ErasedProperty]) -> dict[str, Any]:
-    erased = "the property"
+    words = {None: "the property", **CONTROLS}
     records = [
         {
-            "what": erased if name is None else CONTROLS[name],
+            "what": words[name],
             "property": f"{one.name}, layer {one.layer}",
             "value": row["value"],
             "low": row["ci_low"],
@@ -198,10 +173,11 @@ def _plot_controls(held: list[ErasedProperty]) -> dict[str, Any]:
         }
         for one in held
         for name, row in {None: one.bits, **one.controls}.items()
-        if name is None or name in CONTROLS
+        if name in words
     ]
-    order = [erased, *CONTROLS.values()]
-    base = alt.Chart(alt.Data(values=records)).encode(
+    order = list(words.values())
+    return _plot_columns(
+        records,
         x=alt.X("property:N", title=None, sort=None, axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("what:N", sort=order),
         color=alt.Color("what:N", title="erased", sort=order),
@@ -211,54 +187,48 @@ def _plot_controls(held: list[ErasedProperty]) -> dict[str, Any]:
             alt.Tooltip("reading:N", title="bits"),
         ],
     )
-    return to_vega_lite(alt.layer(*_layer_dots(base, "bits per subword")).properties(height=260))
 
 
-def _build_table(
-    run: RunData, found: list[tuple[str, str, list[ErasedProperty]]], names: dict[str, str]
-) -> Table:
-    rows: list[dict[str, Any]] = [
-        {"of": _format_subject(run, names[model], language), "one": one}
-        for model, language, held in found
-        for one in held
-    ]
-    return Table(
-        summary="Every property at its layer",
-        columns=[
-            Column(title="Of", value="of"),
-            Column(title="Property", value=lambda row: row["one"].name),
-            Column(title="It is", value=lambda row: _SAID[row["one"].kind], help="What may be concluded."),
-            Column(
-                title="Layer", value=lambda row: row["one"].layer, format=COUNT, help="Chosen on validation."
-            ),
-            *_estimate("Erased, bits", lambda one: one.bits, 3),
-            *(
-                column
-                for name, words in CONTROLS.items()
-                if any(name in row["one"].controls or name in row["one"].excess for row in rows)
-                for column in _control_columns(name, words)
-            ),
-            Column(
-                title="p, adjusted",
-                value=lambda row: row["one"].p_adjusted,
-                format=PValue(),
-                help="That it exceeds not all its controls; Benjamini-Hochberg over all that the run asked.",
-            ),
-            *_estimate(
-                "Right subwords lost beyond directions as wide, points", lambda one: one.answers, 2, 100
-            ),
-            *_estimate("Probe, %", lambda one: one.accuracy, 1, 100),
-            *_estimate("Commonest class, %", lambda one: one.majority, 1, 100),
-            Column(title="Subwords", value=lambda row: row["one"].bits["n"], format=COUNT),
-        ],
-        rows=rows,
-    )
+def _plot_columns(records: list[dict[str, Any]], **encodings: Any) -> dict[str, Any]:
+    """Dots with vertical intervals above and below a line at zero."""
+    base = alt.Chart(alt.Data(values=records)).encode(**encodings)
+    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(y="zero:Q")
+    dots = mark_estimates(base, "bits per subword", channel="y", style="spread")
+    return to_vega_lite(alt.layer(zero, *dots).properties(height=260))
 
 
-def _control_columns(name: str, words: str) -> Iterator[Column]:
-    """What a control costs, and by how much the property exceeds it."""
-    yield from _estimate(f"Erased {words}, bits", lambda one: one.controls.get(name), 3)
-    yield from _estimate(f"Beyond {words}, bits", lambda one: one.excess.get(name), 3)
+def _list_answers(found: list[_Erased]) -> Iterator[str]:
+    for about, _, _, held in found:
+        if len(found) > 1:
+            yield lead_sentences(about, held)
+        for one in held:
+            where = ""
+            if one.construct:
+                where = (
+                    f" In {one.construct}, chosen on validation, it costs {bits(one.apart)} bits further "
+                    "beyond directions as wide than elsewhere."
+                )
+            said = f"{about}: {describe_open_outcome(one)}"
+            if one.kind in (USED, BETWEEN, ENCODED):
+                said = f"{about}, {one.name}: {_SAID[one.kind]}"
+            costs = f"; erased at layer {one.layer} it costs {bits(one.bits)} bits per subword"
+            costs += caveat(one.bits)
+            # Too little data is said with the estimates.
+            yield f"{said}{'' if one.kind == INCONCLUSIVE else costs}.{where}"
+
+
+def _subspaces(found: list[_Erased]) -> Iterator[str]:
+    """How alike draws of subspaces are, and how far they move states."""
+    for *_, held in found:
+        for one in held:
+            for kind, row in one.overlap.items():
+                moved = one.realised.get(kind)
+                said = f"{one.name}, {CONTROLS[kind]}: {row['n']} draws overlap by {row['value']:.2f}"
+                if row["value"] > ALIKE:
+                    said += f", more than the {ALIKE} up to which they are different subspaces"
+                if moved is not None:
+                    said += f", and move states {with_interval(moved, 1, 2)} times as far as the erasure does"
+                yield f"{said}."
 
 
 def _estimate(
@@ -283,4 +253,19 @@ def _list_notes(run: RunData) -> Iterator[str]:
     )
 
 
-plot = CausalSummary()
+plot = SectionPlot(
+    title="Interventions: used or merely held",
+    lens=LENS,
+    order=350,
+    caption=(
+        "How many bits per subword it costs to erase a property from the states of a layer, with 95 % "
+        "intervals clustered as the code is, on functions that nothing was fitted to or chosen on; and at "
+        "the layer that speaks for a property, chosen on validation, what erasing other things costs "
+        "there: their intervals hold how far draws lie apart. Used is what a probe surely finds there and "
+        "what costs surely more than every control, by 1 % of the surprisal or more beyond labels that say "
+        "nothing. Held is what a probe finds and what surely costs less than 1 %, to this model in this "
+        "way: another route may hold it too. A hollow dot rests on too little for a verdict."
+    ),
+    select=_read_erased,
+    figure=_draw,
+)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from sonde.languages import LANGUAGES
-from sonde.report.charts import TEMPLATE, TEMPLATES, sort_by_k
+from sonde.report.charts import TEMPLATE, TEMPLATES, group_by_k, sort_by_k
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import ANSWER, CrossLensNumber, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import ANSWER, Chart, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table, size_columns
@@ -40,9 +40,6 @@ ANSWERERS: Mapping[str, str] = {
 """Controls beside the model itself, in the order in which they are shown."""
 
 
-COMMON = "model, of what every model was asked"
-
-
 OF_STATEMENTS = dimension_value(TEMPLATE).is_not_null()
 """Scores of one kind of statement, or of a part of its queries."""
 
@@ -51,27 +48,28 @@ WHOLE = "candidates"
 """The matching where whole statements were scored."""
 
 
-def read_hits(run: RunData) -> pl.DataFrame:
-    """P@k of the single answer by template, controls among the rows, with ``k``, ``who`` and ``subject``."""
-    return _add_statement_names(run, select_headline_rows(_read_rates(run))).with_columns(
-        who=pl.col("control").fill_null("").replace(dict(ANSWERERS))
-    )
+COMMON = "model, of what every model was asked"
 
 
-def read_common_hits(run: RunData) -> pl.DataFrame:
-    """P@k over what every model of the run was asked, as `read_hits`; none where the run has one model."""
-    rows = _read_rates(run).filter(pl.col("matching") == "common")
-    return _add_statement_names(run, rows).with_columns(who=pl.lit(COMMON))
+def read_hits(run: RunData, *, common: bool = False) -> pl.DataFrame:
+    """P@k of the single answer by template, controls among the rows, with ``k``, ``who`` and ``subject``.
+
+    Args:
+        run: The run.
+        common: Whether over what every model of the run was asked; none where the run has one model.
+    """
+    rows = run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS, controls=True)
+    rows = rows.filter(pl.col("matching") == "common") if common else select_headline_rows(rows)
+    rows = _add_statements(run, rows.filter(has_dimension_names(TEMPLATE)))
+    who = pl.lit(COMMON) if common else pl.col("control").fill_null("").replace(dict(ANSWERERS))
+    return rows.with_columns(who=who)
 
 
-def _read_rates(run: RunData) -> pl.DataFrame:
-    return run.scores(metrics=["p_at_k"], where=OF_STATEMENTS, lens=LENS, controls=True)
-
-
-def _add_statement_names(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
-    held = rows.filter(has_dimension_names(TEMPLATE)).with_columns(label=dimension_value(TEMPLATE))
-    held = held.filter(pl.col("label").is_in(list(TEMPLATES)))
-    return sort_by_k(run, held).with_columns(statement=pl.col("label").replace(dict(TEMPLATES)))
+def _add_statements(run: RunData, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with their ``template`` and what it is called."""
+    named = rows.with_columns(template=dimension_value(TEMPLATE))
+    named = named.filter(pl.col("template").is_in(list(TEMPLATES)))
+    return sort_by_k(run, named).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
 
 
 def select_headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -87,15 +85,26 @@ def select_headline_rows(rows: pl.DataFrame) -> pl.DataFrame:
 def read_parts(run: RunData, metrics: Sequence[str], cut: str) -> pl.DataFrame:
     """Scores of one cut of each statement, with ``statement``, ``group`` and ``subject``."""
     rows = select_headline_rows(run.scores(metrics=metrics, where=OF_STATEMENTS, lens=LENS))
-    rows = rows.filter(has_dimension_names(TEMPLATE, cut))
-    rows = rows.with_columns(template=dimension_value(TEMPLATE), group=dimension_value(cut))
-    rows = rows.filter(pl.col("template").is_in(list(TEMPLATES)))
-    return sort_by_k(run, rows).with_columns(statement=pl.col("template").replace(dict(TEMPLATES)))
+    named = rows.filter(has_dimension_names(TEMPLATE, cut)).with_columns(group=dimension_value(cut))
+    return _add_statements(run, named)
 
 
-def to_percent(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with value and interval in %."""
-    return rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100)
+def plot_statements(
+    rows: pl.DataFrame, name: str, plot: Callable[[pl.DataFrame], dict[str, Any]], title: str = ""
+) -> list[Chart]:
+    """A chart a kind of statement.
+
+    Args:
+        rows: Scores with their ``template``.
+        name: Beginning of the charts' names.
+        plot: Draws the rows of one.
+        title: End of their titles.
+    """
+    return [
+        Chart(name=f"{name}-{template}", title=f"{words.capitalize()}{title}", spec=plot(part))
+        for template, words in TEMPLATES.items()
+        if (part := rows.filter(pl.col("template") == template)).height
+    ]
 
 
 def build_k_table(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> Table:
@@ -108,10 +117,6 @@ def build_k_table(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> 
         rows: Scores with ``k``.
         lead: Heading and column of whatever makes a group.
     """
-    records: list[dict[str, Any]] = []
-    for part in rows.partition_by(list(lead.values()), maintain_order=True):
-        by_k = {row["k"]: row for row in part.iter_rows(named=True)}
-        records.append({**by_k[min(by_k)], "by_k": by_k})
     return Table(
         summary=f"{summary}, ± half of the 95 % interval",
         columns=[
@@ -127,7 +132,7 @@ def build_k_table(summary: str, rows: pl.DataFrame, lead: Mapping[str, str]) -> 
             ),
             *size_columns(clusters="Libraries"),
         ],
-        rows=records,
+        rows=group_by_k(rows, list(lead.values())),
     )
 
 
@@ -143,44 +148,6 @@ _COLUMNS = [
     "query_id", "template", "mode", "prefix", "answer", "suffix", "calls", "level", "levels", "language",
     "candidates", "paths",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryExample:
-    """A query with what one model answers.
-
-    Attributes:
-        model: The model as shown.
-        template: Of `sonde.report.sections.cloze.TEMPLATES`.
-        mode: What is masked.
-        place: Where in the name the level stands.
-        before: The statement up to the gap.
-        answer: What was asked for.
-        behind: The statement behind it.
-        rank: Rank of the right answer.
-        calls: Calls of the name in the corpus.
-        competing: Candidates that it is ranked among; 0 for all pieces of a vocabulary.
-        top: Best answers with their probability and whether each is the right one.
-    """
-
-    model: str
-    template: str
-    mode: str
-    place: str
-    before: str
-    answer: str
-    behind: str
-    rank: int
-    calls: int
-    competing: int
-    top: tuple[tuple[str, float, bool], ...]
-
-
-def list_query_examples(run: RunData, model: ModelInfo) -> Iterator[QueryExample]:
-    """The queries shown of a model, wrong ones first, of each kind of statement alike."""
-    held = QueryAnswers.of(run, model)
-    if held is not None:
-        yield from (held.shown(row) for row in _select_queries(held.ranked).iter_rows(named=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,17 +185,38 @@ class QueryAnswers:
         ranked = listed.with_columns(rank=pl.Series(ranks, dtype=pl.Int32))
         return cls(model, ranked.filter(pl.col("rank").is_not_null()), nats)
 
-    def shown(self, row: Mapping[str, Any]) -> QueryExample:
-        """A row of `ranked`, with the likeliest answers and their share of the probability."""
+    def list_top(self, row: Mapping[str, Any]) -> list[tuple[str, float, bool]]:
+        """The likeliest answers to a row of `ranked`, their share of the probability, and which is right."""
         if not self.nats:
-            return _build_example(self.model, row, 0, _pieces(row))
+            # A piece spells the answer, marks of vocabularies aside.
+            pairs: list[tuple[str, float]] = list(zip(row["top"] or (), row["top_nats"] or (), strict=False))
+            return [
+                (text, math.exp(-nats), text.strip().removeprefix("##") == row["answer"])
+                for text, nats in pairs[:ANSWERS]
+            ]
         held = _candidate_nats(row, self.nats)
         best = min(held)
         # Where the vocabulary can spell none of them, none is likelier.
         weights = [math.exp(best - one) if math.isfinite(best) else 1.0 for one in held]
         order = sorted(range(len(held)), key=lambda at: (held[at], at))[:ANSWERS]
-        top = tuple((row["candidates"][at], weights[at] / sum(weights), at == 0) for at in order)
-        return _build_example(self.model, row, len(held), top)
+        return [(row["candidates"][at], weights[at] / sum(weights), at == 0) for at in order]
+
+    def list_examples(self) -> Iterator[dict[str, Any]]:
+        """Queries with what the model answers, wrong ones first, of each kind of statement alike.
+
+        ``place`` is where in the name the level stands; ``competing`` how many candidates it is ranked among,
+        0 for all pieces of a vocabulary.
+        """
+        for row in _select_queries(self.ranked).iter_rows(named=True):
+            yield {
+                "model": self.model.label,
+                **{name: row[name] for name in ("template", "mode", "answer", "rank", "calls")},
+                "place": level_position(row["level"], row["levels"]),
+                "before": row["prefix"],
+                "behind": row["suffix"],
+                "competing": len(row["candidates"]) if self.nats else 0,
+                "top": self.list_top(row),
+            }
 
 
 def _candidate_nats(row: Mapping[str, Any], nats: Mapping[str, float]) -> list[float]:
@@ -268,37 +256,6 @@ def _select_queries(queries: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts).sort(wrong, "calls", "query_id", descending=[True, True, False])
 
 
-def _pieces(row: Mapping[str, Any]) -> tuple[tuple[str, float, bool], ...]:
-    pairs = list(zip(row["top"] or (), row["top_nats"] or (), strict=False))[:ANSWERS]
-    return tuple((text, math.exp(-nats), _spells_answer(text, row["answer"])) for text, nats in pairs)
-
-
-def _spells_answer(piece: str, answer: str) -> bool:
-    """Whether a piece spells the answer, marks of vocabularies aside."""
-    return piece.strip().removeprefix("##") == answer
-
-
-def _build_example(
-    model: ModelInfo,
-    row: Mapping[str, Any],
-    competing: int,
-    top: Sequence[tuple[str, float, bool]],
-) -> QueryExample:
-    return QueryExample(
-        model=model.label,
-        template=row["template"],
-        mode=row["mode"],
-        place=level_position(row["level"], row["levels"]),
-        before=row["prefix"],
-        answer=row["answer"],
-        behind=row["suffix"],
-        rank=row["rank"],
-        calls=row["calls"],
-        competing=competing,
-        top=tuple(top),
-    )
-
-
 def describe_difference(who: str, before: str, row: Mapping[str, Any], after: str = "") -> str:
     """Say in a sentence whether a share of cloze queries is larger or smaller, as far as its interval tells.
 
@@ -313,14 +270,23 @@ def describe_difference(who: str, before: str, row: Mapping[str, Any], after: st
     if why := no_verdict_reason(row):
         of = f"on whether {before} in more or fewer of the cloze queries{after}"
         return f"{who}: {TOO_LITTLE} {of} ({why}): difference {points}."
-    if low > 0:
-        return f"{who}: {before} in {points} more of the cloze queries{after}."
-    if high < 0:
-        fewer = {"value": -row["value"], "ci_low": -high, "ci_high": -low}
-        points = f"{with_interval(fewer, 100, 1)} percentage points"
-        return f"{who}: {before} in {points} fewer of the cloze queries{after}."
-    found = describe_null_result(row, 100, 1, " percentage points")
-    return f"{who}: {found} by which {before} in more or fewer of the cloze queries{after}: {points}."
+    if low <= 0 <= high:
+        found = describe_null_result(row, 100, 1, " percentage points")
+        return f"{who}: {found} by which {before} in more or fewer of the cloze queries{after}: {points}."
+    fewer = {"value": -row["value"], "ci_low": -high, "ci_high": -low}
+    size = with_interval(row if low > 0 else fewer, 100, 1)
+    more = "more" if low > 0 else "fewer"
+    return f"{who}: {before} in {size} percentage points {more} of the cloze queries{after}."
+
+
+def list_differences(
+    rows: pl.DataFrame, before: str | Callable[[Mapping[str, Any]], str], after: str
+) -> Iterator[str]:
+    """Describe each paired difference among the first ten answers, see `describe_difference`."""
+    for row in rows.filter(pl.col("k") == 10).iter_rows(named=True):
+        yield describe_difference(
+            row["subject"], before if isinstance(before, str) else before(row), row, after
+        )
 
 
 _TOKEN_COLUMNS = ("group", "said", "right", "hit", "rank", "top")
@@ -403,16 +369,13 @@ def _list_answers(row: Mapping[str, Any], asked: _QueriesByName, held: QueryAnsw
     found: list[list[Any]] = []
     for call in LANGUAGES.load(language).calls(row["text"] or ""):
         queries = asked.get((path, call.name), ())
-        if len(queries) != 1 or call.start >= characters:
-            continue
-        shown = held.shown(queries[0])
-        top: list[str | float] = []
-        for answer, share, _ in shown.top:
-            top += [answer, round(1000 * share, 1)]
-        said = shown.top[0][0] if shown.top else ""
-        found.append(
-            [call.start, call.end, _GROUP, said, shown.answer, int(shown.rank == 1), shown.rank, top]
-        )
+        if len(queries) == 1 and call.start < characters:
+            (query,) = queries
+            top = held.list_top(query)
+            told = [part for answer, share, _ in top for part in (answer, round(1000 * share, 1))]
+            said = top[0][0] if top else ""
+            hit = int(query["rank"] == 1)
+            found.append([call.start, call.end, _GROUP, said, query["answer"], hit, query["rank"], told])
     return found
 
 
@@ -422,7 +385,7 @@ tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
 _MATCHING = pl.col("matching").is_in(["single", WHOLE, "unified"])
 
 
-title = PlainTitle(
+title = LensTitle(
     name="Names of APIs",
     in_float32="ranks",
     cites=("zhuo2023ink",),

@@ -11,8 +11,13 @@ from sonde.base.formatting import number, plural
 from sonde.languages import format_language
 from sonde.report.charts import TEMPLATE, plot_curves, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_hits, to_percent
+from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.cloze import (
+    LENS,
+    build_k_table,
+    list_differences,
+    read_hits,
+)
 from sonde.results.schema import has_dimensions
 
 _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
@@ -21,61 +26,37 @@ _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of anot
 _DIFFERENCE = "difference, paired"
 
 
-class ClozeAliases:
-    """Curves under either alias, and the paired difference at every k."""
-
-    title = "Names of APIs: under an alias"
-    lens = LENS
-    order = 403
-    caption = (
-        "A module is imported under an alias and a subtoken of the name behind it is asked for; then the "
-        "alias is replaced by ten that the corpus uses for other modules. The difference pairs each cloze "
-        "query with the mean of its ten. Intervals are 95 %, clustered by library."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where the run has no aliased names."""
-        rows = read_hits(run).filter(pl.col("control").is_null() & pl.col("label").is_in(list(_WHO)))
-        if rows.is_empty():
-            return None
-        rows = rows.with_columns(who=pl.col("label").replace(dict(_WHO)))
-        found = run.scores(
-            metrics=["p_at_k"], where=has_dimensions({TEMPLATE: "alias-adversarial"}), lens=LENS
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Curves under either alias, and their difference."""
+    named = rows.with_columns(who=pl.col("template").replace(dict(_WHO)))
+    where = has_dimensions({TEMPLATE: "alias-adversarial"})
+    found = sort_by_k(run, run.scores(metrics=["p_at_k"], where=where, lens=LENS))
+    pairs = found.with_columns(who=pl.lit(_DIFFERENCE), name=pl.format("k = {}", "k"))
+    charts = [
+        Chart(
+            name="cloze-alias",
+            title="Right among the first k",
+            spec=plot_curves(named, list(_WHO.values())),
         )
-        pairs = sort_by_k(run, found).with_columns(who=pl.lit(_DIFFERENCE), statement=pl.lit(""))
-        charts = [
-            Chart(
-                name="cloze-alias",
-                title="Right among the first k",
-                spec=plot_curves(rows, list(_WHO.values())),
-            )
-        ]
-        if pairs.height:
-            named = to_percent(pairs).with_columns(name=pl.format("k = {}", "k"), shown="subject")
-            order = named["name"].unique(maintain_order=True).to_list()
-            spec = plot_dots(named, order, "right alias minus wrong one, percentage points")
-            charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
-        both = pl.concat([rows.select(pairs.columns), pairs])
-        order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
-        shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
-        lead = {"Of": "subject", "Alias": "who"}
-        return Figure(
-            answer="\n".join([*_differences(pairs), *_aliases(run)]),
-            charts=charts,
-            table=build_k_table("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
-        )
-
-
-def _differences(pairs: pl.DataFrame) -> list[str]:
-    return [
-        describe_difference(
-            row["subject"],
-            "under the right alias the answer is among the first ten",
-            row,
-            " than under a wrong one",
-        )
-        for row in pairs.filter(pl.col("k") == 10).iter_rows(named=True)
     ]
+    if pairs.height:
+        spec = plot_dots(
+            pairs.with_columns(shown="subject"),
+            pairs["name"].unique(maintain_order=True).to_list(),
+            "right alias minus wrong one, percentage points",
+            scale=100,
+        )
+        charts.append(Chart(name="cloze-alias-paired", title="Paired difference", spec=spec))
+    order = {name: place for place, name in enumerate((*_WHO.values(), _DIFFERENCE))}
+    both = pl.concat([named, pairs], how="diagonal")
+    shown = both.sort("place", "subject", pl.col("who").replace_strict(order), "k")
+    lead = {"Of": "subject", "Alias": "who"}
+    told = "under the right alias the answer is among the first ten"
+    return Figure(
+        answer="\n".join([*list_differences(pairs, told, " than under a wrong one"), *_aliases(run)]),
+        charts=charts,
+        table=build_k_table("Aliases at every k, in % and percentage points (INK, table 5)", shown, lead),
+    )
 
 
 def _aliases(run: RunData) -> list[str]:
@@ -95,4 +76,17 @@ def _aliases(run: RunData) -> list[str]:
     ]
 
 
-plot = ClozeAliases()
+plot = SectionPlot(
+    title="Names of APIs: under an alias",
+    lens=LENS,
+    order=403,
+    caption=(
+        "A module is imported under an alias and a subtoken of the name behind it is asked for; then the "
+        "alias is replaced by ten that the corpus uses for other modules. The difference pairs each cloze "
+        "query with the mean of its ten. Intervals are 95 %, clustered by library."
+    ),
+    select=lambda run: read_hits(run).filter(
+        pl.col("control").is_null() & pl.col("template").is_in(list(_WHO))
+    ),
+    figure=_draw,
+)

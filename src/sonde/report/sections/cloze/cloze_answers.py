@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sonde.base.formatting import number
 from sonde.report.charts import TEMPLATES
 from sonde.report.run_tables import RunData
-from sonde.report.section import EmbeddedView, Figure
-from sonde.report.sections.cloze import ANSWERS, LENS, QueryExample, list_query_examples
+from sonde.report.section import EmbeddedView, Figure, SectionPlot
+from sonde.report.sections.cloze import ANSWERS, LENS, QueryAnswers
 from sonde.report.text import collapse_blanks
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT
@@ -17,97 +17,72 @@ from sonde.results.text_format import COUNT
 _PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 
 
-class ClozeAnswers:
-    """An explorer of queries."""
-
-    title = "Names of APIs: what is answered"
-    lens = LENS
-    order = 420
-    caption = (
-        "Cloze queries with the first answers and their probabilities, wrong ones first and among them the "
-        "names that the corpus calls most. The gap is what was asked for; the right answer is marked where "
-        "it is among those shown."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The most called names of each model's wrong answers, then of its right ones."""
-        shown = [one for model in run.models for one in list_query_examples(run, model)]
-        if not shown:
-            return None
-        table = Table(
+def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
+    """The most called names of each model's wrong answers, then of its right ones."""
+    models = list(dict.fromkeys(row["model"] for row in shown))
+    present = {row[name] for row in shown for name in ("template", "mode")}
+    queries = [
+        {
+            **row,
+            "model": models.index(row["model"]),
+            "top": [[text, round(share, 4), right] for text, share, right in row["top"]],
+        }
+        for row in shown
+    ]
+    return Figure(
+        embed=EmbeddedView(
+            template="sections/cloze/queries.html.j2",
+            data={"templates": dict(TEMPLATES), "places": dict(_PLACES), "queries": queries},
+            context={
+                "models": models,
+                "templates": [pair for pair in TEMPLATES.items() if pair[0] in present],
+                "modes": [mode for mode in ("full", "first", "middle", "last", "whole") if mode in present],
+                "answers": ANSWERS,
+            },
+        ),
+        table=Table(
             summary="The same as a table",
             columns=[
                 Column(title="Model", value="model"),
-                Column(title="Statement", value="statement"),
+                Column(title="Statement", value=lambda row: f"{TEMPLATES[row['template']]}, {row['mode']}"),
                 Column(
-                    title="Cloze query", value="quiz", help="The code, with [?] where the name is asked for."
+                    title="Cloze query",
+                    value=lambda row: collapse_blanks(
+                        f"{row['before']}[?]{row['behind']}".replace("\n", "↵")
+                    ),
+                    help="The code, with [?] where the name is asked for.",
                 ),
                 Column(title="Answer", value="answer", help="The name that stands there."),
-                Column(title="Answered", value="answered", help="The likeliest names and probabilities."),
+                Column(title="Answered", value=_format_top, help="The likeliest names and probabilities."),
                 Column(title="Rank", value="rank", format=COUNT, help="Place of the name among all answers."),
                 Column(title="Calls", value="calls", format=COUNT, help="How often the corpus calls it."),
             ],
-            rows=[_to_record(one) for one in shown],
-        )
-        notes = ("Among whole statements, a probability is that of a name among its candidates.",)
-        whole = any(one.competing for one in shown)
-        return Figure(
-            embed=EmbeddedView(
-                template="sections/cloze/queries.html.j2",
-                data=_build_data(shown),
-                context=_build_context(shown),
-            ),
-            table=table,
-            notes=notes if whole else (),
-        )
+            rows=shown,
+        ),
+        notes=["Among whole statements, a probability is that of a name among its candidates."]
+        * any(row["competing"] for row in shown),
+    )
 
 
-def _build_data(shown: Sequence[QueryExample]) -> Mapping[str, Any]:
-    models = list(dict.fromkeys(one.model for one in shown))
-    return {
-        "templates": dict(TEMPLATES),
-        "places": dict(_PLACES),
-        "queries": [
-            {
-                "model": models.index(one.model),
-                "template": one.template,
-                "mode": one.mode,
-                "place": one.place,
-                "before": one.before,
-                "answer": one.answer,
-                "behind": one.behind,
-                "rank": one.rank,
-                "calls": one.calls,
-                "competing": one.competing,
-                "top": [[text, round(share, 4), right] for text, share, right in one.top],
-            }
-            for one in shown
-        ],
-    }
+def _read_examples(run: RunData) -> list[dict[str, Any]]:
+    answers = (QueryAnswers.of(run, model) for model in run.models)
+    return [row for held in answers if held is not None for row in held.list_examples()]
 
 
-def _build_context(shown: Sequence[QueryExample]) -> Mapping[str, Any]:
-    held = {one.template for one in shown}
-    modes = dict.fromkeys(one.mode for one in shown)
-    return {
-        "models": list(dict.fromkeys(one.model for one in shown)),
-        "templates": [(name, text) for name, text in TEMPLATES.items() if name in held],
-        "modes": [mode for mode in ("full", "first", "middle", "last", "whole") if mode in modes],
-        "answers": ANSWERS,
-    }
+def _format_top(row: Mapping[str, Any]) -> str | None:
+    top = (f"{collapse_blanks(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in row["top"])
+    return ", ".join(top) or None
 
 
-def _to_record(one: QueryExample) -> dict[str, Any]:
-    said = [f"{collapse_blanks(text.replace(' ', '␣'))} {number(share, 2)}" for text, share, _ in one.top[:5]]
-    return {
-        "model": one.model,
-        "statement": f"{TEMPLATES[one.template]}, {one.mode}",
-        "quiz": collapse_blanks(f"{one.before}[?]{one.behind}".replace("\n", "↵")),
-        "answer": one.answer,
-        "answered": ", ".join(said) or None,
-        "rank": one.rank,
-        "calls": one.calls,
-    }
-
-
-plot = ClozeAnswers()
+plot = SectionPlot(
+    title="Names of APIs: what is answered",
+    lens=LENS,
+    order=420,
+    caption=(
+        "Cloze queries with the first answers and their probabilities, wrong ones first and among them the "
+        "names that the corpus calls most. The gap is what was asked for; the right answer is marked where "
+        "it is among those shown."
+    ),
+    select=_read_examples,
+    figure=_draw,
+)

@@ -9,8 +9,8 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze import LENS, OF_STATEMENTS, select_headline_rows, to_percent
+from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.cloze import LENS, OF_STATEMENTS, select_headline_rows
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 
@@ -32,48 +32,50 @@ _CUTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 _SAID: Mapping[str, str] = {"true": "yes", "false": "no"}
 
 
-class ClozeCuts:
-    """A chart a way of cutting the queries."""
-
-    title = "Names of APIs: which are known"
-    lens = LENS
-    order = 410
-    caption = (
-        "The share of call cloze queries whose left-out subtoken is among the first ten answers, by what is "
-        "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
-        "clustered by library, those of a single library by name. The table has the other statements."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Charts of the cuts that the run has."""
-        rows = _read_rows(run)
-        calls = rows.filter(pl.col("template") == "call")
-        if calls.is_empty():
-            return None
-        charts = [
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
+    """Charts of the cuts that the run has."""
+    calls = rows.filter(pl.col("template") == "call")
+    if calls.is_empty():
+        return None
+    charts = [
+        Chart(name=f"cloze-by-{cut}", title=title, spec=plot_dots(part, list(order), "P@10, %", scale=100))
+        for cut, (title, order) in _CUTS.items()
+        if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
+    ]
+    libraries = calls.filter(pl.col("cut") == "library")
+    if libraries.height > 1:
+        # The best and the least known, by the mean over models.
+        by_name = libraries.group_by("name").agg(mean=pl.col("value").mean(), most=pl.col("value").max())
+        ranked = by_name.sort("mean", "name", descending=[True, False])
+        ends = pl.concat([ranked.head(_ENDS), ranked.tail(_ENDS)]).unique("name")
+        order = ends.sort("most", "name", descending=[True, False])["name"].to_list()
+        shown = libraries.filter(pl.col("name").is_in(order))
+        charts.append(
             Chart(
-                name=f"cloze-by-{cut}", title=title, spec=plot_dots(to_percent(part), list(order), "P@10, %")
+                name="cloze-by-library",
+                title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
+                spec=plot_dots(shown, order, "P@10, %", scale=100),
+                wide=True,
             )
-            for cut, (title, order) in _CUTS.items()
-            if (part := calls.filter(pl.col("cut") == cut))["name"].n_unique() > 1
-        ]
-        libraries = calls.filter(pl.col("cut") == "library")
-        if libraries.height > 1:
-            shown = _ends(libraries)
-            order = (
-                shown.group_by("name")
-                .agg(pl.col("value").max())
-                .sort("value", "name", descending=[True, False])
-            )
-            charts.append(
-                Chart(
-                    name="cloze-by-library",
-                    title=f"Libraries: the {_ENDS} highest and {_ENDS} lowest shares",
-                    spec=plot_dots(to_percent(shown), order["name"].to_list(), "P@10, %"),
-                    wide=True,
-                )
-            )
-        return Figure(charts=charts, table=_build_table(rows))
+        )
+    return Figure(
+        charts=charts,
+        table=Table(
+            summary="Every group",
+            columns=[
+                Column(title="Statement", value=lambda row: TEMPLATES[row["template"]]),
+                Column(
+                    title="Cut",
+                    value=lambda row: _CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library",
+                    help="By what the queries are grouped.",
+                ),
+                Column(title="Group", value="name"),
+                MODEL,
+                *score_columns("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
+            ],
+            rows=sorted(rows.iter_rows(named=True), key=_order),
+        ),
+    )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -89,15 +91,6 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _ends(libraries: pl.DataFrame) -> pl.DataFrame:
-    """The rows of the best and the least known libraries, by the mean over models."""
-    order = (
-        libraries.group_by("name").agg(pl.col("value").mean()).sort("value", "name", descending=[True, False])
-    )
-    names = order["name"].to_list()
-    return libraries.filter(pl.col("name").is_in([*names[:_ENDS], *names[-_ENDS:]]))
-
-
 def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
     """Statements, cuts and groups as the page names them; libraries last, the best known first."""
     templates, cuts = list(TEMPLATES), list(_CUTS)
@@ -108,21 +101,15 @@ def _order(row: Mapping[str, Any]) -> tuple[object, ...]:
     return templates.index(row["template"]), cuts.index(row["cut"]), place, row["name"], row["shown"]
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Every group",
-        columns=[
-            Column(title="Statement", value=lambda row: TEMPLATES[row["template"]]),
-            Column(
-                title="Cut", value=lambda row: _CUTS[row["cut"]][0] if row["cut"] in _CUTS else "Library",
-                help="By what the queries are grouped.",
-            ),
-            Column(title="Group", value="name"),
-            MODEL,
-            *score_columns("P@10, %", 1, 100, help="The name asked for is among the first 10 answers."),
-        ],
-        rows=sorted(rows.iter_rows(named=True), key=_order),
-    )  # fmt: skip
-
-
-plot = ClozeCuts()
+plot = SectionPlot(
+    title="Names of APIs: which are known",
+    lens=LENS,
+    order=410,
+    caption=(
+        "The share of call cloze queries whose left-out subtoken is among the first ten answers, by what is "
+        "asked and of which library: the ten best known and the ten least known. Intervals are 95 %, "
+        "clustered by library, those of a single library by name. The table has the other statements."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

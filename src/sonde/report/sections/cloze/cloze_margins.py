@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import polars as pl
 
@@ -11,7 +10,7 @@ from sonde.base.formatting import plural
 from sonde.languages import format_language
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS
 from sonde.results.schema import dimension_value
 from sonde.results.tables import MODEL, Column, Table, estimate_columns, size_columns
@@ -33,58 +32,40 @@ _WHO: Mapping[str, str] = {
 }
 
 
-class ClozeMargins:
-    """A dot a kind of pair, and a table with the forms of statements and the controls."""
-
-    title = "Names of APIs: deprecated and made up"
-    lens = LENS
-    order = 430
-    caption = (
-        "How often the whole statement with the better name is the likelier one, in %, with 95 % intervals "
-        "clustered by library; half is what guessing gives. Log-probabilities are summed over the statement, "
-        "which favours short ones: the share of pairs whose better statement is the shorter stands beside it."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
+    """The kinds of pairs that the run has."""
+    own = rows.filter((pl.col("who") == "") & (pl.col("form") == "all"))
+    if own.is_empty():
+        return None
+    named = own.with_columns(
+        name=pl.col("pair").replace_strict({pair: name for pair, (name, _) in _PAIRS.items()})
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The kinds of pairs that the run has."""
-        rows = _read_rows(run)
-        own = rows.filter((pl.col("who") == "") & (pl.col("form") == "all"))
-        if own.is_empty():
-            return None
-        chart = own.with_columns(
-            name=pl.col("pair").replace_strict({pair: names[0] for pair, names in _PAIRS.items()})
-        )
-        order = [names[0] for names in _PAIRS.values()]
-        masked = (own["objective"] == "pll").any()
-        return Figure(
-            answer="\n".join(_format_answer(row) for row in own.iter_rows(named=True)),
-            charts=[
-                Chart(
-                    name="cloze-margins",
-                    title="Better statement preferred",
-                    spec=plot_dots(
-                        chart, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100
-                    ),
-                )
+    order = [name for name, _ in _PAIRS.values()]
+    spec = plot_dots(named, order, "preferred, %", reference=50.0, stands_for="guessing", scale=100)
+    return Figure(
+        answer="\n".join(
+            f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
+            f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
+            for row in own.iter_rows(named=True)
+        ),
+        charts=[Chart(name="cloze-margins", title="Better statement preferred", spec=spec)],
+        table=Table(
+            summary="Every kind of pair, form of statement and control",
+            columns=[
+                MODEL,
+                Column(title="Pair", value=lambda row: _PAIRS[row["pair"]][0]),
+                Column(title="Form", value="form", help="Which statements the pairs are made of."),
+                Column(title="Who", value=lambda row: _WHO[row["who"]], help="The model or a control."),
+                *estimate_columns(
+                    "Preferred, %", 1, 100, interval="Interval", help="Pairs whose better is likelier."
+                ),
+                *size_columns(clusters="Libraries"),
             ],
-            table=Table(
-                summary="Every kind of pair, form of statement and control",
-                columns=[
-                    MODEL,
-                    Column(title="Pair", value=lambda row: _PAIRS[row["pair"]][0]),
-                    Column(title="Form", value="form", help="Which statements the pairs are made of."),
-                    Column(title="Who", value=lambda row: _WHO[row["who"]], help="The model or a control."),
-                    *estimate_columns(
-                        "Preferred, %", 1, 100, interval="Interval", help="Pairs whose better is likelier."
-                    ),
-                    *size_columns(clusters="Libraries"),
-                ],
-                rows=rows,
-            ),
-            notes=("Masked models: pseudo-log-likelihoods, not to be set beside a decoder's.",)
-            if masked
-            else (),
-        )
+            rows=rows,
+        ),
+        notes=["Masked models: pseudo-log-likelihoods, not to be set beside a decoder's."]
+        * ("pll" in own["objective"]),
+    )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -101,11 +82,15 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     )
 
 
-def _format_answer(row: Mapping[str, Any]) -> str:
-    return (
-        f"{row['shown']} prefers {_PAIRS[row['pair']][1]} in {with_interval(row, 100, 1)} % of "
-        f"{plural(row['n'], 'statement')} in {format_language(row['language'])}{caveat(row)}."
-    )
-
-
-plot = ClozeMargins()
+plot = SectionPlot(
+    title="Names of APIs: deprecated and made up",
+    lens=LENS,
+    order=430,
+    caption=(
+        "How often the whole statement with the better name is the likelier one, in %, with 95 % intervals "
+        "clustered by library; half is what guessing gives. Log-probabilities are summed over the statement, "
+        "which favours short ones: the share of pairs whose better statement is the shorter stands beside it."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -9,8 +9,8 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze import LENS, WHOLE, to_percent
+from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.cloze import LENS, WHOLE
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
 
@@ -44,77 +44,62 @@ _METRICS: Mapping[str, tuple[str, float, int]] = {
 _KS = (1, 10, 50)
 
 
-class ClozeMatchRules:
-    """A dot a way of counting, and a table that also has answers of several pieces."""
-
-    title = "Names of APIs: how an answer is counted"
-    lens = LENS
-    order = 412
-    caption = (
-        "The share of call and import cloze queries that are right among the first ten under each way of "
-        "counting: ids with one surface are one answer unless the very subtoken is asked for, a prompt may "
-        "have several right answers, and of whole statements the log-probability is summed or averaged. "
-        "Answers of several subtokens are asked for subtoken by subtoken, with the later subtokens hidden; "
-        "their log-probabilities are added."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
+    """All ways that the run has."""
+    every, named = has_dimensions({}), has_dimension_names(TEMPLATE)
+    plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
+    counted = pl.col("counted").is_in(list(_COUNTED))
+    ranked = rows.filter(counted & plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
+    shown = ranked.filter(every & (pl.col("k") == 10)).with_columns(
+        name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
+    )
+    if shown.is_empty():
+        return None
+    order = [name for name in _COUNTED.values() if name in shown["name"]]
+    others = rows.filter(
+        ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | has_dimension_names(TEMPLATE, "mode"))
+    )
+    places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
+    statement = pl.col("statement").replace_strict(places, default=9)
+    mode = pl.col("mode").fill_null("")
+    spec = plot_dots(shown, order, "P@10, %", scale=100)
+    return Figure(
+        charts=[Chart(name="cloze-matching", title="Right among the first ten", spec=spec)],
+        table=Table(
+            summary="Every way of counting, and answers of several subtokens",
+            columns=[
+                Column(title="Of", value="subject"),
+                Column(title="Statement", value=_statement),
+                Column(
+                    title="Counted",
+                    value=lambda row: _COUNTED.get(row["counted"] or "", ""),
+                    help="Which answers count as the name asked for.",
+                ),
+                Column(
+                    title="What",
+                    value=lambda row: (
+                        _METRICS[row["metric"]][0] + (f"{row['k']}, %" if row["metric"] == "p_at_k" else "")
+                    ),
+                ),
+                *score_columns(
+                    "Value",
+                    digits=lambda row: _METRICS[row["metric"]][2],
+                    scale=lambda row: _METRICS[row["metric"]][1],
+                    clusters="Libraries",
+                ),
+            ],
+            rows=pl.concat([ranked, others]).sort(
+                statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
+            ),
+        ),
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """All ways that the run has."""
-        rows = sort_by_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
-            counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
-            statement=dimension_value(TEMPLATE).fill_null("all"),
-            mode=dimension_value("mode"),
-        )
-        whole = rows.filter(pl.col("counted").is_in(list(_COUNTED)))
-        every, named = has_dimensions({}), has_dimension_names(TEMPLATE)
-        plain = (every | named) & pl.col("statement").is_in([*TEMPLATES, "all"])
-        ranked = whole.filter(plain & (pl.col("k").is_in(_KS) | (pl.col("metric") == "mrr")))
-        shown = to_percent(ranked.filter(every & (pl.col("k") == 10))).with_columns(
-            name=pl.col("counted").replace(dict(_COUNTED)), shown="subject"
-        )
-        if shown.is_empty():
-            return None
-        order = [name for name in _COUNTED.values() if name in shown["name"]]
-        others = rows.filter(
-            ~pl.col("metric").is_in(["p_at_k", "mrr"]) & (named | has_dimension_names(TEMPLATE, "mode"))
-        )
-        places = {name: place for place, name in enumerate(("all", *TEMPLATES))}
-        statement = pl.col("statement").replace_strict(places, default=9)
-        mode = pl.col("mode").fill_null("")
-        both = pl.concat([ranked, others]).sort(
-            statement, "statement", mode, "place", "subject", "counted", "metric", "k", nulls_last=True
-        )
-        chart = Chart(
-            name="cloze-matching", title="Right among the first ten", spec=plot_dots(shown, order, "P@10, %")
-        )
-        return Figure(charts=[chart], table=_build_table(both))
 
-
-def _build_table(rows: pl.DataFrame) -> Table:
-    return Table(
-        summary="Every way of counting, and answers of several subtokens",
-        columns=[
-            Column(title="Of", value="subject"),
-            Column(title="Statement", value=_statement),
-            Column(
-                title="Counted",
-                value=lambda row: _COUNTED.get(row["counted"] or "", ""),
-                help="Which answers count as the name asked for.",
-            ),
-            Column(
-                title="What",
-                value=lambda row: (
-                    _METRICS[row["metric"]][0] + (f"{row['k']}, %" if row["metric"] == "p_at_k" else "")
-                ),
-            ),
-            *score_columns(
-                "Value",
-                digits=lambda row: _METRICS[row["metric"]][2],
-                scale=lambda row: _METRICS[row["metric"]][1],
-                clusters="Libraries",
-            ),
-        ],
-        rows=rows,
+def _read_rows(run: RunData) -> pl.DataFrame:
+    return sort_by_k(run, run.scores(metrics=list(_METRICS), lens=LENS)).with_columns(
+        counted=pl.concat_str("matching", "aggregation", separator=" ", ignore_nulls=True),
+        statement=dimension_value(TEMPLATE).fill_null("all"),
+        mode=dimension_value("mode"),
     )
 
 
@@ -124,4 +109,17 @@ def _statement(row: Mapping[str, Any]) -> str:
     return f"{where}, {mode}" if mode else where
 
 
-plot = ClozeMatchRules()
+plot = SectionPlot(
+    title="Names of APIs: how an answer is counted",
+    lens=LENS,
+    order=412,
+    caption=(
+        "The share of call and import cloze queries that are right among the first ten under each way of "
+        "counting: ids with one surface are one answer unless the very subtoken is asked for, a prompt may "
+        "have several right answers, and of whole statements the log-probability is summed or averaged. "
+        "Answers of several subtokens are asked for subtoken by subtoken, with the later subtokens hidden; "
+        "their log-probabilities are added."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -7,47 +7,28 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
-from sonde.report.sections.cloze import ANSWERERS, LENS, describe_difference
+from sonde.report.section import Figure, SectionPlot
+from sonde.report.sections.cloze import ANSWERERS, LENS, list_differences
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
 
 _SIDES: Mapping[str, str] = {"new": "new", "kept": "in both releases", "new-kept": "difference"}
 
 
-class ClozeRelease:
-    """A line a side, k and answerer."""
-
-    title = "Names of APIs: new in a release"
-    lens = LENS
-    order = 407
-    caption = (
-        "The public functions and classes of the release named by the run: those that the earlier release "
-        "lacks, and those that both have, asked for by their last level in calls and imports. A model whose "
-        "training ended before the release can only guess the new ones. Intervals are 95 %, by name."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where the run names no releases."""
-        rows = run.scores(metrics=["p_at_k"], where=has_dimension_names("release"), lens=LENS, controls=True)
-        if rows.is_empty():
-            return None
-        places = {side: place for place, side in enumerate(_SIDES)}
-        rows = rows.with_columns(
-            side=dimension_value("release"),
-            shown=run.subject,
-            who=pl.col("control").fill_null("").replace(dict(ANSWERERS)),
-        ).sort("shown", "k", pl.col("side").replace_strict(places, default=9, return_dtype=pl.Int64), "who")
-        apart = rows.filter(
-            (pl.col("side") == "new-kept") & pl.col("control").is_null() & (pl.col("k") == 10)
-        )
-        answer = [
-            describe_difference(
-                row["shown"], "new names are among the first ten", row, " than names of both releases"
-            )
-            for row in apart.iter_rows(named=True)
-        ]
-        table = Table(
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Both sides at every k."""
+    places = {side: place for place, side in enumerate(_SIDES)}
+    rows = rows.with_columns(
+        side=dimension_value("release"),
+        shown=run.subject,
+        subject=run.subject,
+        who=pl.col("control").fill_null("").replace(dict(ANSWERERS)),
+    ).sort("shown", "k", pl.col("side").replace_strict(places, default=9, return_dtype=pl.Int64), "who")
+    pairs = rows.filter((pl.col("side") == "new-kept") & pl.col("control").is_null())
+    told, beside = "new names are among the first ten", " than names of both releases"
+    return Figure(
+        answer="\n".join(list_differences(pairs, told, beside)),
+        table=Table(
             summary="Both sides at every k",
             columns=[
                 MODEL,
@@ -59,8 +40,21 @@ class ClozeRelease:
                 ),
             ],
             rows=rows.to_dicts(),
-        )
-        return Figure(answer="\n".join(answer), table=table)
+        ),
+    )
 
 
-plot = ClozeRelease()
+plot = SectionPlot(
+    title="Names of APIs: new in a release",
+    lens=LENS,
+    order=407,
+    caption=(
+        "The public functions and classes of the release named by the run: those that the earlier release "
+        "lacks, and those that both have, asked for by their last level in calls and imports. A model whose "
+        "training ended before the release can only guess the new ones. Intervals are 95 %, by name."
+    ),
+    select=lambda run: run.scores(
+        metrics=["p_at_k"], where=has_dimension_names("release"), lens=LENS, controls=True
+    ),
+    figure=_draw,
+)

@@ -7,76 +7,47 @@ from collections.abc import Mapping
 import polars as pl
 
 from sonde.base.formatting import plural
-from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves
+from sonde.report.charts import TEMPLATE, plot_curves
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
-from sonde.report.sections.cloze import LENS, build_k_table, describe_difference, read_parts
+from sonde.report.section import Figure, SectionPlot
+from sonde.report.sections.cloze import (
+    LENS,
+    build_k_table,
+    list_differences,
+    plot_statements,
+    read_parts,
+)
 from sonde.results.schema import has_dimensions
 from sonde.results.text_format import caveat, with_interval
 
 _SHOWN = ("call", "import")
 
 
-_WHO: Mapping[str, str] = {"true": "seen", "false": "unseen"}
-
-
-_GAP = "true-false"
+_WHO: Mapping[str, str] = {"true": "seen", "false": "unseen", "true-false": "difference"}
 
 
 _UNSEEN_CALLS = has_dimensions({TEMPLATE: "call", "seen": "false"})
 
 
-class ClozeSeenLibraries:
-    """Curves of seen and unseen libraries."""
-
-    title = "Names of APIs: seen and unseen libraries"
-    lens = LENS
-    order = 406
-    caption = (
-        "A library counts as seen where any of its names is called in a file that the model was trained on, "
-        "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
-        "library."
+def _draw(run: RunData, found: pl.DataFrame) -> Figure | None:
+    """Nothing where all is on one side."""
+    named = found.with_columns(who=pl.col("group").replace(dict(_WHO)))
+    rows = named.filter(pl.col("who").is_in(["seen", "unseen"]))
+    if rows["who"].n_unique() < 2:
+        return None
+    order = pl.col("who").replace_strict({who: place for place, who in enumerate(_WHO.values())})
+    shown = named.filter(pl.col("group").is_in(list(_WHO))).sort("template", "place", "subject", order, "k")
+    lead = {"Statement": "statement", "Of": "subject", "Library": "who"}
+    differences = list_differences(
+        found.filter(pl.col("group") == "true-false"),
+        lambda row: f"{row['statement']} of seen libraries are answered among the first ten",
+        " than those of unseen ones",
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where it is not known what the model was trained on, or all is on one side."""
-        found = read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_SHOWN))
-        rows = found.filter(pl.col("group").is_in(list(_WHO))).with_columns(
-            who=pl.col("group").replace(dict(_WHO))
-        )
-        if rows["who"].n_unique() < len(_WHO):
-            return None
-        gaps = found.filter(pl.col("group") == _GAP)
-        charts = [
-            Chart(
-                name=f"cloze-seen-{template}",
-                title=TEMPLATES[template].capitalize(),
-                spec=plot_curves(part, list(_WHO.values())),
-            )
-            for template in _SHOWN
-            if (part := rows.filter(pl.col("template") == template)).height
-        ]
-        both = pl.concat([rows, gaps.with_columns(who=pl.lit("difference"))])
-        order = {"seen": 0, "unseen": 1, "difference": 2}
-        shown = both.sort("template", "place", "subject", pl.col("who").replace_strict(order), "k")
-        lead = {"Statement": "statement", "Of": "subject", "Library": "who"}
-        return Figure(
-            answer="\n".join([*_gaps(gaps), *_overlap(run)]),
-            charts=charts,
-            table=build_k_table("Seen and unseen at every k, in % (INK, table 6)", shown, lead),
-        )
-
-
-def _gaps(gaps: pl.DataFrame) -> list[str]:
-    return [
-        describe_difference(
-            row["subject"],
-            f"{row['statement']} of seen libraries are answered among the first ten",
-            row,
-            " than those of unseen ones",
-        )
-        for row in gaps.filter(pl.col("k") == 10).iter_rows(named=True)
-    ]
+    return Figure(
+        answer="\n".join([*differences, *_overlap(run)]),
+        charts=plot_statements(rows, "cloze-seen", lambda part: plot_curves(part, ["seen", "unseen"])),
+        table=build_k_table("Seen and unseen at every k, in % (INK, table 6)", shown, lead),
+    )
 
 
 def _overlap(run: RunData) -> list[str]:
@@ -89,4 +60,15 @@ def _overlap(run: RunData) -> list[str]:
     ]
 
 
-plot = ClozeSeenLibraries()
+plot = SectionPlot(
+    title="Names of APIs: seen and unseen libraries",
+    lens=LENS,
+    order=406,
+    caption=(
+        "A library counts as seen where any of its names is called in a file that the model was trained on, "
+        "as its manifest or the corpus that the run names for it says. Intervals are 95 %, clustered by "
+        "library."
+    ),
+    select=lambda run: read_parts(run, ["p_at_k"], "seen").filter(pl.col("template").is_in(_SHOWN)),
+    figure=_draw,
+)

@@ -6,7 +6,7 @@ import polars as pl
 
 from sonde.report.charts import TEMPLATE
 from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
+from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.cloze import LENS
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
 from sonde.results.schema import dimension_value, has_dimension_names
@@ -16,31 +16,12 @@ from sonde.results.text_format import PERCENT, with_interval
 _SAME = ("model", "corpus_hash", "label")
 
 
-class ClozeWords:
-    """A line a word."""
-
-    title = "ClozeTest: words that are preferred"
-    lens = LENS
-    order = 408
-    caption = (
-        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
-        "be said here is how often each word is found likeliest."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Nothing where the run read no such test."""
-        of_words = has_dimension_names(TEMPLATE, "word")
-        rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
-        rows = rows.with_columns(subject=run.subject, label=dimension_value("word"))
-        at_random = {
-            tuple(row[key] for key in _SAME): row["value"]
-            for row in rows.filter(pl.col("control") == "chance").iter_rows(named=True)
-        }
-        rows = rows.filter(pl.col("control").is_null())
-        if rows.is_empty():
-            return None
-        corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
-        table = Table(
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Every word."""
+    corpora = {entry["hash"]: entry["name"] for entry in run.summary.get("corpus") or ()}
+    return Figure(
+        lead=_format_lead(rows),
+        table=Table(
             summary="Every word",
             columns=[
                 Column(title="Of", value="subject"),
@@ -48,7 +29,7 @@ class ClozeWords:
                 Column(title="Word", value="label", help="The word that was asked for."),
                 Column(
                     title="At random, %",
-                    value=lambda row: at_random.get(tuple(row[key] for key in _SAME)),
+                    value="at_random",
                     format=PERCENT,
                     help="What guessing among the words would reach.",
                 ),
@@ -57,12 +38,22 @@ class ClozeWords:
                 ),
             ],
             rows=rows.sort("subject", "corpus_hash", pl.col("value"), descending=[False, False, True]),
-        )
-        note = (
+        ),
+        notes=(
             "The likeliest word of every entry lies in predictions/, a folder a model, in the form that the "
-            "published evaluator takes (option --predictions)."
-        )
-        return Figure(lead=_format_lead(rows), table=table, notes=(note,))
+            "published evaluator takes (option --predictions).",
+        ),
+    )
+
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    """How often each word is preferred, beside what guessing reaches."""
+    of_words = has_dimension_names(TEMPLATE, "word")
+    rows = run.scores(metrics=["preferred"], where=of_words, lens=LENS, controls=True)
+    rows = rows.with_columns(subject=run.subject, label=dimension_value("word"))
+    chance = rows.filter(pl.col("control") == "chance").unique(_SAME, keep="last")
+    own = rows.filter(pl.col("control").is_null())
+    return own.join(chance.select(*_SAME, at_random="value"), on=_SAME, how="left", maintain_order="left")
 
 
 def _format_lead(rows: pl.DataFrame) -> str:
@@ -83,4 +74,14 @@ def _format_lead(rows: pl.DataFrame) -> str:
     return " ".join(said)
 
 
-plot = ClozeWords()
+plot = SectionPlot(
+    title="ClozeTest: words that are preferred",
+    lens=LENS,
+    order=408,
+    caption=(
+        "CodeXGLUE's ClozeTest leaves a word out of a function. Its answers are not published, so what can "
+        "be said here is how often each word is found likeliest."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

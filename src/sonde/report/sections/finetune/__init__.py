@@ -7,8 +7,7 @@ examples are chosen for reading, cut to size, and marked where something is wron
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import Any
 
@@ -18,7 +17,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.base.formatting import count, number
 from sonde.languages.engine.text import common_prefix_length
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import PlainTitle
+from sonde.report.section import LensTitle
 from sonde.report.text import to_chart_record
 from sonde.results.schema import REASON, dimension_value, dimensions_text, has_dimensions, scan_files
 from sonde.results.text_format import with_interval
@@ -115,6 +114,33 @@ def order_methods(rows: pl.DataFrame) -> list[str]:
     return [*known, *(name for name in held if name not in known)]
 
 
+def sort_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows by subject and metric as they first appear, and by method; values stay as they were swept."""
+    methods = order_methods(rows)
+    pairs = rows.select("subject", "metric").unique(maintain_order=True).rows()
+    return sorted(
+        rows.to_dicts(),
+        key=lambda row: (pairs.index((row["subject"], row["metric"])), methods.index(row["method"])),
+    )
+
+
+def match_rows(rows: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], Any]:
+    """Look up the difference or bound of another row: the one about the same, its metric and its control."""
+    found = {(*get_row_key(row), row["of_metric"], row["control"]): row for row in rows}
+    return lambda row: found.get((*get_row_key(row), row["metric"], row["control"]))
+
+
+def is_main_metric(row: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a difference is in its task's own metric: of a pointer, errors located and repaired."""
+    metrics = {other["of_metric"] for other in rows if other["task"] == row["task"]}
+    return row["of_metric"] == ("localisation_repair" if "localisation_repair" in metrics else "accuracy")
+
+
+def to_stem(subject: str) -> str:
+    """A subject as part of the names of charts."""
+    return "-".join(subject.replace(",", "").split())
+
+
 def get_row_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a row is about; see `KEY`."""
     return tuple(row[name] for name in KEY)
@@ -149,23 +175,15 @@ def to_label(variant: str) -> str:
 _REACHABLE = has_dimensions({"reachable": "true"})
 
 
-def read_ceilings(run: RunData) -> dict[tuple[Any, ...], float]:
-    """The most that any answers could get right, by what a row is about, its metric and its control."""
-    rows = read_test_scores(run, ["ceiling"])
-    return {
-        (*get_row_key(row), row["of_metric"], row["control"]): row["value"]
-        for row in rows.iter_rows(named=True)
-    }
-
-
 def list_truncation_notes(run: RunData) -> Iterator[str]:
     """For each task what is left out, or how much is right of what the label can be read from."""
-    out = read_test_scores(run, ["out_of_reach"]).filter((pl.col("swept") == "") & (pl.col("value") > 0))
-    counted = read_test_scores(run, ["accuracy"]).filter(
-        (pl.col("swept") == "") & (pl.col("method") == PRETRAINED)
-    )
+    plain = pl.col("swept") == ""
+    out = read_test_scores(run, ["out_of_reach"]).filter(plain & (pl.col("value") > 0))
+    counted = read_test_scores(run, ["accuracy"]).filter(plain & (pl.col("method") == PRETRAINED))
     size = {get_row_key(row): row["n"] for row in counted.iter_rows(named=True)}
-    most = read_ceilings(run)
+    most = match_rows(read_test_scores(run, ["ceiling"]).iter_rows(named=True))
+    scores = run.scores(metrics=list(METRICS), where=_REACHABLE, lens=LENS, controls=True)
+    reachable = add_display_names(scores, run)
     for row in out.iter_rows(named=True):
         said = (
             f"{row['subject']}: what the label rests on lies beyond the length limit in "
@@ -174,23 +192,16 @@ def list_truncation_notes(run: RunData) -> Iterator[str]:
         if size.get(get_row_key(row), row["n"]) < row["n"]:
             yield f"{said}, which are left out; the rest is read in full where it matters."
             continue
-        ceiling = most.get((*get_row_key(row), "accuracy", None))
-        bound = f"; at most {number(100 * ceiling, 1)} % can be right" if ceiling is not None else ""
-        yield f"{said}{bound}.{_describe_reachable_examples(run, row)}"
+        if ceiling := most({**row, "metric": "accuracy", "control": None}):
+            said += f"; at most {number(100 * ceiling['value'], 1)} % can be right"
+        parts = [
+            f"{other['method']} {with_interval(other, 100, 1)} % {METRICS[other['metric']]}"
+            for other in reachable.filter(subject=row["subject"]).iter_rows(named=True)
+        ]
+        yield f"{said}.{' Of the others: ' + '; '.join(parts) + '.' if parts else ''}"
 
 
-def _describe_reachable_examples(run: RunData, about: dict[str, Any]) -> str:
-    """What is right of the other examples."""
-    scores = run.scores(metrics=list(METRICS), where=_REACHABLE, lens=LENS, controls=True)
-    rows = add_display_names(scores, run).filter(pl.col("subject") == about["subject"])
-    parts = [
-        f"{row['method']} {with_interval(row, 100, 1)} % {METRICS[row['metric']]}"
-        for row in rows.iter_rows(named=True)
-    ]
-    return f" Of the others: {'; '.join(parts)}." if parts else ""
-
-
-title = PlainTitle(
+title = LensTitle(
     name="Fine-tuning",
     cites=("kanade2020cubert",),
 )
@@ -215,35 +226,6 @@ MARKS = ("error", "repair", "pointed", "chosen")
 Span = tuple[int, int, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExampleView:
-    """One example as the page shows it.
-
-    Attributes:
-        name: Of the function.
-        path: Of its file.
-        gold: Its label.
-        said: What the model says.
-        confidence: Probability of what it says.
-        right: Whether all of the answer is right.
-        found: For a pointer, what became of the error.
-        edit: What was done to the function.
-        truncated: What of it was not read, in words.
-        segments: Its text in stretches, each with its marks; `GAP` in place of lines that are left out.
-    """
-
-    name: str
-    path: str
-    gold: str
-    said: str
-    confidence: float
-    right: bool
-    found: str
-    edit: str
-    truncated: str
-    segments: tuple[tuple[str, str], ...]
-
-
 def read_predictions(run: RunData, model: ModelInfo) -> pl.DataFrame:
     """What the fine-tuned model says of the test examples: of the first seed and the last values swept."""
     table = run.table(LENS, model)
@@ -259,14 +241,15 @@ def read_predictions(run: RunData, model: ModelInfo) -> pl.DataFrame:
 def get_last_values(run: RunData, rows: pl.DataFrame) -> str:
     """The values of a sweep that the others are held against; empty where nothing is swept."""
     changes = run.scores(metrics=["change"], lens=LENS)
-    if changes.is_empty():
-        return str(rows["variant"][0])
-    return str(changes["compared_to"][0])
+    return str(rows["variant"][0] if changes.is_empty() else changes["compared_to"][0])
 
 
 def select_examples(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """The examples that are shown: wrong ones first, the most confident of them at the top."""
-    listed = [{**row, "confidence": _confidence(row)} for row in rows.to_dicts()]
+    listed = [
+        {**row, "confidence": float(row["probability"][row["classes"].index(row["predicted"])])}
+        for row in rows.to_dicts()
+    ]
     wrong = sorted(
         (row for row in listed if not row["correct"]), key=lambda row: (-row["confidence"], row["example_id"])
     )
@@ -277,41 +260,43 @@ def select_examples(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return [*wrong[:WRONG], *right[:RIGHT]]
 
 
-def _confidence(row: Mapping[str, Any]) -> float:
-    return float(dict(zip(row["classes"], row["probability"], strict=True))[row["predicted"]])
+def build_examples(run: RunData, rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield each example as the page shows it.
 
-
-def build_examples(run: RunData, rows: Sequence[Mapping[str, Any]]) -> list[ExampleView]:
-    """Examples with their text."""
+    Its ``segments`` are its text in stretches, each with its marks; `GAP` stands in place of lines that are
+    left out. ``found`` is, for a pointer, what became of the error; ``edit`` what was done to the function.
+    """
     labels = read_example_labels(run, rows)
     items = read_example_items(run, labels)
-    found: list[ExampleView] = []
     for row in rows:
-        label = labels.get(row["example_id"])
-        item = items.get(row["item_id"])
-        if label is not None and item is not None:
-            found.append(_build_example(row, label, item, items.get(label["source_id"])))
-    return found
+        label, item = labels.get(row["example_id"]), items.get(row["item_id"])
+        if label is None or item is None:
+            continue
+        text = item["text"]
+        spans = list(_iterate_spans(row, label, text, items.get(label["source_id"], item)["text"]))
+        name, _, edit = (item["name"] or "").partition("/")
+        yield {
+            "name": name or item["path"],
+            "path": item["path"],
+            "gold": row["label"],
+            "said": row["predicted"],
+            "confidence": row["confidence"],
+            "right": bool(row["correct"]),
+            "found": _describe_outcome(row),
+            "edit": edit,
+            "truncated": _describe_truncation(row),
+            "segments": tuple(cut_excerpt(text, spans)),
+        }
 
 
 def read_example_items(run: RunData, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The items of examples and those that they were made from, by id."""
-    return read_items(
-        run, sorted({label[name] for label in labels.values() for name in ("item_id", "source_id")})
-    )
-
-
-def read_items(run: RunData, identifiers: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Items of the corpus and those derived from them, by id."""
     paths = run.directory.texts()
     if not paths:
         return {}
-    table = (
-        scan_files(paths)
-        .filter(pl.col("item_id").is_in(list(identifiers)))
-        .select("item_id", "path", "name", "text")
-        .collect()
-    )
+    names = {label[name] for label in labels.values() for name in ("item_id", "source_id")}
+    items = scan_files(paths).filter(pl.col("item_id").is_in(sorted(names)))
+    table = items.select("item_id", "path", "name", "text").collect()
     return {row["item_id"]: row for row in table.iter_rows(named=True)}
 
 
@@ -324,29 +309,6 @@ def read_example_labels(run: RunData, rows: Sequence[Mapping[str, Any]]) -> dict
         for path in run.directory.label_tables(task, LENS)
     ]
     return {row["example_id"]: row for table in tables for row in table.iter_rows(named=True)}
-
-
-def _build_example(
-    row: Mapping[str, Any],
-    label: Mapping[str, Any],
-    item: Mapping[str, Any],
-    source: Mapping[str, Any] | None,
-) -> ExampleView:
-    text = item["text"]
-    spans = list(_iterate_spans(row, label, text, source["text"] if source else text))
-    name, _, edit = (item["name"] or "").partition("/")
-    return ExampleView(
-        name=name or item["path"],
-        path=item["path"],
-        gold=row["label"],
-        said=row["predicted"],
-        confidence=row["confidence"],
-        right=bool(row["correct"]),
-        found=_describe_outcome(row),
-        edit=edit,
-        truncated=_describe_truncation(row),
-        segments=tuple(cut_excerpt(text, spans)),
-    )
 
 
 def _describe_truncation(row: Mapping[str, Any]) -> str:

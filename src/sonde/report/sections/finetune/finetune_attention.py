@@ -10,7 +10,7 @@ import polars as pl
 from sonde.base.formatting import number
 from sonde.report.charts import render_heat_map, shorten_word
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Figure, SvgImage
+from sonde.report.section import Figure, SectionPlot, SvgImage
 from sonde.report.sections.finetune import (
     LENS,
     get_last_values,
@@ -26,65 +26,57 @@ SIGN = "▸"
 _MOST = 3
 
 
-class FinetuneAttention:
-    """One heat map an example."""
-
-    title = "Fine-tuning: where the last layer looks"
-    lens = LENS
-    order = 440
-    caption = (
-        "Attention between the words of a few test examples in the last layer of the fine-tuned model: a "
-        "row is the word that attends, a column the word attended to, in whichever head attends most. Darker "
-        "is more; less than 2 % is not shown. Point at a field for its number. Attention shows where a model "
-        f"looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Drawings of every model and task; the table names the words that are attended to most."""
-        drawings: list[SvgImage] = []
-        records: list[dict[str, str]] = []
-        for model in run.models:
-            rows = _read_rows(run, model)
-            labels = read_example_labels(run, rows.to_dicts())
-            items = read_example_items(run, labels)
-            for number_of, row in enumerate(rows.iter_rows(named=True)):
-                words = _mark_words(row, labels.get(row["example_id"]), items)
-                about = _describe_example(
-                    run, model, row, str(items.get(row["item_id"], {}).get("name") or "")
-                )
-                weights = _weights(row)
-                at = [place for place, word in enumerate(row["words"]) if word.strip()]
-                drawings.append(
-                    SvgImage(
-                        name=f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
-                        title=about,
-                        svg=render_heat_map(words, at, weights),
-                        description=f"{about}: attention between {len(at)} words",
-                    )
-                )
-                records.append({"about": about, "most": _format_top_words(words, at, weights)})
-        if not drawings:
-            return None
-        table = Table(
+def _draw(run: RunData, shown: list[dict[str, Any]]) -> Figure:
+    """Drawings of every model and task; the table names the words that are attended to most."""
+    return Figure(
+        drawings=[
+            SvgImage(
+                name=row["stem"],
+                title=row["about"],
+                svg=render_heat_map(row["marked"], row["at"], row["shares"]),
+                description=f"{row['about']}: attention between {len(row['at'])} words",
+            )
+            for row in shown
+        ],
+        table=Table(
             summary="The most attended words of each example",
             columns=[
                 Column(title="Example", value="about"),
                 Column(
                     title="Mean share of a row",
-                    value="most",
+                    value=lambda row: _format_top_words(row["marked"], row["at"], row["shares"]),
                     help="The words that the others attend to most, with the mean share of attention.",
                 ),
             ],
-            rows=records,
-        )
-        return Figure(
-            drawings=drawings,
-            table=table,
-            notes=[
-                "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
-                "model puts around a text is shown as its tokenizer spells it."
-            ],
-        )
+            rows=shown,
+        ),
+        notes=[
+            "Subwords of one word are taken together; blanks are left out of the drawing, and what the "
+            "model puts around a text is shown as its tokenizer spells it."
+        ],
+    )
+
+
+def _read_examples(run: RunData) -> list[dict[str, Any]]:
+    """The examples whose attention was kept, each with what is drawn of it."""
+    examples: list[dict[str, Any]] = []
+    for model in run.models:
+        rows = _read_rows(run, model).to_dicts()
+        labels = read_example_labels(run, rows)
+        items = read_example_items(run, labels)
+        for number_of, row in enumerate(rows):
+            name = str(items.get(row["item_id"], {}).get("name") or "")
+            size = len(row["words"])
+            examples.append(
+                {
+                    "stem": f"finetune-attention-{model.slug}-{row['task']}-{number_of}",
+                    "about": _describe_example(run, model, row, name),
+                    "marked": _mark_words(row, labels.get(row["example_id"]), items),
+                    "at": [place for place, word in enumerate(row["words"]) if word.strip()],
+                    "shares": np.frombuffer(row["weights"], np.float16).reshape(size, size).astype(float),
+                }
+            )
+    return examples
 
 
 def _read_rows(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -112,11 +104,6 @@ def _mark_words(
     ]
 
 
-def _weights(row: dict[str, Any]) -> np.ndarray:
-    size = len(row["words"])
-    return np.frombuffer(row["weights"], np.float16).reshape(size, size).astype(np.float64)
-
-
 def _describe_example(run: RunData, model: ModelInfo, row: dict[str, Any], name: str) -> str:
     parts = [row["task"].replace("_", " ").capitalize(), *([model.label] if run.several else [])]
     edit = name.partition("/")[2]
@@ -133,4 +120,16 @@ def _format_top_words(words: list[str], at: list[int], weights: np.ndarray) -> s
     )
 
 
-plot = FinetuneAttention()
+plot = SectionPlot(
+    title="Fine-tuning: where the last layer looks",
+    lens=LENS,
+    order=440,
+    caption=(
+        "Attention between the words of a few test examples in the last layer of the fine-tuned model: a "
+        "row is the word that attends, a column the word attended to, in whichever head attends most. Darker "
+        "is more; less than 2 % is not shown. Point at a field for its number. Attention shows where a model "
+        f"looks, not why it answers as it does. {SIGN} stands before what is wrong, or hidden."
+    ),
+    select=_read_examples,
+    figure=_draw,
+)

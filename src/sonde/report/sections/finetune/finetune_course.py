@@ -8,10 +8,10 @@ import altair as alt
 import polars as pl
 
 from sonde.base.formatting import number
-from sonde.report.charts import colour_by_meaning, dash_by_field, to_vega_lite
+from sonde.report.charts import colour_by_meaning, dash_by_field, split_by_subject, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
-from sonde.report.sections.finetune import LENS, METHODS, add_display_names
+from sonde.report.section import Chart, Figure, SectionPlot
+from sonde.report.sections.finetune import LENS, METHODS, add_display_names, to_stem
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, PERCENT, General
@@ -29,46 +29,33 @@ _ENDS = {
 """What says that a training may want more, by its metric."""
 
 
-class FinetuneLearningCurves:
-    """Lines over epochs, and a table of settings."""
-
-    title = "Fine-tuning: how training went"
-    lens = LENS
-    order = 410
-    caption = (
-        "Mean loss of the training examples and the share of the validation examples that are right, after "
-        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
-        "model that is read has been trained before; the others begin with weights drawn at random."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """Two charts a task where there are several epochs; the table always."""
+    epochs = rows.filter(pl.col("epoch").is_not_null())
+    several = epochs["epoch"].n_unique() > 1
+    return Figure(
+        charts=[
+            Chart(
+                name=f"finetune-course-{to_stem(subject)}-{metric}",
+                title=f"{subject.capitalize()}: {title}",
+                spec=_build_spec(part.filter(pl.col("metric") == metric), title, form),
+            )
+            for subject, _, part in (split_by_subject(epochs) if several else ())
+            for metric, title, form in (
+                ("valid", "right on validation", "%"),
+                ("loss", "mean training loss", ".3~f"),
+            )
+        ],
+        table=_build_table(rows),
+        notes=_list_notes(rows),
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """Two charts a task where there are several epochs; the table always."""
-        rows = run.scores(metrics=["valid", "loss", *_SETTING, *_ENDS], lens=LENS, controls=True)
-        rows = add_display_names(rows.filter(pl.col("split") == "valid"), run).with_columns(
-            epoch=dimension_value("epoch").cast(pl.Int64), setting=dimension_value("setting")
-        )
-        if rows.is_empty():
-            return None
-        epochs = rows.filter(pl.col("epoch").is_not_null())
-        charts: list[Chart] = []
-        for (subject,), own in (
-            epochs.partition_by("subject", as_dict=True, maintain_order=True).items()
-            if epochs["epoch"].n_unique() > 1
-            else ()
-        ):
-            name = "-".join(str(subject).replace(",", "").split())
-            charts += [
-                Chart(
-                    name=f"finetune-course-{name}-{metric}",
-                    title=f"{str(subject).capitalize()}: {title}",
-                    spec=_build_spec(own.filter(pl.col("metric") == metric), title, form),
-                )
-                for metric, title, form in (
-                    ("valid", "right on validation", "%"),
-                    ("loss", "mean training loss", ".3~f"),
-                )
-            ]
-        return Figure(charts=charts, table=_build_table(rows), notes=_list_notes(rows))
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    rows = run.scores(metrics=["valid", "loss", *_SETTING, *_ENDS], lens=LENS, controls=True)
+    return add_display_names(rows.filter(pl.col("split") == "valid"), run).with_columns(
+        epoch=dimension_value("epoch").cast(pl.Int64), setting=dimension_value("setting")
+    )
 
 
 def _build_spec(rows: pl.DataFrame, title: str, form: str) -> dict[str, Any]:
@@ -139,12 +126,9 @@ def _build_table(rows: pl.DataFrame) -> Table:
 
 def _list_notes(rows: pl.DataFrame) -> list[str]:
     """Whether each method was trained enough: what may want more epochs, or another rate."""
-    ends = rows.filter(pl.col("metric").is_in(list(_ENDS)))
-    if ends.is_empty():
-        return []
     notes: list[str] = []
     for metric, said in _ENDS.items():
-        own = ends.filter(pl.col("metric") == metric)
+        own = rows.filter(pl.col("metric") == metric)
         parts = own.partition_by("subject", "swept", "method", as_dict=True, maintain_order=True).items()
         named = [
             f"{subject}{f', {swept}' if swept else ''} ({method}, {int(held['value'].sum())} of {len(held)})"
@@ -152,7 +136,20 @@ def _list_notes(rows: pl.DataFrame) -> list[str]:
             if held["value"].sum()
         ]
         notes += [f"{said}: {'; '.join(named)}."] if named else []
-    return notes or ["Trained enough: no training was best at its last epoch or at the edge of its rates."]
+    told = rows["metric"].is_in(list(_ENDS)).any()
+    enough = "Trained enough: no training was best at its last epoch or at the edge of its rates."
+    return notes or [enough] * told
 
 
-plot = FinetuneLearningCurves()
+plot = SectionPlot(
+    title="Fine-tuning: how training went",
+    lens=LENS,
+    order=410,
+    caption=(
+        "Mean loss of the training examples and the share of the validation examples that are right, after "
+        "each epoch of the setting that was best on validation. The weights of its best epoch are kept. A "
+        "model that is read has been trained before; the others begin with weights drawn at random."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

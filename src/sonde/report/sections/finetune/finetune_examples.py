@@ -8,7 +8,7 @@ import polars as pl
 
 from sonde.base.formatting import count
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import EmbeddedView, Figure
+from sonde.report.section import EmbeddedView, Figure, SectionPlot
 from sonde.report.sections.finetune import (
     LENS,
     RIGHT,
@@ -20,42 +20,31 @@ from sonde.report.sections.finetune import (
 )
 
 
-class FinetuneExamples:
-    """One list a task and test set."""
-
-    title = "Fine-tuning: examples, wrong ones first"
-    lens = LENS
-    order = 430
-    caption = (
-        "Functions of the test set with what the fine-tuned model says of them: those that it gets wrong, "
-        "the most confident first, then a few that it gets right. Open one to read it. What is wrong in it "
-        "is underlined; where the model points is framed."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Lists for every model, from its first seed."""
-        groups: list[dict[str, Any]] = []
-        for model in run.models:
-            rows = read_predictions(run, model)
-            if rows.is_empty():
-                continue
-            for (task, split), part in rows.partition_by(
-                "task", "split", as_dict=True, maintain_order=True
-            ).items():
-                groups.append(_group(run, model, part, str(task), str(split)))
-        if not groups:
-            return None
-        pointers = any(example.found for group in groups for example in group["examples"])
-        embed = EmbeddedView(
+def _draw(run: RunData, groups: list[dict[str, Any]]) -> Figure:
+    """Lists for every model, from its first seed."""
+    pointers = any(example["found"] for group in groups for example in group["examples"])
+    return Figure(
+        embed=EmbeddedView(
             template="sections/finetune/finetune_examples.html.j2",
             data={},
             context={"groups": groups, "pointers": pointers},
-        )
-        notes = [
+        ),
+        notes=[
             f"At most {WRONG} wrong and {RIGHT} right answers of each, from the first seed; of long "
             "functions the lines around what is marked. The code was not run."
-        ]
-        return Figure(embed=embed, notes=notes)
+        ],
+    )
+
+
+def _read_groups(run: RunData) -> list[dict[str, Any]]:
+    return [
+        _group(run, model, part, str(task), str(split))
+        for model in run.models
+        if not (rows := read_predictions(run, model)).is_empty()
+        for (task, split), part in (
+            rows.partition_by("task", "split", as_dict=True, maintain_order=True).items()
+        )
+    ]
 
 
 def _group(run: RunData, model: ModelInfo, rows: pl.DataFrame, task: str, split: str) -> dict[str, Any]:
@@ -65,8 +54,19 @@ def _group(run: RunData, model: ModelInfo, rows: pl.DataFrame, task: str, split:
     return {
         "title": ", ".join(about).capitalize(),
         "counts": f"{count(wrong)} of {count(rows.height)} wrong",
-        "examples": build_examples(run, select_examples(rows)),
+        "examples": list(build_examples(run, select_examples(rows))),
     }
 
 
-plot = FinetuneExamples()
+plot = SectionPlot(
+    title="Fine-tuning: examples, wrong ones first",
+    lens=LENS,
+    order=430,
+    caption=(
+        "Functions of the test set with what the fine-tuned model says of them: those that it gets wrong, "
+        "the most confident first, then a few that it gets right. Open one to read it. What is wrong in it "
+        "is underlined; where the model points is framed."
+    ),
+    select=_read_groups,
+    figure=_draw,
+)

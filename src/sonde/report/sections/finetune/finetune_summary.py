@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
 import polars as pl
 
 from sonde.base.formatting import number
-from sonde.report.charts import colour_by_meaning, row_height, to_vega_lite
+from sonde.report.charts import colour_by_meaning, plot_estimates
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import (
     LENS,
     METHODS,
@@ -21,12 +21,13 @@ from sonde.report.sections.finetune import (
     PRETRAINED,
     SCRATCH,
     add_display_names,
-    get_row_key,
+    is_main_metric,
     list_truncation_notes,
+    match_rows,
     order_methods,
-    read_ceilings,
     read_test_scores,
     select_chart_rows,
+    sort_rows,
     to_chart_records,
 )
 from sonde.report.text import lacks_verdict
@@ -49,82 +50,74 @@ _ALWAYS = 0.99
 """Share of equal answers from which a training has learned nothing."""
 
 
-class FinetuneSummary:
-    """Dots with intervals a task and metric, one colour a method."""
-
-    title = "Fine-tuning: what pre-training buys"
-    lens = LENS
-    order = 400
-    caption = (
-        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
-        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
-        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
-        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
-        "the length limit, the example is left out, or the table says how much could be right at most. A "
-        "hollow dot rests on too little for a verdict."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a metric."""
-        rows = read_test_scores(run, list(METRICS)).filter(pl.col("swept") == "")
-        if rows.is_empty():
-            return None
-        charts = [
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a metric."""
+    gains = read_test_scores(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
+    own = [row for row in gains if row["control"] == SCRATCH]
+    compared = [row for row in own if is_main_metric(row, own)]
+    ahead, ceiling = match_rows(gains), match_rows(read_test_scores(run, ["ceiling"]).iter_rows(named=True))
+    return Figure(
+        lead=_format_lead(compared),
+        answer="\n".join(
+            f"{row['subject']}, {METRICS.get(row['of_metric'], row['of_metric'])}: pre-trained minus from "
+            f"scratch {with_interval(row, 100, 1)} points{difference_caveat(row, 100, 1, ' points')}."
+            for row in compared
+        ),
+        charts=[
             Chart(name=f"finetune-{metric}", title=f"Share {METRICS[metric]}", spec=_build_spec(part))
             for metric in METRICS
             if not (part := select_chart_rows(rows).filter(pl.col("metric") == metric)).is_empty()
-        ]
-        gains = read_test_scores(run, ["gain"]).filter(pl.col("swept") == "").to_dicts()
-        compared = _select_headline(gains)
-        return Figure(
-            lead=_format_lead(compared),
-            answer="\n".join(map(_format_sentence, compared)),
-            charts=charts,
-            table=_build_table(rows, gains, read_ceilings(run)),
-            notes=[
-                *_seeds(run, compared),
-                *_describe_constant_models(run),
-                *list_truncation_notes(run),
-                *_list_notes(run),
+        ],
+        table=Table(
+            summary="Every task, metric and method",
+            columns=[
+                Column(title="Task", value="subject"),
+                Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
+                Column(title="Method", value="method", help="What was trained, and from which weights."),
+                *estimate_columns("Share, %", 1, 100),
+                Column(
+                    title="At most, %",
+                    value=ceiling,
+                    format=PERCENT,
+                    help="What can be reached: the rest lies beyond what the model reads.",
+                ),
+                *estimate_columns(
+                    "Pre-trained minus this method, points",
+                    1,
+                    100,
+                    key=ahead,
+                    interval="Interval of the difference",
+                    help="How much better the pre-trained model is on the same examples.",
+                ),
+                *size_columns("Examples"),
             ],
-        )
+            rows=sort_rows(rows),
+        ),
+        notes=[
+            *_seeds(run, compared),
+            *_describe_constant_models(run),
+            *list_truncation_notes(run),
+            *_list_notes(run),
+        ],
+    )
 
 
 def _build_spec(rows: pl.DataFrame) -> dict[str, Any]:
-    records = to_chart_records(rows, "subject")
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    order = order_methods(rows)
-    base = alt.Chart(alt.Data(values=records)).encode(
-        y=alt.Y("subject:N", sort=None, title=None),
-        yOffset=alt.YOffset("method:N", sort=order),
-        color=colour_by_meaning("method", METHODS, set(rows["method"])),
-        tooltip=[
+    return plot_estimates(
+        to_chart_records(rows, "subject"),
+        "subject",
+        "test examples",
+        [
             alt.Tooltip("subject:N", title=" "),
             alt.Tooltip("method:N"),
             alt.Tooltip("reading:N", title="%"),
             alt.Tooltip("n:Q", format=",", title="examples"),
         ],
+        by="method",
+        by_order=order_methods(rows),
+        colour=colour_by_meaning("method", METHODS, set(rows["method"])),
+        style="spread",
     )
-    x = alt.X("value:Q", title="test examples", scale=scale, axis=alt.Axis(format="%"))
-    layers = [
-        base.mark_rule(style="spread", clip=True).encode(x=alt.X("low:Q", scale=scale), x2="high:Q"),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True).encode(x=x),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False).encode(x=x),
-    ]
-    return to_vega_lite(alt.layer(*layers).properties(height=row_height(rows["method"].n_unique())))
-
-
-def _select_headline(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Differences from scratch in the task's own metric: of a pointer, errors located and repaired."""
-    chosen: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in rows:
-        if row["control"] == SCRATCH:
-            key = get_row_key(row)
-            if row["of_metric"] == "localisation_repair" or (
-                row["of_metric"] == "accuracy" and key not in chosen
-            ):
-                chosen[key] = row
-    return list(chosen.values())
 
 
 def _format_lead(rows: Sequence[dict[str, Any]]) -> str:
@@ -147,67 +140,15 @@ def _format_lead(rows: Sequence[dict[str, Any]]) -> str:
     return f"{said}; {TOO_LITTLE} in {few}." if few else f"{said}."
 
 
-def _format_sentence(row: dict[str, Any]) -> str:
-    what = METRICS.get(row["of_metric"], row["of_metric"])
-    value = with_interval(row, 100, 1)
-    tail = difference_caveat(row, 100, 1, " points")
-    return f"{row['subject']}, {what}: pre-trained minus from scratch {value} points{tail}."
-
-
-def _build_table(
-    rows: pl.DataFrame, gains: Sequence[dict[str, Any]], ceilings: Mapping[tuple[Any, ...], float]
-) -> Table:
-    ahead = {(*get_row_key(row), row["of_metric"], row["control"]): row for row in gains}
-    order = {method: place for place, method in enumerate(order_methods(rows))}
-    places = {
-        (row[0], row[1]): at
-        for at, row in enumerate(rows.select("subject", "metric").unique(maintain_order=True).iter_rows())
-    }
-
-    def same(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return (*get_row_key(row), row["metric"], row["control"])
-
-    return Table(
-        summary="Every task, metric and method",
-        columns=[
-            Column(title="Task", value="subject"),
-            Column(title="Metric", value=lambda row: METRICS[row["metric"]]),
-            Column(title="Method", value="method", help="What was trained, and from which weights."),
-            *estimate_columns("Share, %", 1, 100),
-            Column(
-                title="At most, %",
-                value=lambda row: ceilings.get(same(row)),
-                format=PERCENT,
-                help="What can be reached: the rest lies beyond what the model reads.",
-            ),
-            *estimate_columns(
-                "Pre-trained minus this method, points",
-                1,
-                100,
-                key=lambda row: ahead.get(same(row)),
-                interval="Interval of the difference",
-                help="How much better the pre-trained model is on the same examples.",
-            ),
-            *size_columns("Examples"),
-        ],
-        rows=sorted(
-            rows.to_dicts(), key=lambda row: (places[row["subject"], row["metric"]], order[row["method"]])
-        ),
-    )
-
-
 def _seeds(run: RunData, compared: Sequence[dict[str, Any]]) -> Iterator[str]:
     """What each seed got right, pre-trained and from scratch, and what the intervals hold of it."""
     rows = add_display_names(run.scores(metrics=list(METRICS), by="seed", lens=LENS, controls=True), run)
     for gain in compared:
         own = rows.filter(subject=gain["subject"], metric=gain["of_metric"]).sort("seed")
-        methods = {
-            method: own.filter(method=method)["value"].to_list() for method in (PRETRAINED, METHODS[SCRATCH])
-        }
         by_seed = [
             f"{method} {', '.join(number(100 * value, 1) for value in values)} %"
-            for method, values in methods.items()
-            if len(values) > 1
+            for method in (PRETRAINED, METHODS[SCRATCH])
+            if len(values := own.filter(method=method)["value"]) > 1
         ]
         if by_seed:
             held = "hold what varies between seeds and between clusters of code"
@@ -244,36 +185,39 @@ def _describe_constant_models(run: RunData) -> Iterator[str]:
         )
 
 
-def _list_notes(run: RunData) -> list[str]:
+def _list_notes(run: RunData) -> Iterator[str]:
     """What was cut, and where clusters are few."""
+    pointers = "have their error, or all that would be right, beyond the length limit and count as not found"
+    classes = "are longer than the limit, and what lies beyond it was not read"
     cut = add_display_names(run.scores(metrics=["truncated"], lens=LENS, where=has_dimensions({})), run)
-    notes = [
-        f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {_truncation_note(row)}."
-        for row in cut.iter_rows(named=True)
-        if row["value"] > 0
-    ]
+    for row in cut.filter(pl.col("value") > 0).iter_rows(named=True):
+        what = pointers if row["task"] in POINTERS else classes
+        yield f"{row['subject']}: {number(100 * row['value'], 1)} % of the test examples {what}."
     left_out = add_display_names(run.scores(metrics=["left_out"], by=REASON, lens=LENS, controls=True), run)
-    notes += [
-        f"{row['subject']}: {row['method']} is left out: {row['label']}."
-        for row in left_out.iter_rows(named=True)
-    ]
-    accuracy = read_test_scores(run, ["accuracy"]).filter(pl.col("swept") == "").to_dicts()
+    for row in left_out.iter_rows(named=True):
+        yield f"{row['subject']}: {row['method']} is left out: {row['label']}."
+    own = (pl.col("swept") == "") & pl.col("control").is_null()
     reasons: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for row in sorted(accuracy, key=lambda row: row["subject"]):
-        if (why := no_verdict_reason(row)) and row["control"] is None:
+    for row in read_test_scores(run, ["accuracy"]).filter(own).sort("subject").iter_rows(named=True):
+        if why := no_verdict_reason(row):
             reasons[why][row["subject"]] = f"{row['subject']} {with_interval(row, 100, 1)} %"
-    notes += [
-        f"Too little data on {'; '.join([*named.values()][:_SHOWN])}"
-        f"{f' and {len(named) - _SHOWN} more' if len(named) > _SHOWN else ''}: {why}."
-        for why, named in reasons.items()
-    ]
-    return notes
+    for why, named in reasons.items():
+        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        yield f"Too little data on {'; '.join([*named.values()][:_SHOWN])}{more}: {why}."
 
 
-def _truncation_note(row: dict[str, Any]) -> str:
-    if row["task"] in POINTERS:
-        return "have their error, or all that would be right, beyond the length limit and count as not found"
-    return "are longer than the limit, and what lies beyond it was not read"
-
-
-plot = FinetuneSummary()
+plot = SectionPlot(
+    title="Fine-tuning: what pre-training buys",
+    lens=LENS,
+    order=400,
+    caption=(
+        "Share of the test examples that are right, with 95 % intervals clustered as the code is: the "
+        "fine-tuned model, the same architecture trained from scratch on the same examples, other models "
+        "trained from scratch, and what has no model. What training leaves open is chosen on validation. "
+        "Differences are paired: both are asked the same examples. Where a label rests on what lies beyond "
+        "the length limit, the example is left out, or the table says how much could be right at most. A "
+        "hollow dot rests on too little for a verdict."
+    ),
+    select=lambda run: read_test_scores(run, list(METRICS)).filter(pl.col("swept") == ""),
+    figure=_draw,
+)

@@ -6,20 +6,22 @@ The token explorer shows what probes say of single functions and their tokens.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import altair as alt
 import polars as pl
 
+from sonde.report.charts import colour_by_kind, plot_lines
 from sonde.report.run_tables import RunData
-from sonde.report.section import ANSWER, CrossLensNumber, PlainTitle, Rows, TokenFindings, TokenLens
+from sonde.report.section import ANSWER, Chart, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.report.text import task_family, task_label
 from sonde.results.headlines import HeadlineMetric
 from sonde.results.layers import LayerSummary, summarise_layers
 from sonde.results.local_cues import CUES_GAIN, index_cues
 from sonde.results.schema import dimension_value, has_dimensions
 from sonde.results.tables import Column
-from sonde.results.text_format import PERCENT
+from sonde.results.text_format import COUNT, PERCENT, Number
 
 LENS = "probe"
 
@@ -90,26 +92,22 @@ def read_layer_summaries(run: RunData) -> dict[tuple[str, ...], LayerSummary]:
     return {account.key: account for account in summarise_layers(rows)}
 
 
-def describe_fits(run: RunData) -> list[str]:
+def describe_fits(run: RunData) -> Iterator[str]:
     """How the examples came to be tested, and how many clusters that rests on: a sentence a kind of fit."""
-    rows = read_headline(run)
-    said: list[str] = []
-    for (folds,), part in rows.partition_by("k", as_dict=True, maintain_order=True).items():
+    for (folds,), part in read_headline(run).partition_by("k", as_dict=True, maintain_order=True).items():
         worth = part["effective_clusters"].drop_nulls()
         few = _format_range(worth) if len(worth) else ""
-        rests = f" {few} effective cluster{'s' * (few != '1')} a task." if few else ""
+        rests = f"ntervals rest on {few} effective cluster{'s' * (few != '1')} a task." if few else ""
         if folds is None:
             names = ", ".join(part["name"].unique(maintain_order=True))
             kept = f"Tested on the test part of the split that is kept as it is: {names}."
-            said.append(f"{kept}{f' Their intervals rest on{rests}' if rests else ''}")
+            yield f"{kept}{f' Their i{rests}' if rests else ''}"
         else:
-            said.append(
+            yield (
                 f"Cross-fitted over {folds} folds: every example is tested once, by a probe that saw nothing "
                 "of its cluster and whose layer and penalty were chosen on another fold, never on the tested "
-                "one."
-                f"{f' The intervals rest on{rests}' if rests else ''}"
+                f"one.{f' The i{rests}' if rests else ''}"
             )
-    return said
 
 
 def _format_range(values: pl.Series) -> str:
@@ -159,10 +157,15 @@ def read_layers(run: RunData) -> pl.DataFrame:
     return own.filter(pl.col("method") != "mlp").sort("layer", maintain_order=True)
 
 
+def get_key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The model, task and language of a row."""
+    return tuple(row[name] for name in KEY)
+
+
 def index_by_key(rows: pl.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:
     """The first row of each model, task and language."""
     first = rows.unique(KEY, keep="first", maintain_order=True)
-    return {tuple(row[name] for name in KEY): row for row in first.iter_rows(named=True)}
+    return {get_key(row): row for row in first.iter_rows(named=True)}
 
 
 def render_sparkline(values: Sequence[float]) -> str:
@@ -179,17 +182,19 @@ def render_sparkline(values: Sequence[float]) -> str:
 
 def format_row_label(run: RunData, row: Mapping[str, Any]) -> str:
     """The model and language that a row is about, as far as the run has several."""
-    parts = [row["shown"]] if run.several else []
-    parts += [row["language"]] if len(run.languages) > 1 else []
-    return ", ".join(parts)
+    return ", ".join(list_qualifiers(run, row))
 
 
-def list_qualifiers(run: RunData, rows: pl.DataFrame, model: str, language: str) -> list[str]:
-    """What sets the rows of a model and language apart from others of the run."""
-    row = rows.row(0, named=True)
-    slugs = {one.name: one.slug for one in run.models}
-    name = slugs.get(row[model]) or str(row[model])
-    return [*([name] if run.several else []), *([row[language]] if len(run.languages) > 1 else [])]
+def list_qualifiers(run: RunData, row: Mapping[str, Any], *, slugs: bool = False) -> list[str]:
+    """What sets the rows of a model and language apart from others of the run.
+
+    Args:
+        run: The run.
+        row: Any of them.
+        slugs: Whether the model is named as in names of files.
+    """
+    name = next((one.slug for one in run.models if one.name == row["model"]), "") if slugs else row["shown"]
+    return [*([name] if run.several else []), *([row["language"]] if len(run.languages) > 1 else [])]
 
 
 def find_control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> dict[str, Any] | None:
@@ -198,11 +203,64 @@ def find_control_row(controls: pl.DataFrame, row: Mapping[str, Any], control: st
     return next(controls.filter(pl.col("control") == control, *same).iter_rows(named=True), None)
 
 
-def compute_control_value(controls: pl.DataFrame, row: Mapping[str, Any], control: str) -> float | None:
-    """Mean of a control's rows for the same model, language and measure."""
-    same = [pl.col(name) == row[name] for name in ("model", "language", "metric")]
-    held = controls.filter(pl.col("control") == control, *same)["value"]
-    return None if held.is_empty() else float(held.mean())  # pyright: ignore[reportArgumentType]  numbers only
+def control_columns(controls: pl.DataFrame, names: Mapping[str, str], help: str = "") -> Iterator[Column]:
+    """The mean of each control's rows for the same model, language and measure, by title of its column."""
+    same = ("model", "language", "metric")
+    for title, name in names.items():
+        rows = controls.filter(pl.col("control") == name).group_by(same).agg(pl.col("value").mean())
+        means = {tuple(key): value for *key, value in rows.rows()}
+        yield Column(
+            title=title,
+            value=lambda row, means=means: means.get(tuple(row[column] for column in same)),
+            format=Number(),
+            help=help,
+        )
+
+
+CHOSEN_LAYER = Column(
+    title="Layer", value="layer", format=COUNT, help="Chosen on validation; 0 is the embedding."
+)
+
+
+def plot_by_layer(
+    run: RunData,
+    rows: pl.DataFrame,
+    name: str,
+    title: str,
+    unit: str | None = None,
+    legend: str | None = None,
+) -> list[Chart]:
+    """A chart a model and language, with a line for each value of the column ``series``.
+
+    Args:
+        run: The run.
+        rows: Scores of every layer.
+        name: Beginning of the charts' names.
+        title: Beginning of their titles.
+        unit: Title of the axis.
+        legend: Title of the lines.
+    """
+    charts: list[Chart] = []
+    for part in rows.partition_by("model", "language", maintain_order=True):
+        row = part.row(0, named=True)
+        shown = part.sort("layer", maintain_order=True).select("series", "layer", "value")
+        base = alt.Chart(alt.Data(values=shown.to_dicts())).encode(
+            x=alt.X("layer:O", title="layer", axis=alt.Axis(labelAngle=0)),
+            color=colour_by_kind("series", legend),
+            tooltip=[
+                alt.Tooltip("series:N", title=legend or " "),
+                alt.Tooltip("layer:O"),
+                alt.Tooltip("value:Q", format=".2f"),
+            ],
+        )
+        charts.append(
+            Chart(
+                name="-".join([name, *list_qualifiers(run, row, slugs=True)]),
+                title=", ".join([title, *list_qualifiers(run, row)]),
+                spec=plot_lines(base, alt.Y("value:Q", title=unit, scale=alt.Scale(zero=True))),
+            )
+        )
+    return charts
 
 
 _COLUMNS = ("group", "said", "right", "hit", "layer")
@@ -251,7 +309,7 @@ def _read_findings(run: RunData, items: Sequence[str], characters: int) -> Token
 tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
 
 
-title = PlainTitle(
+title = LensTitle(
     name="Probes",
     cites=("karmakar2024inspect", "hewitt2019control"),
     joined=CrossLensNumber(

@@ -4,68 +4,64 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import altair as alt
 import polars as pl
 
-from sonde.report.charts import plot_dots, to_vega_lite
+from sonde.report.charts import plot_differences, plot_dots
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_with_controls
-from sonde.report.text import sort_by_family, task_label
+from sonde.report.text import family_order
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CONTROL, LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import TOO_LITTLE, Format, caveat, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
-_POINTS = {
+_CORRELATIONS = ("spearman", "spearman without length")
+
+
+_KINDS = {
     "gain": ("gain over the best surface baseline", "probe-gain"),
     "random": ("gain over random weights", "probe-random"),
     "selectivity": ("selectivity against a control task", "probe-selectivity"),
+    _CORRELATIONS[0]: ("rank correlation with the number itself", "probe-numbers"),
+    _CORRELATIONS[1]: ("rank correlation, length partialled out", "probe-numbers-without-length"),
 }
+"""What is compared, with the name of its chart."""
 
 
-_NUMBERS = {
-    "spearman": "rank correlation with the number itself",
-    "spearman without length": "rank correlation, length partialled out",
-}
-
-
-class ProbeControls:
-    """Paired gains and selectivity with their intervals, and numbers with length partialled out."""
-
-    title = "Controls: what is not the surface"
-    lens = LENS
-    order = 220
-    caption = (
-        "Paired differences on the same tested examples, in the same folds. Gain: the probe minus the best "
-        "surface baseline. Random weights: the probe minus one of the same architecture with random weights, "
-        "both on the share that the latter read; the interval holds the spread over several random weights. "
-        "Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, one for each token "
-        "type, both with types that training has seen. For metrics, ridge regression on the number, as it is "
-        "and with what length says of it taken out."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a control."""
+    rows = rows.with_columns(subject=run.subject).sort(family_order(rows), "kind", maintain_order=True)
+    charts: list[Chart] = []
+    for kind, (title, name) in _KINDS.items():
+        part = rows.filter(pl.col("kind") == kind).with_columns(shown="subject")
+        order = part["name"].unique(maintain_order=True).to_list()
+        spec = (
+            plot_dots(part, order, "Spearman's rank correlation")
+            if kind in _CORRELATIONS
+            else plot_differences(part, order, "points of accuracy", 100)
+        )
+        charts += [Chart(name=name, title=f"{title[:1].upper()}{title[1:]}", spec=spec)] if order else []
+    return Figure(
+        answer="\n".join(_list_answers(rows)),
+        charts=charts,
+        table=Table(
+            summary="Every control",
+            columns=[
+                Column(title="Task", value="name"),
+                MODEL,
+                LANGUAGE,
+                Column(title="Measure", value=lambda row: _KINDS[row["kind"]][0]),
+                dataclasses.replace(CONTROL, title="Against", format=Format(missing="")),
+                *score_columns("Value", 3),
+            ],
+            rows=rows,
+        ),
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a control."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts: list[Chart] = []
-        for kind, (title, name) in _POINTS.items():
-            part = rows.filter(pl.col("kind") == kind)
-            if not part.is_empty():
-                charts.append(Chart(name=name, title=title.capitalize(), spec=_differences(part, run)))
-        for kind, title in _NUMBERS.items():
-            ranked = rows.filter(pl.col("kind") == kind).with_columns(shown=run.subject)
-            if not ranked.is_empty():
-                spec = plot_dots(ranked, _order(ranked), "Spearman's rank correlation")
-                name = "probe-numbers" if kind == "spearman" else "probe-numbers-without-length"
-                charts.append(Chart(name=name, title=f"{title[:1].upper()}{title[1:]}", spec=spec))
-        return Figure(answer=_format_answer(rows, run), charts=charts, table=_build_table(rows))
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -82,33 +78,16 @@ def _read_rows(run: RunData) -> pl.DataFrame:
     return best.with_columns(kind=kind)
 
 
-def _order(rows: pl.DataFrame) -> list[str]:
-    return [task_label(task) for task in sort_by_family(rows["task"].to_list())]
-
-
-def _differences(rows: pl.DataFrame, run: RunData) -> dict[str, Any]:
-    points = rows.with_columns(pl.col("value", "ci_low", "ci_high") * 100, shown=run.subject)
-    spec = plot_dots(points, _order(rows), "points of accuracy")
-    zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(style="reference").encode(x="zero:Q")
-    line = to_vega_lite(zero)
-    spec["layer"].insert(0, {key: line[key] for key in ("data", "mark", "encoding")})
-    return spec
-
-
-def _format_answer(rows: pl.DataFrame, run: RunData) -> str:
+def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
     """Tasks whose correlation falls most when length is taken away, as far as the intervals tell."""
-    lines: list[str] = []
-    both = rows.filter(pl.col("kind") == "spearman").join(
-        rows.filter(pl.col("kind") == "spearman without length").select(*_SAME, *_ENDS),
-        on=_SAME,
-        suffix="_rest",
-    )
-    for part in both.with_columns(subject=run.subject).partition_by("subject", maintain_order=True):
-        rows_lost = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
-        found = find_extreme(rows_lost)
-        if len(rows_lost) == 1:
-            said = f"the rank correlation of {part['name'][0]} is {_format_correlations(rows_lost[0])}"
-            said += caveat(rows_lost[0])
+    plain, partial = (rows.filter(pl.col("kind") == kind) for kind in _CORRELATIONS)
+    both = plain.join(partial.select(*_SAME, *_ENDS), on=_SAME, suffix="_rest", maintain_order="left")
+    for (subject,), part in both.partition_by("subject", as_dict=True, maintain_order=True).items():
+        lost = [_compute_length_effect(row) for row in part.iter_rows(named=True)]
+        found = find_extreme(lost)
+        if len(lost) == 1:
+            said = f"the rank correlation of {part['name'][0]} is {_format_correlations(lost[0])}"
+            said += caveat(lost[0])
         elif found is not None:
             said = describe_extreme(
                 found,
@@ -118,15 +97,12 @@ def _format_answer(rows: pl.DataFrame, run: RunData) -> str:
                 end="top",
             )
             said = f"of the rank correlations with {format_subject(found, 'numbers')}, {said}"
-        elif rows_lost:
-            shown = [f"{row['name']} {_format_correlations(row)}" for row in rows_lost[:_SHOWN]]
-            why = next(filter(None, map(no_verdict_reason, rows_lost)), "they do not vary")
+        else:
+            shown = [f"{row['name']} {_format_correlations(row)}" for row in lost[:_SHOWN]]
+            why = next(filter(None, map(no_verdict_reason, lost)), "they do not vary")
             which = f"{TOO_LITTLE} on which rank correlation loses most without length"
             said = f"{which} ({why}): {'; '.join(shown)}"
-        else:
-            continue
-        lines.append(f"{part['subject'][0]}: {said}.")
-    return "\n".join(lines)
+        yield f"{subject}: {said}."
 
 
 _SHOWN = 3
@@ -155,21 +131,18 @@ def _format_correlations(row: Mapping[str, Any]) -> str:
     return f"{with_interval(row['with'])} with length and {with_interval(row['without'])} without"
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
-    names = {kind: title for kind, (title, _) in _POINTS.items()} | _NUMBERS
-    return Table(
-        summary="Every control",
-        columns=[
-            Column(title="Task", value="name"),
-            MODEL,
-            LANGUAGE,
-            Column(title="Measure", value=lambda row: names[row["kind"]]),
-            dataclasses.replace(CONTROL, title="Against", format=Format(missing="")),
-            *score_columns("Value", 3),
-        ],
-        rows=sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["kind"])),
-    )
-
-
-plot = ProbeControls()
+plot = SectionPlot(
+    title="Controls: what is not the surface",
+    lens=LENS,
+    order=220,
+    caption=(
+        "Paired differences on the same tested examples, in the same folds. Gain: the probe minus the best "
+        "surface baseline. Random weights: the probe minus one of the same architecture with random weights, "
+        "both on the share that the latter read; the interval holds the spread over several random weights. "
+        "Selectivity (Hewitt and Liang 2019): a token task minus a task of random labels, one for each token "
+        "type, both with types that training has seen. For metrics, ridge regression on the number, as it is "
+        "and with what length says of it taken out."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

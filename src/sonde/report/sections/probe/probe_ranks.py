@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
+from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_layers, render_sparkline
 from sonde.report.text import task_label
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT
 
 
-class ProbeRanks:
-    """A line a task and a line a model: the paper's ranks of layers."""
-
-    title = "Layers: ranks"
-    lens = LENS
-    order = 211
-    caption = (
-        "Layers are ranked within each task by their accuracy on the tested examples (higher is better), and "
-        "ranks averaged over models or over tasks, as in the paper. A rank says nothing of how far layers "
-        "lie apart, nor whether they do: of labels without meaning some layer is ranked before all others "
-        "too. Where a task is encoded is said above."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One table."""
+    records = [
+        {
+            "name": task_label(str(key)) if by == "task" else part["shown"][0],
+            "over": other,
+            "line": render_sparkline(part.sort("layer")["rank"].to_list()),
+            "depth": depth,
+        }
+        for by, other in (("task", "models"), ("model", "tasks"))
+        for (key, depth), part in (
+            _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
+        )
+    ]
+    return Figure(
+        table=Table(
+            summary="Ranks of layers",
+            columns=[
+                Column(title="Of", value="name"),
+                Column(title="Averaged over", value="over"),
+                Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
+                Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
+            ],
+            rows=records,
+        )
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One table."""
-        rows = read_layers(run)
-        return None if rows.is_empty() else Figure(table=_build_table(rows))
 
 
 def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
@@ -45,30 +52,16 @@ def _ranks(rows: pl.DataFrame, by: str) -> pl.DataFrame:
     )
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    records: list[dict[str, Any]] = []
-    for by, other in (("task", "models"), ("model", "tasks")):
-        for (key, depth), part in (
-            _ranks(rows, by).partition_by(by, "depth", as_dict=True, maintain_order=True).items()
-        ):
-            records.append(
-                {
-                    "name": task_label(str(key)) if by == "task" else part["shown"][0],
-                    "over": other,
-                    "line": render_sparkline(part.sort("layer")["rank"].to_list()),
-                    "depth": depth,
-                }
-            )
-    return Table(
-        summary="Ranks of layers",
-        columns=[
-            Column(title="Of", value="name"),
-            Column(title="Averaged over", value="over"),
-            Column(title="Ranks by layer", value="line", help="The higher, the better the layer."),
-            Column(title="Layers", value="depth", format=COUNT, help="How many layers the model has."),
-        ],
-        rows=records,
-    )
-
-
-plot = ProbeRanks()
+plot = SectionPlot(
+    title="Layers: ranks",
+    lens=LENS,
+    order=211,
+    caption=(
+        "Layers are ranked within each task by their accuracy on the tested examples (higher is better), and "
+        "ranks averaged over models or over tasks, as in the paper. A rank says nothing of how far layers "
+        "lie apart, nor whether they do: of labels without meaning some layer is ranked before all others "
+        "too. Where a task is encoded is said above."
+    ),
+    select=read_layers,
+    figure=_draw,
+)

@@ -7,34 +7,20 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import colour_by_kind, to_vega_lite
-from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.charts import colour_by_kind, plot_lines
+from sonde.report.run_tables import RunData
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.probe import KEY, LENS, read_headline, read_with_controls
-from sonde.report.text import sort_by_family, task_label
+from sonde.report.text import family_order, task_label
 from sonde.results.schema import has_dimension_names
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
 from sonde.results.text_format import COUNT
 
 
-class ProbeSizes:
-    """A line a task."""
-
-    title = "Sizes: how many examples it takes"
-    lens = LENS
-    order = 230
-    caption = (
-        "Test accuracy of the layer chosen on validation, by the size of the data set, of which 60 % train "
-        "and 20 % choose. Smaller sets are drawn several times and averaged; all sizes are tested on the "
-        "same examples."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """One chart a model."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts = [
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """One chart a model."""
+    return Figure(
+        charts=[
             Chart(
                 name=f"probe-sizes-{model.slug}" if run.several else "probe-sizes",
                 title=f"Accuracy by size{f', {model.label}' if run.several else ''}",
@@ -42,13 +28,22 @@ class ProbeSizes:
                 wide=True,
             )
             for model in run.models
-            if not (part := _select_model(rows, model)).is_empty()
-        ]
-        return Figure(charts=charts, table=_build_table(rows))
-
-
-def _select_model(rows: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
-    return rows.filter(pl.col("model") == model.name)
+            if not (part := rows.filter(pl.col("model") == model.name)).is_empty()
+        ],
+        table=Table(
+            summary="Every size",
+            columns=[
+                Column(title="Task", value=lambda row: task_label(row["task"])),
+                MODEL,
+                LANGUAGE,
+                Column(
+                    title="Examples", value="size", format=COUNT, help="How many the probe was trained on."
+                ),
+                *score_columns("Accuracy, %", 1, 100),
+            ],
+            rows=rows.sort(family_order(rows), "shown", "size", maintain_order=True),
+        ),
+    )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -67,20 +62,11 @@ def _read_rows(run: RunData) -> pl.DataFrame:
 
 
 def _build_spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
-    records = [
-        {
-            "task": f"{row['name']}, {row['language']}" if several else row["name"],
-            "family": row["family"],
-            "size": row["size"],
-            "value": row["value"],
-        }
-        for row in rows.iter_rows(named=True)
-    ]
-    base = alt.Chart(alt.Data(values=records)).encode(
+    task = pl.format("{}, {}", "name", "language") if several else pl.col("name")
+    base = alt.Chart(alt.Data(values=rows.select("family", "size", "value", task=task).to_dicts())).encode(
         x=alt.X(
             "size:Q", title="examples", scale=alt.Scale(type="log", nice=False), axis=alt.Axis(format="~s")
         ),
-        y=alt.Y("value:Q", title="accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1])),
         color=colour_by_kind("family"),
         detail="task:N",
         tooltip=[
@@ -89,30 +75,21 @@ def _build_spec(rows: pl.DataFrame, *, several: bool) -> dict[str, Any]:
             alt.Tooltip("value:Q", format=".1%", title="accuracy"),
         ],
     )
+    y = alt.Y("value:Q", title="accuracy", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))
     last = base.transform_joinaggregate(longest="max(size)", groupby=["task"])
     names = last.transform_filter("datum.size == datum.longest").mark_text(style="note", align="left", dx=6)
-    return to_vega_lite(
-        alt.layer(
-            base.mark_line(style="trend"),
-            base.mark_point(style="dot", filled=True),
-            names.encode(text="task:N"),
-        ).properties(height=360)
-    )
+    return plot_lines(base, y, height=360, more=[names.encode(y=y, text="task:N")])
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    place = {task: at for at, task in enumerate(sort_by_family(rows["task"].to_list()))}
-    return Table(
-        summary="Every size",
-        columns=[
-            Column(title="Task", value=lambda row: task_label(row["task"])),
-            MODEL,
-            LANGUAGE,
-            Column(title="Examples", value="size", format=COUNT, help="How many the probe was trained on."),
-            *score_columns("Accuracy, %", 1, 100),
-        ],
-        rows=sorted(rows.to_dicts(), key=lambda row: (place[row["task"]], row["shown"], row["size"])),
-    )
-
-
-plot = ProbeSizes()
+plot = SectionPlot(
+    title="Sizes: how many examples it takes",
+    lens=LENS,
+    order=230,
+    caption=(
+        "Test accuracy of the layer chosen on validation, by the size of the data set, of which 60 % train "
+        "and 20 % choose. Smaller sets are drawn several times and averaged; all sizes are tested on the "
+        "same examples."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

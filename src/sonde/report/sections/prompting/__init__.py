@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sonde.report.section import PlainTitle
+from sonde.report.section import LensTitle
 
-title = PlainTitle(
+title = LensTitle(
     name="Names of APIs, asked in words",
     cites=("zhuo2023ink",),
 )

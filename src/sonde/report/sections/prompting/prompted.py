@@ -11,7 +11,7 @@ from sonde.base.formatting import plural
 from sonde.languages import format_language
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves, sort_by_k
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
 from sonde.results.text_format import caveat, with_interval
@@ -40,69 +40,50 @@ _K = 20
 _EVERY = "all"
 
 
-class PromptedAnswers:
-    """A dot a statement, and a table with refusals and short lists."""
-
-    title = "Names of APIs: listed in words"
-    lens = "prompting"
-    order = 440
-    caption = (
-        "The share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
-        "model lists when it is asked in words. Refusals count as wrong. Lists are read as published (lines "
-        "with an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals "
-        "are 95 %, clustered by library."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure | None:
+    """The statements that were asked about."""
+    strict = rows.filter(pl.col("matching") == next(iter(_READ)))
+    hits = strict.filter(pl.col("metric") == "p_at_k")
+    listed = hits.filter(pl.col("k") == _K)
+    if listed.is_empty():
+        return None
+    shown = hits.filter(pl.col("template") != _EVERY).with_columns(who=pl.col("template"))
+    refused = strict.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
+    spec = plot_curves(shown, shown["who"].unique(maintain_order=True).to_list())
+    return Figure(
+        lead=_format_lead(listed),
+        answer="\n".join(_format_answer(row, rows) for row in refused.iter_rows(named=True)),
+        charts=[Chart(name="prompted", title="Right among the first k listed", spec=spec)],
+        table=Table(
+            summary="Every statement, with refusals and short lists",
+            columns=[
+                Column(title="Of", value="subject"),
+                Column(
+                    title="Statements",
+                    value=lambda row: "calls and imports" if row["template"] == _EVERY else row["template"],
+                ),
+                Column(title="Read", value=lambda row: _READ[row["matching"]]),
+                Column(title="What", value=_format_metric),
+                *score_columns(
+                    "Value",
+                    digits=lambda row: 1 if _is_share(row) else 2,
+                    scale=lambda row: 100 if _is_share(row) else 1,
+                    clusters="Libraries",
+                ),
+            ],
+            rows=rows,
+        ),
+        notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """The statements that were asked about."""
-        whole = has_dimensions({}) | has_dimension_names(TEMPLATE)
-        rows = run.scores(metrics=list(_METRICS), lens=self.lens, where=whole)
-        rows = rows.with_columns(
-            template=dimension_value(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY)
-        )
-        places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
-        order = pl.col("template").replace_strict(places, default=len(places))
-        rows = sort_by_k(run, rows).sort("place", "subject", order, "metric", "k")
-        strict = rows.filter(pl.col("matching") == next(iter(_READ)))
-        listed = strict.filter((pl.col("metric") == "p_at_k") & (pl.col("k") == _K))
-        if listed.is_empty():
-            return None
-        parts = strict.filter((pl.col("metric") == "p_at_k") & (pl.col("template") != _EVERY))
-        shown = parts.with_columns(who=pl.col("template"))
-        refused = strict.filter((pl.col("metric") == "share_refused") & (pl.col("template") == _EVERY))
-        return Figure(
-            lead=_format_lead(listed),
-            answer="\n".join(_format_answer(row, rows) for row in refused.iter_rows(named=True)),
-            charts=[
-                Chart(
-                    name="prompted",
-                    title="Right among the first k listed",
-                    spec=plot_curves(shown, shown["who"].unique(maintain_order=True).to_list()),
-                )
-            ],
-            table=Table(
-                summary="Every statement, with refusals and short lists",
-                columns=[
-                    Column(title="Of", value="subject"),
-                    Column(
-                        title="Statements",
-                        value=lambda row: (
-                            "calls and imports" if row["template"] == _EVERY else row["template"]
-                        ),
-                    ),
-                    Column(title="Read", value=lambda row: _READ[row["matching"]]),
-                    Column(title="What", value=_format_metric),
-                    *score_columns(
-                        "Value",
-                        digits=lambda row: 1 if _is_share(row) else 2,
-                        scale=lambda row: 100 if _is_share(row) else 1,
-                        clusters="Libraries",
-                    ),
-                ],
-                rows=rows,
-            ),
-            notes=("A list is no ranking of all names: set it beside no other P@k of this page.",),
-        )
+
+def _read_rows(run: RunData) -> pl.DataFrame:
+    whole = has_dimensions({}) | has_dimension_names(TEMPLATE)
+    rows = run.scores(metrics=list(_METRICS), lens="prompting", where=whole)
+    rows = rows.with_columns(template=dimension_value(TEMPLATE).replace(dict(TEMPLATES)).fill_null(_EVERY))
+    places = {_EVERY: 0} | {name: place for place, name in enumerate(TEMPLATES.values(), 1)}
+    order = pl.col("template").replace_strict(places, default=len(places))
+    return sort_by_k(run, rows).sort("place", "subject", order, "metric", "k")
 
 
 def _format_lead(listed: pl.DataFrame) -> str:
@@ -143,4 +124,16 @@ def _is_share(row: Mapping[str, Any]) -> bool:
     return row["metric"].startswith(("p_at", "share"))
 
 
-plot = PromptedAnswers()
+plot = SectionPlot(
+    title="Names of APIs: listed in words",
+    lens="prompting",
+    order=440,
+    caption=(
+        "The share of cloze queries whose left-out subtoken is among the first k of the 20 answers that the "
+        "model lists when it is asked in words. Refusals count as wrong. Lists are read as published (lines "
+        "with an index alone) and leniently (bullets, tables, quoted and called names as well). Intervals "
+        "are 95 %, clustered by library."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from sonde.base.formatting import count, number
+from sonde.base.formatting import DASH, count, number
 from sonde.languages import CONSTRUCT_LABELS, format_language
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import (
@@ -22,6 +22,7 @@ from sonde.report.section import (
     COLOURINGS,
     WAYS,
     CrossLensNumber,
+    LensTitle,
     PageHeader,
     StatTile,
     TokenFindings,
@@ -177,9 +178,6 @@ def _finite(rows: Sequence[Mapping[str, Any]]) -> Iterator[float]:
     return (row["nats"] for row in rows if row["nats"] is not None and math.isfinite(row["nats"]))
 
 
-tokens = TokenLens(known=_list_item_ids, findings=_read_findings, difficulty=_difficulty)
-
-
 _METRICS = {
     "bits_per_byte": ("Bits per byte", 1.0, 3),
     "bits_per_character": ("Bits per character", 1.0, 3),
@@ -243,26 +241,23 @@ class SurprisalHeadline:
 def list_headlines(run: RunData) -> list[SurprisalHeadline]:
     """One answer a model and language, in the run's order; several are over what all models cover."""
     rows = run.scores(lens=LENS, metrics=["bits_per_byte"], where=OVERALL)
-    found: list[SurprisalHeadline] = []
-    for model in run.models:
-        for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True):
-            bounds = interval(row)
-            found.append(
-                SurprisalHeadline(
-                    value=number(row["value"]),
-                    interval="" if bounds == "–" else bounds,
-                    model=model.label,
-                    language=format_language(row["language"]),
-                    corpus=_corpora(run, row["language"]),
-                    read=_describe_input(run, row),
-                    detail=_extremes(run, model, row["language"]),
-                    whole=_describe_full_text(run, row),
-                    behind=_describe_file_context(run, row),
-                    caveat=no_verdict_reason(row),
-                    measure=_BITS.get(row["objective"], "bits per byte"),
-                )
-            )
-    return found
+    return [
+        SurprisalHeadline(
+            value=number(row["value"]),
+            interval=bounds if (bounds := interval(row)) != DASH else "",
+            model=model.label,
+            language=format_language(row["language"]),
+            corpus=_corpora(run, row["language"]),
+            read=_describe_input(run, row),
+            detail=_extremes(run, model, row["language"]),
+            whole=_describe_full_text(run, row),
+            behind=_describe_file_context(run, row),
+            caveat=no_verdict_reason(row),
+            measure=_BITS.get(row["objective"], "bits per byte"),
+        )
+        for model in run.models
+        for row in rows.filter(pl.col("model") == model.name).sort("language").iter_rows(named=True)
+    ]
 
 
 def _describe_file_context(run: RunData, row: Mapping[str, Any]) -> str:
@@ -347,7 +342,6 @@ def build_scoreboard(run: RunData) -> Table | None:
     )
     if rows.is_empty():
         return None
-    order = {metric: place for place, metric in enumerate(_METRICS)}
     parts = {
         "all": "everything",
         "code": "code",
@@ -355,7 +349,7 @@ def build_scoreboard(run: RunData) -> Table | None:
         "first": "what begins a text",
         "shared": "what all models cover",
     }
-    rows = rows.with_columns(text=dimension_value("text").fill_null("all")).sort("text", "model", "language")
+    order = pl.col("metric").replace_strict({metric: place for place, metric in enumerate(_METRICS)})
     return Table(
         summary="Every overall number",
         columns=[
@@ -369,42 +363,28 @@ def build_scoreboard(run: RunData) -> Table | None:
                 scale=lambda row: _METRICS[row["metric"]][1],
             ),
         ],
-        rows=sorted(rows.to_dicts(), key=lambda row: order[row["metric"]]),
+        rows=rows.with_columns(text=dimension_value("text").fill_null("all"))
+        .sort("text", "model", "language")
+        .sort(order, maintain_order=True),
     )
 
 
-def _format_value(row: Mapping[str, Any]) -> str:
-    _, scale, digits = _METRICS[row["metric"]]
-    return number(row["value"] * scale, digits)
-
-
-def _format_interval(row: Mapping[str, Any]) -> str:
-    _, scale, digits = _METRICS[row["metric"]]
-    return interval(row, scale, digits)
-
-
-def build_tiles(run: RunData) -> list[StatTile]:
+def _build_tiles(run: RunData, rows: pl.DataFrame) -> list[StatTile]:
     """The few numbers shown large, where the run has one model and one language."""
-    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=has_dimensions({}))
     if run.several or rows["language"].n_unique() != 1:
         return []
     shown = rows.filter(pl.col("binning").ne_missing("equal_mass"))
     named = {row["metric"]: row for row in shown.iter_rows(named=True)}
     return [
         StatTile(
-            label=_METRICS[metric][0],
-            value=_format_value(named[metric]),
-            interval=_format_interval(named[metric]),
+            label=label,
+            value=number(named[metric]["value"] * scale, digits),
+            interval=interval(named[metric], scale, digits),
         )
         for metric in ("bits_per_byte", "bits", "nats_per_token", "top1", "ece")
         if metric in named
+        for label, scale, digits in (_METRICS[metric],)
     ]
-
-
-def _describe_methods(run: RunData) -> str:
-    rows = run.scores(lens=LENS, metrics=["bits_per_byte", "bits"], where=has_dimensions({}))
-    methods = {method.partition(",")[0] for method in rows["ci_method"].drop_nulls().to_list() if method}
-    return f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else ""
 
 
 def _format_headline(run: RunData, found: list[SurprisalHeadline]) -> str:
@@ -442,44 +422,44 @@ def _build_cross_lens_number(metric: str, unit: str, units: str, *within: tuple[
     )
 
 
-class SurprisalTitle:
-    """Bits per byte as the headline of the page."""
+def _build_header(run: RunData) -> PageHeader | None:
+    """One answer a model and language, with the overall numbers."""
+    found = list_headlines(run)
+    if not found:
+        return None
+    rows = run.scores(lens=LENS, metrics=list(_METRICS), where=has_dimensions({}))
+    of_bits = rows.filter(pl.col("metric").is_in(["bits_per_byte", "bits"]))
+    methods = {method.partition(",")[0] for method in of_bits["ci_method"].drop_nulls() if method}
+    alone = (
+        "Each function is read alone, without its file: the model does not see what the file imports and "
+        "defines before it."
+    )
+    return PageHeader(
+        headline=_format_headline(run, found),
+        template="sections/surprisal/title.html.j2",
+        context={"headlines": found},
+        note=alone if lacks_file_context(run) else "",
+        tiles=_build_tiles(run, rows),
+        table=build_scoreboard(run),
+        intervals=f"95 %, {', '.join(sorted(methods))} by repository, module or file" if methods else "",
+    )
 
-    name = "Surprisal"
-    cites = ("cooper2023perplexed",)
-    method_text = (
+
+title = LensTitle(
+    name="Surprisal",
+    cites=("cooper2023perplexed",),
+    method_text=(
         "Every subword is scored once, from what stands before it, or from both sides where the sections of "
         "surprisal begin with a note that says so. Surprisal is the negative logarithm of the probability "
         "that the model gave to what stands there: 0 bits is certainty, each bit halves the probability."
-    )
-    in_float32 = "ranks and entropies"
-    joined = dataclasses.replace(
+    ),
+    in_float32="ranks and entropies",
+    joined=dataclasses.replace(
         _build_cross_lens_number("bits", "subword", "subwords"),
         of_several=_build_cross_lens_number(
             "nats_per_token", "code token", "code tokens that every model of the run has whole", SHARED_TOKENS
         ),
-    )
-
-    tokens = tokens
-
-    def top(self, run: RunData) -> PageHeader | None:
-        """One answer a model and language, with the overall numbers."""
-        found = list_headlines(run)
-        if not found:
-            return None
-        alone = (
-            "Each function is read alone, without its file: the model does not see what the file imports and "
-            "defines before it."
-        )
-        return PageHeader(
-            headline=_format_headline(run, found),
-            template="sections/surprisal/title.html.j2",
-            context={"headlines": found},
-            note=alone if lacks_file_context(run) else "",
-            tiles=build_tiles(run),
-            table=build_scoreboard(run),
-            intervals=_describe_methods(run),
-        )
-
-
-title = SurprisalTitle()
+    ),
+    tokens=TokenLens(known=_list_item_ids, findings=_read_findings, difficulty=_difficulty),
+    top=_build_header,
+)

@@ -15,7 +15,7 @@ from sonde.base.formatting import count
 from sonde.languages import format_language
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, Plot, SectionPlot
 from sonde.report.text import lacks_verdict
 from sonde.results.extremes import describe_ends
 from sonde.results.schema import (
@@ -236,6 +236,18 @@ def build_ranking(run: RunData, ranking: Ranking) -> Figure | None:
         charts=charts,
         table=_build_table(run, frame, ranking, held.unit),
         notes=[*_list_notes(frame), *held.notes, *list_first_subword_notes(run)],
+    )
+
+
+def ranking_section(ranking: Ranking, *, title: str, order: int, caption: str) -> Plot:
+    """Declare the section that shows a ranking alone."""
+    return SectionPlot(
+        title=title,
+        lens=LENS,
+        order=order,
+        caption=caption,
+        select=lambda run: read_slices(run, ranking.dimension).rows,
+        figure=lambda run, _: build_ranking(run, ranking),
     )
 
 

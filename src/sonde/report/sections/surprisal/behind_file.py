@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
 from sonde.base.formatting import count, join_names, number
-from sonde.report.charts import plot_differences
+from sonde.report.charts import model_order, plot_differences
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -63,38 +63,56 @@ _ORDER = ("all", *_DIMENSIONS)
 _ROLES_SHOWN = 10
 
 
-class FileContextChanges:
-    """The change by kind of token, role and call, and every number with and without the file."""
-
-    title = "Behind its file: what the text above tells the model"
-    lens = LENS
-    order = 85
-    caption = (
-        "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
-        "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
-        "the same subwords are compared with themselves, and what makes one text harder than another "
-        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
-        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """The charts of changes."""
+    charts: list[Chart] = []
+    for cut, metric, title, unit in _GROUPS:
+        held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
+        if names := _names(held, most_first=metric == "top1"):
+            spec = plot_differences(held.filter(pl.col("name").is_in(names)), names, unit)
+            charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
+    several = rows["shown"].n_unique() > 1
+    return Figure(
+        answer="\n".join(
+            f"{part['shown'][0]}: {said}" if several else said
+            for part in rows.partition_by("shown", maintain_order=True)
+            for said in _list_answers(part)
+        ),
+        charts=charts,
+        table=Table(
+            summary="Every number with and without the file",
+            columns=[
+                *([MODEL] if several else []),
+                Column(
+                    title="Of",
+                    value=lambda row: (
+                        row["name"]
+                        if row["dimension"] in ("all", "origin")
+                        else f"{row['dimension']}: {row['name']}"
+                    ),
+                ),
+                Column(title="What", value=lambda row: _MEASURES[row["metric"]]),
+                Column(title="Alone", value="alone", format=Number(), help="The function read by itself."),
+                Column(
+                    title="Behind the file",
+                    value="behind",
+                    format=Number(),
+                    help="The same function read after the text that precedes it in its file.",
+                ),
+                *estimate_columns("Change", help="Behind the file minus alone, over the same subwords."),
+                N,
+                CLUSTERS,
+            ],
+            rows=rows,
+        ),
+        notes=[
+            *filter(None, (_describe_context(run, model) for model in run.models)),
+            *list_subword_notes(run),
+            "The change says that the text above helps, not which part of it does: a name that was imported "
+            "or defined there, or only the habits of its author. No text of another file was read as a "
+            "control.",
+        ],
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The charts of changes; None where texts were read alone."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        charts: list[Chart] = []
-        for cut, metric, title, unit in _GROUPS:
-            held = rows.filter((pl.col("dimension") == cut) & (pl.col("metric") == metric))
-            names = _names(held, most_first=metric == "top1")
-            if names:
-                spec = plot_differences(held.filter(pl.col("name").is_in(names)), names, unit)
-                charts.append(Chart(name=f"behind-file-{cut}-{metric}", title=title, spec=spec))
-        return Figure(
-            answer="\n".join(_list_answers(rows, run)),
-            charts=charts,
-            table=_build_table(rows, run),
-            notes=_list_notes(run),
-        )
 
 
 def _read_rows(run: RunData) -> pl.DataFrame:
@@ -105,14 +123,13 @@ def _read_rows(run: RunData) -> pl.DataFrame:
         found = found.join(values, on=_KEYS, how="left", maintain_order="left")
     # The tables of calls are in nats, the others hold both.
     scale = pl.col("metric").replace_strict({"nats": BITS_PER_NAT, "top1": 100.0}, default=1.0)
-    places = {model.name: place for place, model in enumerate(run.models)}
     return (
         found.filter((pl.col("n") >= MIN_COUNT) | (pl.col("dimension") == "all"))
         .with_columns(pl.col("value", "ci_low", "ci_high", "alone", "behind") * scale)
         .with_columns(
             metric=pl.col("metric").replace("nats", "bits"),
             shown=run.subject,
-            place=pl.col("model").replace_strict(places, default=len(places)),
+            place=model_order(run),
             row=pl.col("dimension").replace_strict({name: i for i, name in enumerate(_ORDER)}),
         )
         .sort("place", "language", "row", "name", "metric")
@@ -156,31 +173,22 @@ def _names(rows: pl.DataFrame, *, most_first: bool) -> list[str]:
     return often.sort("value", "name", descending=[most_first, False])["name"].to_list()
 
 
-def _list_answers(rows: pl.DataFrame, run: RunData) -> Sequence[str]:
-    sentences: list[str] = []
-    for part in rows.partition_by("shown", maintain_order=True):
-        subject = part["shown"][0]
-        who = f"{subject}: " if rows["shown"].n_unique() > 1 else ""
-        held = {(row["dimension"], row["name"], row["metric"]): row for row in part.iter_rows(named=True)}
-        whole = held.get(("all", "everything", "bits_per_byte"))
-        if whole is not None:
-            sentences.append(
-                f"{who}Behind its file a text costs {number(whole['behind'])} bits per byte instead of "
-                f"{number(whole['alone'])}, a change of {with_interval(whole)}"
-                f"{difference_caveat(whole, digits=2, unit=' bits')}."
-            )
-        first = held.get(("all", "everything", "top1"))
-        if first is not None:
-            sentences.append(
-                f"{who}The first guess is right for {number(first['behind'], 1)} % of the subwords instead "
-                f"of {number(first['alone'], 1)} %, a change of {with_interval(first, digits=1)} points"
-                f"{difference_caveat(first, unit=' points')}."
-            )
-        if ("origin", "internal call", "bits") in held:
-            sentences.append(
-                who + _describe_calls({name: row for (of, name, _), row in held.items() if of == "origin"})
-            )
-    return sentences
+def _list_answers(rows: pl.DataFrame) -> Iterator[str]:
+    held = {(row["dimension"], row["name"], row["metric"]): row for row in rows.iter_rows(named=True)}
+    if whole := held.get(("all", "everything", "bits_per_byte")):
+        yield (
+            f"Behind its file a text costs {number(whole['behind'])} bits per byte instead of "
+            f"{number(whole['alone'])}, a change of {with_interval(whole)}"
+            f"{difference_caveat(whole, digits=2, unit=' bits')}."
+        )
+    if first := held.get(("all", "everything", "top1")):
+        yield (
+            f"The first guess is right for {number(first['behind'], 1)} % of the subwords instead "
+            f"of {number(first['alone'], 1)} %, a change of {with_interval(first, digits=1)} points"
+            f"{difference_caveat(first, unit=' points')}."
+        )
+    if ("origin", "internal call", "bits") in held:
+        yield _describe_calls({name: row for (of, name, _), row in held.items() if of == "origin"})
 
 
 _CALLS = {
@@ -213,16 +221,6 @@ def _describe_calls(held: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{said} It helps {more} with calls into the repository than with calls out of it: {difference}."
 
 
-def _list_notes(run: RunData) -> Sequence[str]:
-    notes = [note for model in run.models if (note := _describe_context(run, model))]
-    return [
-        *notes,
-        *list_subword_notes(run),
-        "The change says that the text above helps, not which part of it does: a name that was imported or "
-        "defined there, or only the habits of its author. No text of another file was read as a control.",
-    ]
-
-
 def _describe_context(run: RunData, model: ModelInfo) -> str:
     """How many texts have anything above them, and how much of it was read."""
     rows = read_observations(run, model, ["item_id", "context", "file_context"])
@@ -239,32 +237,17 @@ def _describe_context(run: RunData, model: ModelInfo) -> str:
     )
 
 
-def _build_table(rows: pl.DataFrame, run: RunData) -> Table:
-    whole = ("all", "origin")
-    return Table(
-        summary="Every number with and without the file",
-        columns=[
-            *([MODEL] if rows["shown"].n_unique() > 1 else []),
-            Column(
-                title="Of",
-                value=lambda row: (
-                    row["name"] if row["dimension"] in whole else f"{row['dimension']}: {row['name']}"
-                ),
-            ),
-            Column(title="What", value=lambda row: _MEASURES[row["metric"]]),
-            Column(title="Alone", value="alone", format=Number(), help="The function read by itself."),
-            Column(
-                title="Behind the file",
-                value="behind",
-                format=Number(),
-                help="The same function read after the text that precedes it in its file.",
-            ),
-            *estimate_columns("Change", help="Behind the file minus alone, over the same subwords."),
-            N,
-            CLUSTERS,
-        ],
-        rows=rows,
-    )
-
-
-plot = FileContextChanges()
+plot = SectionPlot(
+    title="Behind its file: what the text above tells the model",
+    lens=LENS,
+    order=85,
+    caption=(
+        "Each text is read twice: alone, and behind what stands above it in its file (imports, earlier "
+        "definitions), as much of the end of that as the model can take. Only the text itself is scored, so "
+        "the same subwords are compared with themselves, and what makes one text harder than another "
+        "cancels. Dots are changes, behind the file minus alone, with their paired 95 % intervals: left of "
+        "zero, the file makes the subwords less surprising; for top-1 accuracy, right of zero is better."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -10,7 +11,7 @@ import polars as pl
 from sonde.base.formatting import count, number
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -28,35 +29,92 @@ _FINE = 20
 _QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 
 
-class SurprisalDistribution:
-    """Quantiles by kind of token, and a histogram of all subwords."""
-
-    title = "Distribution: many easy subwords, few hard ones"
-    lens = LENS
-    order = 60
-    caption = (
-        "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
-        "5th to the 95th percentile. The subword that begins a text, before which a decoder has nothing of "
-        "it, is a kind of its own. These describe single subwords, so they are no intervals of a mean."
+def _draw(run: RunData, models: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Figure:
+    """Boxes, histogram and quantiles."""
+    quantiles = pl.concat([_by_kind(frame, model) for model, frame in models])
+    half = pl.min_horizontal(pl.col("step") // (_FINE // 2), pl.lit(39)).alias("half")
+    histogram = pl.concat(
+        frame.group_by(half)
+        .agg(pl.col("n").sum())
+        .sort("half")
+        .select(
+            "n", model=pl.lit(model.label), low=pl.col("half") / 2, high=pl.col("half") / 2 + 0.5,
+            share=pl.col("n") / pl.col("n").sum(),
+        )
+        for model, frame in models
+    )  # fmt: skip
+    shown = ("5 %", "25 %", "Median", "75 %", "95 %")
+    return Figure(
+        answer="\n".join(_format_sentence(frame, model, run.several) for model, frame in models),
+        charts=[
+            Chart(name="distribution-kinds", title="Bits per subword by kind", spec=_plot_boxes(quantiles)),
+            Chart(name="distribution", title="All subwords", spec=_plot_columns(histogram)),
+        ],
+        table=Table(
+            summary="Quantiles by kind",
+            columns=[
+                Column(title="Kind", value="kind", help="What the subwords are part of."),
+                *([Column(title="Model", value="model")] if run.several else []),
+                N,
+                *(
+                    Column(
+                        title=title, value=name, format=Number(), help="Bits of surprisal below which it is."
+                    )
+                    for title, name in zip(shown, _QUANTILES, strict=True)
+                ),
+            ],
+            rows=quantiles,
+        ),
+        notes=list_subword_notes(run),
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """Boxes, histogram and quantiles."""
-        counted = [(model, _count_by_bin(run, model)) for model in run.models]
-        counted = [(model, frame) for model, frame in counted if not frame.is_empty()]
-        if not counted:
-            return None
-        quantiles = pl.concat([_by_kind(frame, model) for model, frame in counted])
-        histogram = pl.concat([_histogram(frame, model) for model, frame in counted])
-        return Figure(
-            answer="\n".join(_format_sentence(frame, model, run.several) for model, frame in counted),
-            charts=[
-                Chart(name="distribution-kinds", title="Bits per subword by kind", spec=_boxes(quantiles)),
-                Chart(name="distribution", title="All subwords", spec=_columns(histogram)),
-            ],
-            table=_build_table(quantiles, run.several),
-            notes=list_subword_notes(run),
+
+def _read_models(run: RunData) -> list[tuple[ModelInfo, pl.DataFrame]]:
+    """Models with the counts of their subwords."""
+    counts = ((model, _count_by_bin(run, model)) for model in run.models)
+    return [(model, frame) for model, frame in counts if not frame.is_empty()]
+
+
+def _plot_boxes(quantiles: pl.DataFrame) -> dict[str, Any]:
+    base = alt.Chart(alt.Data(values=quantiles.to_dicts())).encode(
+        y=alt.Y("kind:N", sort=list(dict.fromkeys(quantiles["kind"])), title=None),
+        tooltip=[
+            alt.Tooltip("kind:N", title=" "),
+            alt.Tooltip("model:N"),
+            alt.Tooltip("n:Q", format=","),
+            *(alt.Tooltip(f"{name}:Q", format=".2f") for name in _QUANTILES),
+        ],
+    )
+    lines = quantiles["model"].n_unique()
+    if lines > 1:
+        base = base.encode(
+            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
         )
+    return to_vega_lite(
+        alt.layer(
+            base.mark_rule(style="whisker").encode(x=alt.X("p5:Q", title="bits per subword"), x2="p95:Q"),
+            base.mark_bar(style="box", height=11).encode(x=alt.X("p25:Q"), x2="p75:Q"),
+            base.mark_tick(thickness=2.4, height=13, orient="vertical").encode(x=alt.X("p50:Q")),
+        ).properties(height=row_height(lines))
+    )
+
+
+def _plot_columns(histogram: pl.DataFrame) -> dict[str, Any]:
+    base = alt.Chart(alt.Data(values=histogram.to_dicts())).encode(
+        x=alt.X("low:Q", title="bits per subword (19.5 and more together)"),
+        x2="high:Q",
+        y=alt.Y("share:Q", title="share of subwords", axis=alt.Axis(format="%"), stack=None),
+        y2=alt.datum(0),
+        tooltip=[
+            alt.Tooltip("model:N"),
+            alt.Tooltip("low:Q", title="from"),
+            alt.Tooltip("share:Q", format=".2%"),
+            alt.Tooltip("n:Q", format=","),
+        ],
+    )
+    if histogram["model"].n_unique() > 1:
+        base = base.encode(color=alt.Color("model:N", title=None, sort=None))
+    return to_vega_lite(base.mark_bar(style="columns", binSpacing=1).properties(height=260))
 
 
 def _count_by_bin(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -88,16 +146,6 @@ def _by_kind(counted: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
     return pl.DataFrame(rows).sort("p50", "p75", descending=True)
 
 
-def _histogram(counted: pl.DataFrame, model: ModelInfo) -> pl.DataFrame:
-    half = pl.min_horizontal(pl.col("step") // (_FINE // 2), pl.lit(39))
-    return (
-        counted.group_by(half.alias("half"))
-        .agg(pl.col("n").sum())
-        .sort("half")
-        .with_columns(model=pl.lit(model.label), share=pl.col("n") / pl.col("n").sum())
-    )
-
-
 def _format_sentence(counted: pl.DataFrame, model: ModelInfo, several: bool) -> str:
     cheap, hard = pl.col("step") < _FINE, pl.col("step") >= 4 * _FINE
     n, bits = pl.col("n"), pl.col("n") * pl.col("step")
@@ -115,76 +163,15 @@ def _format_sentence(counted: pl.DataFrame, model: ModelInfo, several: bool) -> 
     )
 
 
-def _boxes(quantiles: pl.DataFrame) -> dict[str, Any]:
-    several = quantiles["model"].n_unique() > 1
-    order = list(dict.fromkeys(quantiles["kind"].to_list()))
-    base = alt.Chart(alt.Data(values=quantiles.to_dicts())).encode(
-        y=alt.Y("kind:N", sort=order, title=None),
-        tooltip=[
-            alt.Tooltip("kind:N", title=" "),
-            alt.Tooltip("model:N"),
-            alt.Tooltip("n:Q", format=","),
-            *[alt.Tooltip(f"{name}:Q", format=".2f") for name in _QUANTILES],
-        ],
-    )
-    if several:
-        base = base.encode(
-            color=alt.Color("model:N", title=None, sort=None), yOffset=alt.YOffset("model:N", sort=None)
-        )
-    lower = alt.X("p5:Q", title="bits per subword")
-    lines = quantiles["model"].n_unique()
-    return to_vega_lite(
-        alt.layer(
-            base.mark_rule(style="whisker").encode(x=lower, x2="p95:Q"),
-            base.mark_bar(style="box", height=11).encode(x=alt.X("p25:Q"), x2="p75:Q"),
-            base.mark_tick(thickness=2.4, height=13, orient="vertical").encode(x=alt.X("p50:Q")),
-        ).properties(height=row_height(lines))
-    )
-
-
-def _columns(histogram: pl.DataFrame) -> dict[str, Any]:
-    records = [
-        {
-            "model": row["model"],
-            "low": row["half"] / 2,
-            "high": row["half"] / 2 + 0.5,
-            "share": row["share"],
-            "n": row["n"],
-        }
-        for row in histogram.iter_rows(named=True)
-    ]
-    several = histogram["model"].n_unique() > 1
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=alt.X("low:Q", title="bits per subword (19.5 and more together)"),
-        y=alt.Y("share:Q", title="share of subwords", axis=alt.Axis(format="%"), stack=None),
-        tooltip=[
-            alt.Tooltip("model:N"),
-            alt.Tooltip("low:Q", title="from"),
-            alt.Tooltip("share:Q", format=".2%"),
-            alt.Tooltip("n:Q", format=","),
-        ],
-    )
-    if several:
-        base = base.encode(color=alt.Color("model:N", title=None, sort=None))
-    columns = base.mark_bar(style="columns", binSpacing=1).encode(x2="high:Q", y2=alt.datum(0))
-    return to_vega_lite(columns.properties(height=260))
-
-
-def _build_table(quantiles: pl.DataFrame, several: bool) -> Table:
-    shown = ("5 %", "25 %", "Median", "75 %", "95 %")
-    return Table(
-        summary="Quantiles by kind",
-        columns=[
-            Column(title="Kind", value="kind", help="What the subwords are part of."),
-            *([Column(title="Model", value="model")] if several else []),
-            N,
-            *(
-                Column(title=title, value=name, format=Number(), help="Bits of surprisal below which it is.")
-                for title, name in zip(shown, _QUANTILES, strict=True)
-            ),
-        ],
-        rows=quantiles,
-    )
-
-
-plot = SurprisalDistribution()
+plot = SectionPlot(
+    title="Distribution: many easy subwords, few hard ones",
+    lens=LENS,
+    order=60,
+    caption=(
+        "Boxes hold the middle half of a kind's subwords, the tick is the median, thin lines reach from the "
+        "5th to the 95th percentile. The subword that begins a text, before which a decoder has nothing of "
+        "it, is a kind of its own. These describe single subwords, so they are no intervals of a mean."
+    ),
+    select=_read_models,
+    figure=_draw,
+)

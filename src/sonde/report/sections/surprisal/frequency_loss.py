@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
@@ -13,7 +13,7 @@ from sonde.base.fingerprint import unit_hash
 from sonde.base.formatting import count
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -42,33 +42,45 @@ _CORRELATIONS = {
 }
 
 
-class FrequencyLoss:
-    """A point a vocabulary entry, with the median and quartiles of each doubling of frequency."""
-
-    title = "Frequency: do rare subwords surprise more?"
-    lens = LENS
-    order = 50
-    caption = (
-        "Each point is one entry of the vocabulary: how often the corpus holds it, and its mean surprisal "
-        "there. Line and band are the median and the middle half of the entries at that frequency."
+def _draw(run: RunData, charts: Sequence[Chart]) -> Figure:
+    """The cloud of each model, and the rank correlations."""
+    rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=has_dimensions({})).with_columns(
+        least="k"
+    )
+    table = Table(
+        summary="Rank correlations",
+        columns=[
+            *([MODEL] if run.several else []),
+            LANGUAGE,
+            Column(
+                title="Surprisal of",
+                value=lambda row: (
+                    f"{row['unit'] or 'subword'}s"
+                    + (f", at least {row['least']} times" if row["least"] else "")
+                ),
+            ),
+            Column(title="Against", value=lambda row: _CORRELATIONS[row["metric"]]),
+            *estimate_columns(
+                "Spearman", help="Rank correlation: 1 where both always rise together, else below."
+            ),
+            N,
+        ],
+        rows=rows,
+    )
+    return Figure(
+        answer="\n".join(_list_answers(rows, run.several)),
+        charts=charts,
+        table=table if rows.height else None,
+        notes=[
+            f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries.",
+            *list_subword_notes(run),
+            *list_first_subword_notes(run),
+        ],
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """The cloud of each model, and the rank correlations."""
-        charts = [chart for model in run.models if (chart := _build_chart(run, model)) is not None]
-        if not charts:
-            return None
-        rows = run.scores(lens=LENS, metrics=list(_CORRELATIONS), where=has_dimensions({})).with_columns(
-            least="k"
-        )
-        sampled = f"Points are a random sample (seeded) where there are more than {SHOWN_POINTS:,} entries."
-        notes = [sampled, *list_subword_notes(run), *list_first_subword_notes(run)]
-        return Figure(
-            answer=_format_answer(rows, run.several),
-            charts=charts,
-            table=_build_table(rows, run.several),
-            notes=notes,
-        )
+
+def _build_charts(run: RunData) -> list[Chart]:
+    return [chart for model in run.models if (chart := _build_chart(run, model)) is not None]
 
 
 def _entries(run: RunData, model: ModelInfo) -> pl.DataFrame:
@@ -139,64 +151,41 @@ def _build_spec(sample: list[dict[str, Any]], trend: list[dict[str, Any]]) -> di
     )
 
 
-def _format_answer(rows: pl.DataFrame, several: bool) -> str:
-    sentences: list[str] = []
+def _list_answers(rows: pl.DataFrame, several: bool) -> Iterator[str]:
     of_subwords = (pl.col("metric") == "spearman_frequency_corpus") & pl.col("unit").ne_missing("tag")
     for part in rows.filter(of_subwords).partition_by("shown", "language", maintain_order=True):
         every = part.filter(pl.col("least").is_null())
         often = part.filter(pl.col("least").is_not_null())
         # A mean over one or two occurrences is mostly noise: what is said rests on the others.
-        said = (often if often.height else every).row(0, named=True)
-        among = f" among subwords that occur {said['least']} times or more" if said["least"] else ""
+        row = (often if often.height else every).row(0, named=True)
+        among = f" among subwords that occur {row['least']} times or more" if row["least"] else ""
         beside = (
             f"; over all subwords {with_interval(every.row(0, named=True))}" if among and every.height else ""
         )
-        who = f"{said['shown']}: " if several else ""
-        tail = describe_null_result(said, digits=2) if _is_level(said) else insufficient_data_reason(said)
-        sentences.append(
-            f"{who}{_verdict(said)}{among} (Spearman {with_interval(said)}{beside}{tail and f'; {tail}'})."
+        tail = insufficient_data_reason(row)
+        if lacks_verdict(row) or not math.isfinite(row["ci_low"] + row["ci_high"]):
+            verdict = "Too little data on whether rare subwords surprise more"
+        elif row["ci_high"] < 0:
+            verdict = "The rarer a subword, the more it surprises"
+        elif row["ci_low"] > 0:
+            verdict = "The more frequent a subword, the more it surprises"
+        else:
+            verdict = "Rare subwords are not found to surprise more, or less,"
+            tail = describe_null_result(row, digits=2)
+        yield (
+            f"{row['shown'] + ': ' if several else ''}{verdict}{among} (Spearman {with_interval(row)}"
+            f"{beside}{f'; {tail}' if tail else ''})."
         )
-    return "\n".join(sentences)
 
 
-def _verdict(row: dict[str, Any]) -> str:
-    low, high = row["ci_low"], row["ci_high"]
-    if lacks_verdict(row) or low is None or high is None or not math.isfinite(low + high):
-        return "Too little data on whether rare subwords surprise more"
-    if high < 0:
-        return "The rarer a subword, the more it surprises"
-    if low > 0:
-        return "The more frequent a subword, the more it surprises"
-    return "Rare subwords are not found to surprise more, or less,"
-
-
-def _is_level(row: dict[str, Any]) -> bool:
-    """Whether a correlation allows a verdict and is not told from 0."""
-    return not lacks_verdict(row) and row["ci_low"] <= 0 <= row["ci_high"]
-
-
-def _build_table(rows: pl.DataFrame, several: bool) -> Table | None:
-    if rows.is_empty():
-        return None
-    return Table(
-        summary="Rank correlations",
-        columns=[
-            *([MODEL] if several else []),
-            LANGUAGE,
-            Column(title="Surprisal of", value=_format_unit),
-            Column(title="Against", value=lambda row: _CORRELATIONS[row["metric"]]),
-            *estimate_columns(
-                "Spearman", help="Rank correlation: 1 where both always rise together, else below."
-            ),
-            N,
-        ],
-        rows=rows,
-    )
-
-
-def _format_unit(row: Mapping[str, Any]) -> str:
-    what = f"{row['unit'] or 'subword'}s"
-    return f"{what}, at least {row['least']} times" if row["least"] else what
-
-
-plot = FrequencyLoss()
+plot = SectionPlot(
+    title="Frequency: do rare subwords surprise more?",
+    lens=LENS,
+    order=50,
+    caption=(
+        "Each point is one entry of the vocabulary: how often the corpus holds it, and its mean surprisal "
+        "there. Line and band are the median and the middle half of the entries at that frequency."
+    ),
+    select=_build_charts,
+    figure=_draw,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
@@ -11,7 +12,7 @@ import polars as pl
 from sonde.base.formatting import count, number
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import (
     LENS,
     Ranking,
@@ -22,57 +23,38 @@ from sonde.report.sections.surprisal._scores import (
 from sonde.results.tables import Table
 
 
-class TokenKinds:
-    """Ranks ``kind`` and ``role``, and sets a kind's share of bits beside its share of text."""
-
-    title = "Kinds of token: who carries the surprise"
-    lens = LENS
-    order = 15
-    caption = (
-        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
-        "after it. Merged subwords span several code tokens. A share of bits above the share of subwords "
-        "means that the kind is harder than the average."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Mean by kind and by role, and shares."""
-        kinds = build_ranking(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
-        if kinds is None:
-            return None
-        roles = build_ranking(run, Ranking(dimension="role", what="role", shown=10))
-        held = read_slices(run, "kind")
-        shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
-        which = "" if held.shared or read_first_subwords(run).is_empty() else " that begin no text"
-        return Figure(
-            answer="\n".join(filter(None, (_share_answer(shares, f"{counted}{which}"), kinds.answer))),
-            charts=[
-                *(_narrow(chart) for chart in kinds.charts),
-                Chart(
-                    name="kind-shares",
-                    title=f"Share of {counted} and of all bits",
-                    spec=_build_spec(shares, counted),
-                ),
-                *(roles.charts if roles else ()),
-            ],
-            table=_concatenate_tables(kinds.table, roles.table if roles else None),
-            notes=kinds.notes,
+def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
+    """Mean by kind and by role, and shares."""
+    kinds = build_ranking(run, Ranking(dimension="kind", what="kind of token", plural="kinds of token"))
+    if kinds is None or kinds.table is None:
+        return None
+    roles = build_ranking(run, Ranking(dimension="role", what="role", shown=10))
+    table = kinds.table
+    if roles is not None and roles.table is not None:
+        first, *others = table.columns
+        named = [{**row, "name": f"role: {row['name']}"} for row in roles.table.records()]
+        table = Table(
+            summary="Every kind and role",
+            columns=[dataclasses.replace(first, title="Kind or role"), *others],
+            rows=[*table.records(), *named],
         )
-
-
-def _concatenate_tables(kinds: Table | None, roles: Table | None) -> Table | None:
-    if kinds is None or roles is None:
-        return kinds
-    named = [{**row, "name": f"role: {row['name']}"} for row in roles.records()]
-    first, *others = kinds.columns
-    return Table(
-        summary="Every kind and role",
-        columns=[dataclasses.replace(first, title="Kind or role"), *others],
-        rows=[*kinds.records(), *named],
+    held = read_slices(run, "kind")
+    shares, counted = _shares(held.rows), "code tokens" if held.shared else "subwords"
+    which = "" if held.shared or read_first_subwords(run).is_empty() else " that begin no text"
+    return Figure(
+        answer="\n".join([*_list_shares(shares, f"{counted}{which}"), kinds.answer]),
+        charts=[
+            *(dataclasses.replace(chart, wide=False) for chart in kinds.charts),
+            Chart(
+                name="kind-shares",
+                title=f"Share of {counted} and of all bits",
+                spec=_build_spec(shares, counted),
+            ),
+            *(roles.charts if roles else ()),
+        ],
+        table=table,
+        notes=kinds.notes,
     )
-
-
-def _narrow(chart: Chart) -> Chart:
-    return Chart(name=chart.name, title=chart.title, spec=chart.spec)
 
 
 def _shares(rows: pl.DataFrame) -> pl.DataFrame:
@@ -86,18 +68,15 @@ def _shares(rows: pl.DataFrame) -> pl.DataFrame:
     ).sort("surprise", descending=True)
 
 
-def _share_answer(shares: pl.DataFrame, counted: str) -> str:
+def _list_shares(shares: pl.DataFrame, counted: str) -> Iterator[str]:
     """What the commonest kind, which is not chosen by its surprisal, has of text and bits."""
-    sentences: list[str] = []
     for part in shares.partition_by("shown", maintain_order=True):
         kind = part.sort("n", "label", descending=[True, False]).row(0, named=True)
         who = f"{kind['shown']}: " if shares["shown"].n_unique() > 1 else ""
-        read = count(float(part["n"].sum()))
-        sentences.append(
-            f"{who}Of the {read} {counted}, {number(100 * kind['text'], 0)} % are “{kind['label']}”, "
-            f"with {number(100 * kind['surprise'], 0)} % of their bits."
+        yield (
+            f"{who}Of the {count(float(part['n'].sum()))} {counted}, {number(100 * kind['text'], 0)} % are "
+            f"“{kind['label']}”, with {number(100 * kind['surprise'], 0)} % of their bits."
         )
-    return "\n".join(sentences)
 
 
 def _build_spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
@@ -137,4 +116,15 @@ def _build_spec(shares: pl.DataFrame, counted: str) -> dict[str, Any]:
     return to_vega_lite(alt.layer(joint, point).properties(height=row_height(lines)))
 
 
-plot = TokenKinds()
+plot = SectionPlot(
+    title="Kinds of token: who carries the surprise",
+    lens=LENS,
+    order=15,
+    caption=(
+        "Blanks are layout, apart from code: the probability of an indentation often falls on the token "
+        "after it. Merged subwords span several code tokens. A share of bits above the share of subwords "
+        "means that the kind is harder than the average."
+    ),
+    select=lambda run: read_slices(run, "kind").rows,
+    figure=_draw,
+)

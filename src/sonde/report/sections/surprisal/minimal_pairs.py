@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from sonde.base.formatting import join_names, plural
 from sonde.languages import format_language
-from sonde.report.charts import plot_dots
+from sonde.report.charts import plot_dots, split_by_subject
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import CONTROLS, CUTS, LENS, read_pairs
-from sonde.report.text import lacks_verdict, sort_by_family, task_description, task_label
+from sonde.report.text import family_order, lacks_verdict, task_description, task_label
 from sonde.results.extremes import describe_extreme, find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, estimate_columns, size_columns
 from sonde.results.text_format import (
@@ -38,103 +38,106 @@ Row = Mapping[str, Any]
 _SUBJECT = ("model", "language", "task", "corpus_hash")
 
 
-class MinimalPairs:
-    """A dot a kind of fault, the n-gram model beside it, and a table with every part and control."""
-
-    title = "Minimal pairs: the original or the fault"
-    lens = LENS
-    order = 5
-    caption = (
-        "Each function is read as it was written and with one fault (as BLiMP does, Warstadt et al. 2020). "
-        "Dots are the share of the pairs whose original has less surprisal, in %, ties counting half, with "
-        "95 % intervals clustered by repository or module. Summed is from the changed place on: what stands "
-        "before is the same in both texts, and what follows counts. Half is what guessing gives. Beside it, "
-        "the same of 4-grams of code tokens that were counted in functions of other clusters."
+def _draw(run: RunData, own: pl.DataFrame) -> Figure:
+    """The faults that the run has pairs of."""
+    rows = read_pairs(run)
+    listed = rows.sort(
+        family_order(rows), "model", "language", "cut", "part", "at", "who",
+        descending=[False, False, False, False, False, True, False],
+    )  # fmt: skip
+    return Figure(
+        answer="\n".join(_list_answers(rows, read_pairs(run, "gain"))),
+        charts=[_plot_faults(rows), *_plot_parts(rows)],
+        table=Table(
+            summary="Every fault, part and control",
+            columns=[
+                Column(title="Fault", value=lambda row: task_label(row["task"])),
+                Column(title="What it is", value=lambda row: task_description(row["task"]) or None),
+                MODEL,
+                LANGUAGE,
+                Column(
+                    title="Pairs",
+                    value=lambda row: f"{CUTS[row['cut']]}: {row['part']}" if row["cut"] else "all",
+                    help="Which of them: all, or those that have something in common.",
+                ),
+                Column(
+                    title="Summed",
+                    value=lambda row: "at the place alone" if row["at"] == "place" else "from the place on",
+                    help="Which part of the texts is held against each other.",
+                ),
+                Column(
+                    title="Who",
+                    value=lambda row: CONTROLS.get(row["who"], "model"),
+                    help="The model, or what tells the original without a model.",
+                ),
+                *estimate_columns("Original likelier, %", 1, 100, help="Ties count half."),
+                *size_columns(n="Pairs, n"),
+            ],
+            rows=listed,
+        ),
+        notes=[*_NOTES, *(note for name, note in _OBJECTIVES.items() if name in own["objective"])],
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """The faults that the run has pairs of."""
-        rows = read_pairs(run)
-        own = rows.filter((pl.col("who") == "") & (pl.col("at") == "text") & (pl.col("cut") == ""))
-        if own.is_empty():
-            return None
-        gains = read_pairs(run, "gain")
-        return Figure(
-            answer="\n".join(_list_answers(rows, gains)),
-            charts=[_by_task(rows), *_by_part(rows)],
-            table=_build_table(rows),
-            notes=_list_notes(own),
-        )
 
-
-def _by_task(rows: pl.DataFrame) -> Chart:
+def _plot_faults(rows: pl.DataFrame) -> Chart:
     whole = rows.filter((pl.col("at") == "text") & (pl.col("cut") == "") & pl.col("who").is_in(["", "ngram"]))
+    own, ngrams = (whole.filter(pl.col("who") == who) for who in ("", "ngram"))
     # The texts are the same for all models, and so is what n-grams say of them.
-    once = whole.filter(pl.col("who") == "ngram").unique(["task", "language"], keep="first")
-    shown = pl.concat([whole.filter(pl.col("who") == ""), once.with_columns(shown=pl.lit(_NGRAMS))])
+    once = ngrams.unique(["task", "language"], keep="first", maintain_order=True)
     several = whole["language"].n_unique() > 1
-    labels = [
-        f"{task_label(task)} · {format_language(language)}" if several else task_label(task)
-        for task, language in shown.select("task", "language").iter_rows()
-    ]
-    shown = shown.with_columns(name=pl.Series(labels, dtype=pl.String))
+    name = pl.struct("task", "language").map_elements(
+        lambda row: task_label(row["task"]) + (f" · {format_language(row['language'])}" if several else ""),
+        pl.String,
+    )
+    shown = pl.concat([own, once.with_columns(shown=pl.lit(_NGRAMS))]).with_columns(name=name)
     best = shown.filter(pl.col("who") == "").group_by("name").agg(pl.col("value").mean())
-    order = best.sort("value", "name", descending=[True, False])["name"].to_list()
     return Chart(
         name="minimal-pairs",
         title="Original likelier than its mutant, by fault",
-        spec=_plot_dots(shown, order),
+        spec=_plot_dots(shown, best.sort("value", "name", descending=[True, False])["name"].to_list()),
         wide=True,
     )
 
 
-def _by_part(rows: pl.DataFrame) -> Sequence[Chart]:
+def _plot_parts(rows: pl.DataFrame) -> Iterator[Chart]:
     """By operator and distance, where a fault has several of them, those with most pairs first."""
-    held = rows.filter((pl.col("who") == "") & (pl.col("at") == "text"))
-    parts = held.filter(pl.col("cut").is_in(["operator", "distance"]))
-    asked = parts.group_by("task", "language", "cut").agg(pl.col("part").n_unique(), pl.col("n").sum())
-    asked = asked.filter(pl.col("part") > 1).sort(
-        "n", "task", "language", "cut", descending=[True, False, False, False]
-    )
+    key = ["task", "language", "cut"]
+    own = (pl.col("who") == "") & (pl.col("at") == "text") & pl.col("cut").is_in(["operator", "distance"])
+    parts = rows.filter(own).with_columns(name=pl.col("part"))
+    sizes = parts.group_by(key).agg(pl.col("part").n_unique(), pl.col("n").sum()).filter(pl.col("part") > 1)
+    ranked = sizes.sort("n", *key, descending=[True, False, False, False]).head(_SLICED)
     several = parts["language"].n_unique() > 1
-    charts: list[Chart] = []
-    for task, language, cut in asked.head(_SLICED).select("task", "language", "cut").iter_rows():
-        some = parts.filter(
-            (pl.col("task") == task) & (pl.col("language") == language) & (pl.col("cut") == cut)
+    for task, language, cut in ranked.select(key).iter_rows():
+        some = parts.filter(task=task, language=language, cut=cut)
+        where = f" in {format_language(language)}" if several else ""
+        yield Chart(
+            name=f"minimal-pairs-{task}-{language}-{cut}",
+            title=f"{task_label(task)}{where}, by {CUTS[cut]}",
+            spec=_plot_dots(some, some["part"].unique().sort().to_list()),
         )
-        order = some["part"].unique().sort().to_list()
-        charts.append(
-            Chart(
-                name=f"minimal-pairs-{task}-{language}-{cut}",
-                title=(
-                    f"{task_label(task)}{f' in {format_language(language)}' if several else ''}, "
-                    f"by {CUTS[cut]}"
-                ),
-                spec=_plot_dots(some.with_columns(name=pl.col("part")), order),
-            )
-        )
-    return charts
 
 
 def _plot_dots(rows: pl.DataFrame, order: list[str]) -> dict[str, Any]:
     return plot_dots(rows, order, "original likelier, %", reference=50.0, stands_for="guessing", scale=100)
 
 
-def _list_answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Sequence[str]:
+def _list_answers(rows: pl.DataFrame, gains: pl.DataFrame) -> Iterator[str]:
     """One line a model and language: the fault, or what can be told of several."""
-    whole = rows.filter((pl.col("at") == "text") & (pl.col("cut") == ""))
-    sentences: list[str] = []
-    for (subject,), part in whole.partition_by("subject", as_dict=True, maintain_order=True).items():
+    for subject, _, part in split_by_subject(rows.filter((pl.col("at") == "text") & (pl.col("cut") == ""))):
         own = part.filter(pl.col("who") == "").sort("value", descending=True).to_dicts()
         firm = [row for row in own if not lacks_verdict(row)]
         if len(own) == 1:
-            sentences.append(f"{subject}: {_describe_fault(own[0], part, gains)}.")
-        elif not firm:
-            shares = join_names([f"{_label(row)} {_share(row)}" for row in own])
-            sentences.append(f"{subject}: {TOO_LITTLE} on any fault ({no_verdict_reason(own[0])}): {shares}.")
+            said = _describe_fault(own[0], part, gains)
+        elif firm:
+            said = _summarise_faults(own, firm, part, gains)
         else:
-            sentences.append(f"{subject}: {_summarise_faults(own, firm, part, gains)}.")
-    return sentences
+            shares = join_names([f"{_label(row)} {_share(row)}" for row in own])
+            said = f"{TOO_LITTLE} on any fault ({no_verdict_reason(own[0])}): {shares}"
+        yield f"{subject}: {said}."
+
+
+def _label(row: Row) -> str:
+    return f"“{task_label(row['task'])}”"
 
 
 def _summarise_faults(
@@ -169,24 +172,18 @@ def _summarise_faults(
     return "; ".join(said)
 
 
-def _label(row: Row) -> str:
-    return f"“{task_label(row['task'])}”"
-
-
 def _describe_fault(row: Row, part: pl.DataFrame, gains: pl.DataFrame) -> str:
     control = _best(row, part)
-    gain = _gain(row, control, gains)
     said = (
-        f"the original of “{task_label(row['task'])}” has less surprisal than its mutant in "
+        f"the original of {_label(row)} has less surprisal than its mutant in "
         f"{_share(row)} of {plural(row['n'], 'pair')}"
     )
     if control is not None:
         said += f", against {_share(control)} by {CONTROLS[control['control']]}"
-    if gain is not None:
-        said += f" (difference {with_interval(gain, 100, 1)} points)"
-    if gain is None:
+    if (gain := _gain(row, control, gains)) is None:
         return f"{said}{caveat(row)}"
-    return f"{said}{difference_caveat(gain, 100, 1, ' points')}"
+    difference = f" (difference {with_interval(gain, 100, 1)} points)"
+    return f"{said}{difference}{difference_caveat(gain, 100, 1, ' points')}"
 
 
 def _share(row: Row) -> str:
@@ -210,58 +207,40 @@ def _gain(row: Row, control: Row | None, gains: pl.DataFrame) -> Row | None:
     return next(held.iter_rows(named=True), None)
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    places = {task: place for place, task in enumerate(sort_by_family(rows["task"].unique().to_list()))}
-    order = ["place", "model", "language", "cut", "part", "at", "who"]
-    down = [name == "at" for name in order]
-    listed = rows.with_columns(place=pl.col("task").replace_strict(places)).sort(order, descending=down)
-    return Table(
-        summary="Every fault, part and control",
-        columns=[
-            Column(title="Fault", value=lambda row: task_label(row["task"])),
-            Column(title="What it is", value=lambda row: task_description(row["task"]) or None),
-            MODEL,
-            LANGUAGE,
-            Column(
-                title="Pairs",
-                value=lambda row: f"{CUTS[row['cut']]}: {row['part']}" if row["cut"] else "all",
-                help="Which of them: all, or those that have something in common.",
-            ),
-            Column(
-                title="Summed",
-                value=lambda row: "at the place alone" if row["at"] == "place" else "from the place on",
-                help="Which part of the texts is held against each other.",
-            ),
-            Column(
-                title="Who",
-                value=lambda row: CONTROLS.get(row["who"], "model"),
-                help="The model, or what tells the original without a model.",
-            ),
-            *estimate_columns("Original likelier, %", 1, 100, help="Ties count half."),
-            *size_columns(n="Pairs, n"),
-        ],
-        rows=listed,
-    )
+_NOTES = (
+    "A fault that leaves code that does not parse is told by a parser, and by any model of syntax; the "
+    "others need names, types or meaning.",
+    "That a fault is less likely does not say that the model would find it: it is told here that one of "
+    "two texts is faulty.",
+)
 
 
-def _list_notes(own: pl.DataFrame) -> Sequence[str]:
-    notes = [
-        "A fault that leaves code that does not parse is told by a parser, and by any model of syntax; the "
-        "others need names, types or meaning.",
-        "That a fault is less likely does not say that the model would find it: it is told here that one of "
-        "two texts is faulty.",
-    ]
-    if (own["objective"] == "pll").any():
-        notes.append(
-            "Masked models: pseudo-log-likelihoods of the place and of 32 subwords on either side, word by "
-            "word from left to right; not to be set beside a decoder's."
-        )
-    if (own["objective"] == "infill").any():
-        notes.append(
-            "Models that fill in: the place alone, left out whole and written from both sides, of which "
-            "nothing but the place differs; not to be set beside what is read from left to right."
-        )
-    return notes
+_OBJECTIVES = {
+    "pll": (
+        "Masked models: pseudo-log-likelihoods of the place and of 32 subwords on either side, word by "
+        "word from left to right; not to be set beside a decoder's."
+    ),
+    "infill": (
+        "Models that fill in: the place alone, left out whole and written from both sides, of which "
+        "nothing but the place differs; not to be set beside what is read from left to right."
+    ),
+}
+"""What stands below the pairs of models that see both sides."""
 
 
-plot = MinimalPairs()
+plot = SectionPlot(
+    title="Minimal pairs: the original or the fault",
+    lens=LENS,
+    order=5,
+    caption=(
+        "Each function is read as it was written and with one fault (as BLiMP does, Warstadt et al. 2020). "
+        "Dots are the share of the pairs whose original has less surprisal, in %, ties counting half, with "
+        "95 % intervals clustered by repository or module. Summed is from the changed place on: what stands "
+        "before is the same in both texts, and what follows counts. Half is what guessing gives. Beside it, "
+        "the same of 4-grams of code tokens that were counted in functions of other clusters."
+    ),
+    select=lambda run: read_pairs(run).filter(
+        (pl.col("who") == "") & (pl.col("at") == "text") & (pl.col("cut") == "")
+    ),
+    figure=_draw,
+)

@@ -9,7 +9,7 @@ import polars as pl
 
 from sonde.base.formatting import count
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Figure
+from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS
 from sonde.report.text import task_label
 from sonde.results.schema import scan_files
@@ -27,42 +27,27 @@ _AROUND = 60
 _COLUMNS = ("item_id", "task", "source_id", "original", "file", "start", "end", "nats", "before_nats")
 
 
-class MissedPairs:
-    """A table of the pairs that a model gets most wrong."""
-
-    title = "Minimal pairs: where the fault is likelier"
-    lens = LENS
-    order = 6
-    caption = (
-        "The pairs of which a model finds the mutant likelier by most, each with the line in which the texts "
-        "differ and the place in angle brackets. Some are faults that a reader would not see either, or "
-        "code whose original is the odd one."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The pairs of each model; None where none was missed."""
-        rows = [row for model in run.models for row in _find_missed_pairs(run, model)]
-        if not rows:
-            return None
-        return Figure(
-            table=Table(
-                summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
-                columns=[
-                    *([MODEL] if run.several else []),
-                    Column(title="Fault", value=lambda row: task_label(row["task"])),
-                    Column(title="File", value="file"),
-                    Column(title="As it was written", value="written"),
-                    Column(title="Mutant", value="mutant"),
-                    Column(
-                        title="Bits",
-                        value="bits",
-                        format=Number(),
-                        help="By how much the original has more surprisal than the mutant.",
-                    ),
-                ],
-                rows=rows,
-            )
+def _draw(run: RunData, rows: list[dict[str, Any]]) -> Figure:
+    """The pairs of each model."""
+    return Figure(
+        table=Table(
+            summary=f"The {count(len(rows))} pairs of which the mutant is likelier by most",
+            columns=[
+                *([MODEL] if run.several else []),
+                Column(title="Fault", value=lambda row: task_label(row["task"])),
+                Column(title="File", value="file"),
+                Column(title="As it was written", value="written"),
+                Column(title="Mutant", value="mutant"),
+                Column(
+                    title="Bits",
+                    value="bits",
+                    format=Number(),
+                    help="By how much the original has more surprisal than the mutant.",
+                ),
+            ],
+            rows=rows,
         )
+    )
 
 
 def _find_missed_pairs(run: RunData, model: ModelInfo) -> Iterator[dict[str, Any]]:
@@ -114,4 +99,15 @@ def _line(text: str, start: int, end: int) -> str:
     return f"{text[first:start].lstrip()}⟨{place}⟩{text[end:last].rstrip()}"
 
 
-plot = MissedPairs()
+plot = SectionPlot(
+    title="Minimal pairs: where the fault is likelier",
+    lens=LENS,
+    order=6,
+    caption=(
+        "The pairs of which a model finds the mutant likelier by most, each with the line in which the texts "
+        "differ and the place in angle brackets. Some are faults that a reader would not see either, or "
+        "code whose original is the odd one."
+    ),
+    select=lambda run: [row for model in run.models for row in _find_missed_pairs(run, model)],
+    figure=_draw,
+)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import altair as alt
 import polars as pl
 
-from sonde.report.charts import colour_by_kind, plot_differences, plot_dots, to_vega_lite
+from sonde.report.charts import colour_by_kind, model_order, plot_differences, plot_dots, to_vega_lite
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS, MIN_COUNT, list_first_subword_notes, read_slices
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import dimension_value
@@ -26,7 +27,7 @@ _WEIGHTINGS = {
 }
 
 
-_SIDES = {"internal": "internal", "external": "external"}
+_SIDES = ("internal", "external")
 
 
 _GAP = "internal-external"
@@ -35,88 +36,74 @@ _GAP = "internal-external"
 _TAGS_SHOWN = 16
 
 
-class CallOriginSection:
-    """The weightings of ``origin``, their differences, and pairs within each tag."""
-
-    title = "Calls: own code against outside code"
-    lens = LENS
-    order = 80
-    caption = (
-        "Internal calls go to names that another file of the repository defines, external calls to names "
-        "that it does not; builtins and names defined only in the same file stand apart. Count weighs every "
-        "subword alike. The other weightings leave out tags that are rare on one side: count, common weighs "
-        "every subword of the tags that are left alike, unweighted is the mean of the tags' means (as "
-        "PERPLEXED reports it), standardised gives both sides the same mix of tags, once that of the "
-        "external and once that of the internal calls. Where they disagree, the mix of tags makes the "
-        "difference."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Weightings, differences and paired tags."""
-        held = read_slices(run, "origin", task="call_origin", metric="nats")
-        every = _sort_rows(held.rows, run)
-        rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
-        if rows.is_empty():
-            return None
-        charts = [
-            Chart(
-                name="origin",
-                title="Mean surprisal by origin of the call",
-                spec=_weightings(rows, run, held.unit),
-            )
-        ]
-        if not gaps.is_empty():
-            shown = gaps.with_columns(shown=run.subject)
-            spec = plot_differences(shown, _order(shown), f"{held.unit}, internal minus external")
-            charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
-        pairs = _pairs(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
-        if not pairs.is_empty():
-            charts.append(
-                Chart(
-                    name="origin-tags",
-                    title="Within each syntax tag",
-                    spec=_plot_pairs(pairs, held.unit),
-                    wide=True,
-                )
-            )
-        return Figure(
-            answer=_format_answer(gaps, run),
-            charts=charts,
-            table=_build_table(pl.concat([rows, gaps]), held.unit),
-            notes=[
-                f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
-                *held.notes,
-                *list_first_subword_notes(run),
-            ],
-        )
-
-
-def _sort_rows(rows: pl.DataFrame, run: RunData) -> pl.DataFrame:
-    """Rows of both sides and of their difference in the order that they are shown in."""
+def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:
+    """Weightings, differences and paired tags."""
+    held = read_slices(run, "origin", task="call_origin", metric="nats")
     shown = pl.col("label").is_in([*_SIDES, _GAP]) & pl.col("weighting").is_in(list(_WEIGHTINGS))
-    rows = rows.filter(shown)
-    places = {model.name: place for place, model in enumerate(run.models)}
-    return rows.with_columns(
-        name=pl.col("weighting").str.replace("_", ", "),
-        place=pl.col("model").replace_strict(places, default=len(places)),
-        sort=pl.col("weighting").replace_strict({n: i for i, n in enumerate(_WEIGHTINGS)}),
-    ).sort("place", "language", "sort", "label")
-
-
-def _subject(run: RunData) -> pl.Expr:
-    """The side, after whom it is about where the run has several."""
-    alone = not run.several and len(run.languages) < 2
-    return pl.col("label") if alone else pl.concat_str([run.subject, pl.col("label")], separator=", ")
-
-
-def _weightings(rows: pl.DataFrame, run: RunData, unit: str) -> dict[str, Any]:
-    shown = rows.with_columns(shown=_subject(run))
-    return plot_dots(shown, _order(shown), unit)
-
-
-def _order(rows: pl.DataFrame) -> list[str]:
-    """Names of the weightings that a run holds, in the order of their explanation."""
-    return rows.sort("sort")["name"].unique(maintain_order=True).to_list()
+    places = {name: place for place, name in enumerate(_WEIGHTINGS)}
+    every = (
+        held.rows.filter(shown)
+        .with_columns(name=pl.col("weighting").str.replace("_", ", "), subject=run.subject)
+        .sort(model_order(run), "language", pl.col("weighting").replace_strict(places), "label")
+    )
+    rows, gaps = every.filter(pl.col("label") != _GAP), every.filter(pl.col("label") == _GAP)
+    if rows.is_empty():
+        return None
+    # The side, after whom it is about where the run has several.
+    several = run.several or len(run.languages) > 1
+    sides = rows.with_columns(
+        shown=pl.concat_str("subject", "label", separator=", ") if several else pl.col("label")
+    )
+    order = [weighting.replace("_", ", ", 1) for weighting in _WEIGHTINGS]
+    weightings = [name for name in order if name in rows["name"]]
+    charts = [
+        Chart(
+            name="origin",
+            title="Mean surprisal by origin of the call",
+            spec=plot_dots(sides, weightings, held.unit),
+        )
+    ]
+    if gaps.height:
+        spec = plot_differences(
+            gaps.with_columns(shown="subject"),
+            [name for name in order if name in gaps["name"]],
+            f"{held.unit}, internal minus external",
+        )
+        charts.append(Chart(name="origin-difference", title="Internal minus external", spec=spec))
+    pairs = _pairs(read_slices(run, "origin", "tag", task="call_origin", metric="nats").rows)
+    if pairs.height:
+        spec = _plot_pairs(pairs, held.unit)
+        charts.append(Chart(name="origin-tags", title="Within each syntax tag", spec=spec, wide=True))
+    return Figure(
+        answer="\n".join(_list_answers(gaps, run)),
+        charts=charts,
+        table=Table(
+            summary="Every weighting",
+            columns=[
+                MODEL,
+                LANGUAGE,
+                Column(
+                    title="Calls",
+                    value=lambda row: "difference" if row["label"] == _GAP else row["label"],
+                    help="Whether what is called is defined in the same repository or outside it.",
+                ),
+                Column(
+                    title="Weighting",
+                    value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
+                    help="What has the same weight in the mean.",
+                ),
+                *score_columns(
+                    held.unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."
+                ),
+            ],
+            rows=pl.concat([rows, gaps]),
+        ),
+        notes=[
+            f"Pairs are of tags with at least {MIN_COUNT} on each side, {_TAGS_SHOWN} of each model.",
+            *held.notes,
+            *list_first_subword_notes(run),
+        ],
+    )
 
 
 def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
@@ -141,29 +128,20 @@ def _pairs(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
-    subject = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item()
-    name = (
-        pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
-        if subject == 1
-        else pl.concat_str("tag", "shown", "language", separator=" · ")
+    several = pairs.select(pl.concat_str("shown", "language", separator=" · ").n_unique()).item() > 1
+    tag = pl.col("tag").str.replace_all(" -> ", " → ", literal=True)
+    named = pairs.with_columns(
+        name=pl.concat_str("tag", "shown", "language", separator=" · ") if several else tag
     )
-    pairs = pairs.with_columns(name=name)
-    records = [
-        {
-            "name": row["name"],
-            "side": side,
-            "value": row[side],
-            "low": row[f"{side}_low"],
-            "high": row[f"{side}_high"],
-            "n": row[f"{side}_n"],
-            "internal": row["internal"],
-            "external": row["external"],
-        }
-        for row in pairs.iter_rows(named=True)
+    sides = [
+        named.select(
+            "name", "internal", "external", side=pl.lit(side), value=side, low=f"{side}_low",
+            high=f"{side}_high", n=f"{side}_n",
+        )
         for side in _SIDES
-    ]
-    base = alt.Chart(alt.Data(values=records)).encode(
-        y=alt.Y("name:N", sort=pairs["name"].to_list(), title=None, axis=alt.Axis(labelLimit=320)),
+    ]  # fmt: skip
+    base = alt.Chart(alt.Data(values=pl.concat(sides).to_dicts())).encode(
+        y=alt.Y("name:N", sort=named["name"].to_list(), title=None, axis=alt.Axis(labelLimit=320)),
         tooltip=[
             alt.Tooltip("name:N", title=" "),
             alt.Tooltip("side:N"),
@@ -174,37 +152,29 @@ def _plot_pairs(pairs: pl.DataFrame, unit: str) -> dict[str, Any]:
         ],
     )
     joint = base.transform_filter("datum.side == 'internal'").mark_rule(style="joint")
-    colour = colour_by_kind("side")
     x = alt.X("value:Q", title=unit, scale=alt.Scale(zero=True))
     return to_vega_lite(
         alt.layer(
             joint.encode(x=alt.X("internal:Q", title=unit), x2="external:Q"),
-            base.mark_point(style="dot", filled=True).encode(x=x, color=colour),
+            base.mark_point(style="dot", filled=True).encode(x=x, color=colour_by_kind("side")),
         ).properties(height=alt.Step(24))
     )
 
 
-def _format_answer(gaps: pl.DataFrame, run: RunData) -> str:
-    sentences: list[str] = []
+def _list_answers(gaps: pl.DataFrame, run: RunData) -> Iterator[str]:
     for part in gaps.partition_by("shown", "language", maintain_order=True):
-        first = part.row(0, named=True)
-        named = [
-            *([first["shown"]] if run.several else []),
-            *([first["language"]] if len(run.languages) > 1 else []),
-        ]
+        rows = part.to_dicts()
+        named = [rows[0]["shown"]] if run.several else []
+        named += [rows[0]["language"]] if len(run.languages) > 1 else []
         who = f"{', '.join(named)}: " if named else ""
-        firm = [
-            row for row in part.iter_rows(named=True) if not lacks_verdict(row) and row["ci_low"] is not None
-        ]
-        if not firm:
-            sentences.append(
-                f"{who}Too little data on internal calls against external ones ({no_verdict_reason(first)}): "
-                f"{first['name']} {with_interval(first)} bits."
-            )
-            continue
+        firm = [row for row in rows if not lacks_verdict(row) and row["ci_low"] is not None]
         readings = "; ".join(f"{row['name']} {_sign(row)}, {with_interval(row)} bits" for row in firm)
-        sentences.append(f"{who}Internal calls against external ones: {readings}.")
-    return "\n".join(sentences)
+        yield (
+            f"{who}Internal calls against external ones: {readings}."
+            if firm
+            else f"{who}Too little data on internal calls against external ones "
+            f"({no_verdict_reason(rows[0])}): {rows[0]['name']} {with_interval(rows[0])} bits."
+        )
 
 
 def _sign(row: dict[str, Any]) -> str:
@@ -213,26 +183,19 @@ def _sign(row: dict[str, Any]) -> str:
     return "less surprising" if row["ci_high"] < 0 else describe_null_result(row, digits=2, unit=" bits")
 
 
-def _build_table(rows: pl.DataFrame, unit: str) -> Table:
-    return Table(
-        summary="Every weighting",
-        columns=[
-            MODEL,
-            LANGUAGE,
-            Column(
-                title="Calls",
-                value=lambda row: "difference" if row["label"] == _GAP else row["label"],
-                help="Whether what is called is defined in the same repository or outside it.",
-            ),
-            Column(
-                title="Weighting",
-                value=lambda row: f"{row['name']}: {_WEIGHTINGS[row['weighting']]}",
-                help="What has the same weight in the mean.",
-            ),
-            *score_columns(unit.capitalize(), help="How unexpected it is to the model: 0 where it was sure."),
-        ],
-        rows=rows,
-    )
-
-
-plot = CallOriginSection()
+plot = SectionPlot(
+    title="Calls: own code against outside code",
+    lens=LENS,
+    order=80,
+    caption=(
+        "Internal calls go to names that another file of the repository defines, external calls to names "
+        "that it does not; builtins and names defined only in the same file stand apart. Count weighs every "
+        "subword alike. The other weightings leave out tags that are rare on one side: count, common weighs "
+        "every subword of the tags that are left alike, unweighted is the mean of the tags' means (as "
+        "PERPLEXED reports it), standardised gives both sides the same mix of tags, once that of the "
+        "external and once that of the internal calls. Where they disagree, the mix of tags makes the "
+        "difference."
+    ),
+    select=lambda run: read_slices(run, "origin", task="call_origin", metric="nats").rows,
+    figure=_draw,
+)

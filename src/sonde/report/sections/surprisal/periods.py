@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
 from sonde.base.formatting import count, number
 from sonde.languages import format_language
-from sonde.report.charts import plot_differences
+from sonde.report.charts import model_order, plot_differences
 from sonde.report.run_tables import RunData
-from sonde.report.section import Chart, Figure
+from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.group_means import MATCHED_SHARE
 from sonde.results.memorisation import (
@@ -41,37 +41,32 @@ _NEARLY_ALL = 0.9
 Row = Mapping[str, Any]
 
 
-class CutoffPeriods:
-    """The difference between both times beside that of random weights, and what could not be matched."""
-
-    title = "Before and after a date: has the older code been read?"
-    lens = LENS
-    order = 86
-    caption = (
-        "Functions that were written wholly before the date are held against functions written wholly since, "
-        "at the same mix: within each repository (where there is one, each package or file), construct and "
-        "length of the context before a subword, both times weigh alike. Dots are differences, newer minus "
-        "older, with their 95 % intervals: right of zero, newer code is more surprising. Random weights have "
-        f"read nothing, so what they show is in the texts. The most that this can say is that {CLAIM_LIMIT}."
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """The chart of differences."""
+    changes = rows.filter((pl.col("period") == CUTOFF_CHANGE) & (pl.col("metric") == "bits"))
+    spec = plot_differences(changes, [_OWN, _RANDOM, _BEYOND], "newer minus older, bits per subword")
+    times = {BEFORE_CUTOFF: "older", AFTER_CUTOFF: "newer", CUTOFF_CHANGE: "newer minus older"}
+    return Figure(
+        answer="\n".join(_list_answers(rows, _day(run))),
+        charts=[Chart(name="periods", title=f"Code since {_day(run)} against older code", spec=spec)],
+        table=Table(
+            summary="Both times and their differences",
+            columns=[
+                MODEL,
+                LANGUAGE,
+                Column(title="Of", value="name"),
+                Column(title="Time", value=lambda row: times[row["period"]]),
+                Column(title="What", value=lambda row: _MEASURES[row["metric"]]),
+                *estimate_columns(
+                    "Value", help="Over the same mix of repositories, constructs and lengths of context."
+                ),
+                N,
+                CLUSTERS,
+            ],
+            rows=rows,
+        ),
+        notes=[*_describe_unmatched_code(run), *_list_omitted_functions(run), _DATES],
     )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """The chart of differences; None in a run without a date."""
-        rows = _read_rows(run)
-        if rows.is_empty():
-            return None
-        changes = rows.filter(pl.col("period") == CUTOFF_CHANGE)
-        spec = plot_differences(
-            changes.filter(pl.col("metric") == "bits"),
-            [_OWN, _RANDOM, _BEYOND],
-            "newer minus older, bits per subword",
-        )
-        return Figure(
-            answer="\n".join(_list_answers(rows, _day(run))),
-            charts=[Chart(name="periods", title=f"Code since {_day(run)} against older code", spec=spec)],
-            table=_build_table(rows),
-            notes=[*_describe_unmatched_code(run), *_list_omitted_functions(run), _DATES],
-        )
 
 
 _DATES = (
@@ -89,12 +84,11 @@ def _day(run: RunData) -> str:
 def _read_rows(run: RunData) -> pl.DataFrame:
     """Both times and their differences, of the model and of random weights."""
     rows = run.scores(lens=LENS, metrics=list(_MEASURES), where=has_dimension_names(PERIOD), controls=True)
-    places = {model.name: place for place, model in enumerate(run.models)}
     of = pl.when(pl.col("control").is_not_null()).then(pl.lit(_RANDOM))
     return rows.with_columns(
         period=dimension_value(PERIOD),
         name=of.when(pl.col("compared_to").is_not_null()).then(pl.lit(_BEYOND)).otherwise(pl.lit(_OWN)),
-        place=pl.col("model").replace_strict(places, default=len(places)),
+        place=model_order(run),
     ).sort("place", "language", pl.col("metric") != "bits", "name", "period")
 
 
@@ -165,21 +159,17 @@ def _is_about_dates(reason: str) -> bool:
     return "cut-off date" in reason or "older one" in reason
 
 
-def _build_table(rows: pl.DataFrame) -> Table:
-    times = {BEFORE_CUTOFF: "older", AFTER_CUTOFF: "newer", CUTOFF_CHANGE: "newer minus older"}
-    columns: Sequence[Column] = [
-        MODEL,
-        LANGUAGE,
-        Column(title="Of", value="name"),
-        Column(title="Time", value=lambda row: times[row["period"]]),
-        Column(title="What", value=lambda row: _MEASURES[row["metric"]]),
-        *estimate_columns(
-            "Value", help="Over the same mix of repositories, constructs and lengths of context."
-        ),
-        N,
-        CLUSTERS,
-    ]
-    return Table(summary="Both times and their differences", columns=columns, rows=rows)
-
-
-plot = CutoffPeriods()
+plot = SectionPlot(
+    title="Before and after a date: has the older code been read?",
+    lens=LENS,
+    order=86,
+    caption=(
+        "Functions that were written wholly before the date are held against functions written wholly since, "
+        "at the same mix: within each repository (where there is one, each package or file), construct and "
+        "length of the context before a subword, both times weigh alike. Dots are differences, newer minus "
+        "older, with their 95 % intervals: right of zero, newer code is more surprising. Random weights have "
+        f"read nothing, so what they show is in the texts. The most that this can say is that {CLAIM_LIMIT}."
+    ),
+    select=_read_rows,
+    figure=_draw,
+)

@@ -6,7 +6,7 @@ import polars as pl
 
 from sonde.base.formatting import count
 from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
+from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
 
@@ -22,35 +22,31 @@ _SAID = {
 }
 
 
-class PseudoLikelihood:
-    """A note above the sections of the surprisal lens; there is none for decoders read from left to right."""
-
-    title = "Models that see both sides: what is scored"
-    lens = LENS
-    order = 1
-    caption = "What is hidden of a text, and from what it is predicted."
-
-    def draw(self, run: RunData) -> Figure | None:
-        """A line a model that says how much was read."""
-        rows = run.scores(lens=LENS, metrics=["bits"], where=has_dimensions({}))
-        hidden = rows.filter(pl.col("objective").is_in(list(_SAID)))
-        if hidden.is_empty():
-            return None
-        lines = [
+def _draw(run: RunData, rows: pl.DataFrame) -> Figure:
+    """A line a model that says how much was read."""
+    return Figure(
+        answer="\n".join(
             f"{row['shown']}: {count(row['n'])} {_SAID[row['objective']].format(language=row['language'])}"
-            for row in hidden.sort("shown", "language").iter_rows(named=True)
-        ]
-        return Figure(
-            answer="\n".join(lines),
-            notes=(
-                "Wherever these sections say surprisal, bits or nats, they mean this. It sees both sides of "
-                "a word and is no probability of a text: compare it with models that were asked alike alone, "
-                "never with the surprisal of a decoder that reads from left to right.",
-                "Each forward pass hides one place, so only the first items of each corpus that are short "
-                "enough are read; the options masked_items and masked_characters of the lens say how many "
-                "and how short.",
-            ),
-        )
+            for row in rows.sort("shown", "language").iter_rows(named=True)
+        ),
+        notes=(
+            "Wherever these sections say surprisal, bits or nats, they mean this. It sees both sides of "
+            "a word and is no probability of a text: compare it with models that were asked alike alone, "
+            "never with the surprisal of a decoder that reads from left to right.",
+            "Each forward pass hides one place, so only the first items of each corpus that are short "
+            "enough are read; the options masked_items and masked_characters of the lens say how many "
+            "and how short.",
+        ),
+    )
 
 
-plot = PseudoLikelihood()
+plot = SectionPlot(
+    title="Models that see both sides: what is scored",
+    lens=LENS,
+    order=1,
+    caption="What is hidden of a text, and from what it is predicted.",
+    select=lambda run: run.scores(
+        lens=LENS, metrics=["bits"], where=has_dimensions({}) & pl.col("objective").is_in(list(_SAID))
+    ),
+    figure=_draw,
+)

@@ -12,7 +12,7 @@ from wordcloud import WordCloud
 
 from sonde.base.formatting import count, number
 from sonde.report.run_tables import ModelInfo, RunData
-from sonde.report.section import Figure, SvgImage
+from sonde.report.section import Figure, SectionPlot, SvgImage
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
     LENS,
@@ -20,7 +20,7 @@ from sonde.report.sections.surprisal._scores import (
     list_first_subword_notes,
     read_observations,
 )
-from sonde.report.theme import HEAT_STEPS, MONO, word_cloud_colours
+from sonde.report.theme import HEAT_STEPS, MONO, WORD_COLOURS
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import COUNT, Number
 
@@ -36,41 +36,47 @@ _TABLE_NAMES = 100
 _SIDES = ("internal", "external")
 
 
-class WordClouds:
-    """One cloud for internal and one for external call names, for each of the first models."""
-
-    title = "Names: those it knows, those it does not"
-    lens = LENS
-    order = 85
-    caption = (
-        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
-        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls. Names "
-        "that share a piece with what stands beside them are left out; with several models in any of them."
+def _draw(run: RunData, frames: Sequence[tuple[ModelInfo, pl.DataFrame]]) -> Figure:
+    """Clouds and the names behind them."""
+    called = pl.concat(frame.with_columns(model=pl.lit(model.label)) for model, frame in frames)
+    shown = called.sort("calls", descending=True).head(_TABLE_NAMES)
+    return Figure(
+        drawings=[
+            _draw_cloud(
+                frame,
+                f"names-{frame['origin'][0]}{'-' + model.slug if run.several else ''}",
+                f"{frame['origin'][0].capitalize()} calls{', ' + model.label if run.several else ''}",
+            )
+            for model, frame in frames
+        ],
+        table=Table(
+            summary=f"The {shown.height} names called most",
+            columns=[
+                Column(title="Name", value="word"),
+                Column(
+                    title="Calls go", value="origin", help="Whether it is defined in the same repository."
+                ),
+                *([Column(title="Model", value="model")] if run.several else []),
+                Column(
+                    title="Bits per name", value="bits", format=Number(), help="How unexpected the name is."
+                ),
+                Column(title="Calls", value="calls", format=COUNT),
+            ],
+            rows=shown,
+        ),
+        notes=list_first_subword_notes(run),
     )
 
-    def draw(self, run: RunData) -> Figure | None:
-        """Clouds and the names behind them."""
-        drawings: list[SvgImage] = []
-        frames: list[pl.DataFrame] = []
-        calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
-        for model, own in calls:
-            beside = [other for one, other in calls if one.name != model.name]
-            names = _with_steps(_names(own, beside))
-            for side in _SIDES:
-                chosen = names.filter(pl.col("origin") == side)
-                if chosen.is_empty():
-                    continue
-                frames.append(chosen.with_columns(model=pl.lit(model.label)))
-                suffix = f", {model.label}" if run.several else ""
-                stem = f"names-{side}{'-' + model.slug if run.several else ''}"
-                drawings.append(_draw_cloud(chosen, stem, f"{side.capitalize()} calls{suffix}"))
-        if not drawings:
-            return None
-        return Figure(
-            drawings=drawings,
-            table=_build_table(pl.concat(frames), run.several),
-            notes=list_first_subword_notes(run),
-        )
+
+def _read_clouds(run: RunData) -> list[tuple[ModelInfo, pl.DataFrame]]:
+    """For each model the names of internal calls, and those of external ones."""
+    calls = [(model, _calls(run, model)) for model in run.models if run.table(LENS, model) is not None]
+    named = [
+        (model, _with_steps(_names(own, [other for one, other in calls if one.name != model.name])))
+        for model, own in calls
+    ]
+    parts = [(model, names.filter(pl.col("origin") == side)) for model, names in named for side in _SIDES]
+    return [(model, part) for model, part in parts if part.height]
 
 
 def _calls(run: RunData, model: ModelInfo) -> pl.LazyFrame:
@@ -163,10 +169,10 @@ def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps:
             "font-family": MONO,
         },
     )
-    colours = word_cloud_colours("light")
+    colours = WORD_COLOURS["light"]
     for (word, _), size, position, _, _ in cloud.layout_:
         step = steps[word]
-        width = _text_width(cloud, word, size)
+        width = float(ImageFont.truetype(cloud.font_path, size).getlength(word))
         element = ElementTree.SubElement(
             root,
             "text",
@@ -185,23 +191,15 @@ def _svg(cloud: WordCloud, bits: dict[str, float], calls: dict[str, int], steps:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _text_width(cloud: WordCloud, word: str, size: int) -> float:
-    return float(ImageFont.truetype(cloud.font_path, size).getlength(word))
-
-
-def _build_table(frame: pl.DataFrame, several: bool) -> Table:
-    rows = frame.sort("calls", descending=True).head(_TABLE_NAMES)
-    return Table(
-        summary=f"The {rows.height} names called most",
-        columns=[
-            Column(title="Name", value="word"),
-            Column(title="Calls go", value="origin", help="Whether it is defined in the same repository."),
-            *([Column(title="Model", value="model")] if several else []),
-            Column(title="Bits per name", value="bits", format=Number(), help="How unexpected the name is."),
-            Column(title="Calls", value="calls", format=COUNT),
-        ],
-        rows=rows,
-    )
-
-
-plot = WordClouds()
+plot = SectionPlot(
+    title="Names: those it knows, those it does not",
+    lens=LENS,
+    order=85,
+    caption=(
+        "Called names, larger the more often they are called, from cool (expected) to warm (surprising): "
+        "the colour ranks the names shown by the surprisal of the whole name, averaged over its calls. Names "
+        "that share a piece with what stands beside them are left out; with several models in any of them."
+    ),
+    select=_read_clouds,
+    figure=_draw,
+)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from sonde.report.run_tables import RunData
-from sonde.report.section import Figure
-from sonde.report.sections.surprisal._scores import LENS, Ranking, build_ranking
+from sonde.report.sections.surprisal._scores import Ranking, ranking_section
 from sonde.report.text import collapse_blanks
 
 
@@ -17,21 +15,13 @@ def extract_surface(label: str) -> str:
     return collapse_blanks(label.rpartition("#")[0] or label)
 
 
-class WorstBestSubwords:
-    """Ranks the dimension ``subword`` within each model, since vocabularies differ."""
-
-    title = "Vocabulary: which subwords surprise it"
-    lens = LENS
-    order = 40
-    caption = (
+plot = ranking_section(
+    Ranking(dimension="subword", what="subword", surface=extract_surface),
+    title="Vocabulary: which subwords surprise it",
+    order=40,
+    caption=(
         "Mean surprisal of each entry of the vocabulary wherever the corpus holds it, with 95 % intervals "
         "clustered by repository or module. Entries are those of one tokenizer: compare them within a model, "
         "not between models."
-    )
-
-    def draw(self, run: RunData) -> Figure | None:
-        """Worst and best for each model."""
-        return build_ranking(run, Ranking(dimension="subword", what="subword", surface=extract_surface))
-
-
-plot = WorstBestSubwords()
+    ),
+)

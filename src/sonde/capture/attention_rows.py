@@ -1,0 +1,94 @@
+"""Selected rows of attention matrices, as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sonde.capture.hidden_states import select_layers
+from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.requests import InputRows
+from sonde.capture.tensors import PendingDownload
+from sonde.capture.windows import Row, pad_rows
+
+
+class RowReducer(Reducer[InputRows]):
+    """Reads rows of the side that reads the text."""
+
+    kind = InputRows
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self._rows: dict[int, Float[np.ndarray, "layer head row subword"]] = {}
+
+    def plan(self, batch: Batch) -> BatchReducer[Any] | None:
+        """Plan the query columns that any row of a batch holds."""
+        queries = [self._find_queries(row) for row in batch.rows]
+        return _RowBatch(self, batch, queries) if any(map(len, queries)) else None
+
+    def _find_queries(self, row: Row) -> Int[np.ndarray, "query 2"]:
+        """Return the requested queries that a row holds: index in the request, and column."""
+        request = self.requests.get(row.source)
+        columns = np.array(request.rows if request else (), dtype=np.int64) - row.origin
+        index = np.flatnonzero((row.read_start <= columns) & (columns < row.read_stop))
+        return np.stack([index, columns[index]], axis=1)
+
+    def add(self, row: Row, queries: Int[np.ndarray, "query 2"], attention: np.ndarray) -> None:
+        """Add what one window gave, by layer, head, query and column."""
+        subwords = len(self.block.get_item(row).alignment.subwords)
+        if row.source not in self._rows:
+            shape = (*attention.shape[:2], len(self.requests[row.source].rows), subwords)
+            self._rows[row.source] = np.zeros(shape, dtype=np.float32)
+        first, last = max(0, row.origin), min(subwords, row.origin + attention.shape[3])
+        columns = slice(first - row.origin, last - row.origin)
+        self._rows[row.source][:, :, queries[:, 0], first:last] = attention[..., columns]
+
+    def get_answer(self, source: int) -> Float[np.ndarray, "layer head row subword"] | None:
+        """Return the rows of an input, columns over its subwords."""
+        return self._rows.get(source)
+
+
+class _RowBatch(BatchReducer[RowReducer]):
+    """Keeps the rows of one batch; it reads them itself, layer after layer."""
+
+    def __init__(self, reducer: RowReducer, batch: Batch, queries: list[Int[np.ndarray, "query 2"]]) -> None:
+        super().__init__(reducer, batch)
+        self._queries = queries
+        kind = reducer.block.loaded.capabilities.kind
+        self.side = "encoder" if kind == "encoder-decoder" else kind
+        self.readers = (self,)
+        self._columns = batch.upload.add(pad_rows([one[:, 1] for one in queries], 0))
+        self._read: list[Tensor] = []
+        self._layers: dict[int, PendingDownload] = {}
+
+    @property
+    def columns(self) -> Int[Tensor, "batch row"]:
+        """Query columns of each row of the batch."""
+        return self._columns.tensor
+
+    def read(self, rows: Float[Tensor, "batch head row token"]) -> None:
+        """Keep the rows of the next layer."""
+        self._read.append(rows)
+
+    def reduce(self, states: ForwardStates) -> None:
+        """Have the rows of the requested layers fetched."""
+        requests = [self.reducer.requests.get(row.source) for row in self.batch.rows]
+        requested = [request.layers for request in requests if request is not None]
+        name = self.reducer.block.loaded.spec.name
+        layers = select_layers(requested, len(self._read), "attention layer", name)
+        self._layers = {layer: self.batch.download.add(self._read[layer]) for layer in layers}
+
+    def store(self) -> None:
+        """Add the rows of each row of the batch to those of its input."""
+        for index, (row, queries) in enumerate(zip(self.batch.rows, self._queries, strict=True)):
+            if not len(queries):
+                continue
+            requested = self.reducer.requests[row.source].layers
+            layers = [self._layers[layer].array for layer in (requested or self._layers)]
+            attention = np.stack([one[index, :, : len(queries), : len(row.tokens)] for one in layers])
+            if not np.isfinite(attention).all():
+                raise self.reducer.block.build_error(row, ": attention rows are not finite")
+            self.reducer.add(row, queries, attention)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sonde.models import CELLS, Checkpoint, known_checkpoints, size_text
+from sonde.base.formatting import format_parameters
+from sonde.models import CELLS, Checkpoint, known_checkpoints
 
 DOCS = Path(__file__).parents[1]
 
@@ -26,5 +27,5 @@ def _sourced(checkpoint: Checkpoint, name: str) -> str:
     cell = checkpoint.cells.get(name)
     if cell is None:
         return ""
-    text = size_text(cell.value) if isinstance(cell.value, int) else cell.value
+    text = format_parameters(cell.value) if isinstance(cell.value, int) else cell.value
     return f"[{text}]({cell.source})" if cell.source.startswith("https://") else f"{text} ({cell.source})"

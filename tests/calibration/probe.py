@@ -18,12 +18,12 @@ import numpy as np
 import polars as pl
 
 import sonde
+from sonde.lenses import LENSES
 from sonde.lenses.engine.lens import LensSettings, ScoringContext
 from sonde.lenses.probe.fit import read_options
 from sonde.lenses.probe.score import score_task
-from sonde.report.controls import ABOVE, BELOW, SLIGHT, compare_with_controls
-from sonde.report.sections.probe import title
 from sonde.results import Score
+from sonde.results.headlines import ABOVE, BELOW, SLIGHT, compare_with_controls
 from sonde.results.layers import Status, summarise_layers
 from sonde.results.scores import scores_to_frame
 from tests.calibration import Row, at_most_by_chance
@@ -107,7 +107,9 @@ def _verdicts(scoring: ScoringContext, table: pl.DataFrame, seed: int) -> tuple[
     own = replace(scoring, labels={_TASK: table}, template=replace(scoring.template, seed=seed), answers=[])
     rows = list(score_task(own, _TASK, read_options(scoring.settings)))
     scores = scores_to_frame(rows)
-    held = compare_with_controls(scores.filter(title.question.where).to_dicts(), title.question)
+    headline = LENSES.load("probe").headline
+    assert headline is not None
+    held = compare_with_controls(scores.filter(headline.where).to_dicts(), headline)
     assert held is not None and held.gain is not None
     (account,) = summarise_layers(scores)
     return held.kind, account.status

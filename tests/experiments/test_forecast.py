@@ -2,8 +2,9 @@
 
 import pytest
 
+from sonde.base.formatting import duration
 from sonde.cli import progress
-from sonde.experiments.cost import Forecast, JobProfile, duration, group_trial_jobs, put_trials_first
+from sonde.experiments.cost import Forecast, JobProfile, group_trial_jobs, put_trials_first
 
 
 def work(

@@ -231,7 +231,7 @@ def test_probes_of_the_other_property_are_as_right_behind_an_erasure(erased: Ran
 
 def test_the_headline_says_what_is_used_and_what_is_held(erased: Ran) -> None:
     frame = scores_to_frame(erased.scores)
-    lines = list(LENSES.load("causal").headline(frame))
+    lines = list(LENSES.load("causal").details(frame))
     ((_, _, found),) = collect_erasures(frame)
     assert {one.task: one.kind for one in found} == {USED: "used", HELD: "held"}
     assert lines[0] == lead_sentences("planted ()", found)

@@ -80,7 +80,7 @@ def test_margins_equal_a_loop(tmp_path: Path) -> None:
         assert length.value == 0.0
     control = [score for score in found if score.control == "random_weights" and score.metric == "margin"]
     assert control and all(score.n == 1 for score in control)
-    lines = list(lens.headline(with_slices(scores_to_frame(found))))
+    lines = list(lens.details(with_slices(scores_to_frame(found))))
     assert any(line.strip().startswith("replacement") and "12 libraries" in line for line in lines)
 
 

@@ -461,11 +461,11 @@ def test_the_headline_names_the_best_control() -> None:
     scores = with_slices(
         scores_to_frame(lens.score(scoring(queries, answers, control=[answer("q0", 1), answer("q1", 9)])))
     )
-    lines = list(lens.headline(scores))
+    lines = list(lens.details(scores))
     assert len(lines) == 4
     assert lines[2].split()[:3] == ["call", "k=1", "50.0"]
     assert re.search(r"best control: random_weights 50\.0 \[[\d.]+, [\d.]+\]$", lines[2])
-    assert list(lens.headline(scores.clear())) == []
+    assert list(lens.details(scores.clear())) == []
 
 
 def test_the_headline_of_statements_has_a_line_a_template_and_k() -> None:
@@ -482,5 +482,5 @@ def test_the_headline_of_statements_has_a_line_a_template_and_k() -> None:
         scoring(queries, [], objective="candidates"),
         observations=pl.DataFrame(rows, schema=dict(ANSWERS_SCHEMA), orient="row").lazy(),
     )
-    lines = list(lens.headline(with_slices(scores_to_frame(lens.score(given)))))
+    lines = list(lens.details(with_slices(scores_to_frame(lens.score(given)))))
     assert [line.split()[:2] for line in lines[2:]] == [["call", "k=1"], ["call", "k=10"]]

@@ -31,7 +31,8 @@ from sonde.lenses import (
 from sonde.lenses.finetune.data import ROWS_SCHEMA
 from sonde.lenses.finetune.options import FinetuneOptions
 from sonde.models import ModelSpec, load_model
-from sonde.results.scores import Score, scores_to_frame
+from sonde.report.headlines import describe_scores
+from sonde.results.scores import Score, read_scores, scores_to_frame
 
 LENS = load_training_lens("finetune")
 TASKS = ("variable_misuse", "function_docstring", "misuse_repair")
@@ -283,12 +284,11 @@ def test_going_on_trains_nothing_again(project: Path, encoder: Path, finished: P
 
 
 def test_a_run_says_what_pre_training_adds(finished: Path) -> None:
-    every = list(LENS.headline(with_slices(pl.read_parquet(finished / "scores.parquet"))))
-    lines = [line for line in every if "%" in line]
+    every = list(describe_scores(read_scores(finished / "scores.parquet")))
+    lines = [line for line in every if "examples right" in line]
     assert [line for line in every if "may want more" in line]
     assert len(lines) == len(TASKS)
-    assert "accuracy" in lines[0] and "from scratch" in lines[0] and "a bag of tokens" in lines[0]
-    assert any("errors located and repaired" in line for line in lines)
+    assert "from scratch" in lines[0] and "a bag of tokens" in lines[0]
 
 
 def observed(*rows: dict[str, Any]) -> pl.LazyFrame:

@@ -21,12 +21,11 @@ from sonde.lenses.engine.lens import CapturedItem, ControlObservations
 from sonde.lenses.engine.observations import find_overlapping_subwords, pack, unpack
 from sonde.lenses.probe.data import STATES_SCHEMA, gather_states
 from sonde.lenses.probe.fit import Examples
-from sonde.report.controls import compare_with_controls
-from sonde.report.sections.probe import title
+from sonde.report.headlines import describe_scores
 from sonde.results import spearman_rows
-from sonde.results.headlines import find_headlines
+from sonde.results.headlines import compare_with_controls, find_headlines
 from sonde.results.scores import Score, scores_to_frame
-from sonde.results.text_format import format_score
+from sonde.results.text_format import SHARE
 from sonde.stats.metrics import spearman
 from sonde.stats.verdict import allows_verdict
 from sonde.tasks import EXAMPLE_SCHEMA, Dataset
@@ -207,10 +206,11 @@ def test_the_headline_is_the_paired_gain_over_the_surface_baseline_that_validati
     assert gain["value"] == pytest.approx(told[None] - told[gain["control"]])
     # On what is tested another one is the best.
     assert told[gain["control"]] < max(value for name, value in told.items() if name)
-    rests, line = LENSES.load("probe").headline(table)
-    assert "1 task tested on the test part of their split, 8 effective clusters a task" in rests
-    assert rests.endswith("allows a verdict in 0")
-    assert line.startswith("task (python), m: accuracy") and f"points over {gain['control']}" in line
+    (line,) = describe_scores(table)
+    headline = LENSES.load("probe").headline
+    assert headline is not None
+    assert line.startswith("task (python), m: at layer ") and ", chosen on validation; " in line
+    assert f"points over {headline.controls[gain['control']]}" in line
 
 
 def test_a_task_that_cannot_be_scored_says_why_and_the_others_go_on() -> None:
@@ -224,7 +224,7 @@ def test_a_task_that_cannot_be_scored_says_why_and_the_others_go_on() -> None:
     assert "one class only ('same')" in reasons["b"]
     assert "no state was observed by pooling 'mean'" in reasons["c"]
     assert one(table, task="d", metric="accuracy", slice="best", split="test")["value"] > 0.8
-    assert sum(line.startswith("left out, m: task 'b'") for line in LENSES.load("probe").headline(table)) == 1
+    assert sum(line.startswith("left out, m: task 'b'") for line in describe_scores(table)) == 1
 
 
 def test_examples_without_a_state_are_counted() -> None:
@@ -608,10 +608,10 @@ def test_local_cues_stand_beside_the_probe_and_take_no_verdict(
     monkeypatch.setattr("sonde.tasks.engine.surface.has_marked_spans", lambda examples: False)
     scored = score({"task": frame}, observations, **OPTIONS)
     assert scored.equals(without_cues(table), null_equal=True)
-    question = title.question
-    assert question is not None
+    headline = LENSES.load("probe").headline
+    assert headline is not None
     said = [
-        compare_with_controls(rows.filter(question.where).to_dicts(), question) for rows in (table, scored)
+        compare_with_controls(rows.filter(headline.where).to_dicts(), headline) for rows in (table, scored)
     ]
     assert said[0] == said[1] and said[0] is not None and said[0].kind == "above"
     assert find_headlines(table.filter(metric="accuracy")) == find_headlines(scored.filter(metric="accuracy"))
@@ -626,7 +626,7 @@ def test_local_cues_stand_beside_the_probe_and_take_no_verdict(
 def test_the_headline_says_what_the_word_and_its_neighbours_tell(decided: bool) -> None:
     frame, observations = cued(decided)
     table = score({"task": frame}, observations, **OPTIONS)
-    _, line = LENSES.load("probe").headline(table)
+    (line,) = describe_scores(table)
     best = one(table, metric="accuracy", slice="best", split="test", control=None)
     cues, gain = (
         one(table, control="local_cues", metric="accuracy"),
@@ -636,16 +636,13 @@ def test_the_headline_says_what_the_word_and_its_neighbours_tell(decided: bool) 
     assert (
         f"; read from the states with {100 * best['value']:.1f} %, from the word and its neighbours" in line
     )
-    assert (
-        f" with {format_score(cues, 100)} %: {words}, {format_score(gain, 100, sign='+')} points; encoded: "
-        in line
-    )
+    assert f" with {SHARE.estimate(cues)}: {words}, {SHARE.change(gain, sign='+')}; encoded: " in line
     few = table.with_columns(effective_clusters=pl.lit(3.0))
-    assert "%: too little data, " in [*LENSES.load("probe").headline(few)][1]
+    assert "%: too little data, " in next(describe_scores(few))
     level = pl.when(pl.col("metric") == "cues_gain")
     wide = table.with_columns(
         ci_low=level.then(pl.lit(-0.2)).otherwise("ci_low"),
         ci_high=level.then(pl.lit(0.2)).otherwise("ci_high"),
     )
-    assert "%: no difference found, " in [*LENSES.load("probe").headline(wide)][1]
-    assert "read from" not in [*LENSES.load("probe").headline(without_cues(table))][1]
+    assert "%: no difference found, " in next(describe_scores(wide))
+    assert "read from" not in next(describe_scores(without_cues(table)))

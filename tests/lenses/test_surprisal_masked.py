@@ -141,7 +141,7 @@ def test_every_score_says_its_objective(bert: LoadedModel) -> None:
     assert masked.filter(whole).select(numbers).equals(causal.filter(whole).select(numbers))
     assert "text=first" in causal["slice"] and "text=first" not in masked["slice"]
     constructs = scored(rows, LensSettings(options={**PLL.options, "min_count": 1}))
-    assert any("pseudo-log-likelihood" in line for line in LENS.headline(constructs))
+    assert any("pseudo-log-likelihood" in line for line in LENS.details(constructs))
 
 
 def capabilities(kind: str, *, masks: bool = True) -> Capabilities:

@@ -17,7 +17,7 @@ from sonde.experiments import Execution, Experiment
 from sonde.experiments.run import run
 from sonde.lenses.surprisal.score import items_by_period, period_scores
 from sonde.models import ModelSpec, load_model
-from sonde.results.headlines import contamination_verdict
+from sonde.results.memorisation import contamination_verdict
 from sonde.results.scores import Score
 
 TEMPLATE = Score(model="m", lens="surprisal", metric="", value=0, n=0, n_clusters=0)

@@ -26,11 +26,10 @@ from tests.report import (
 )
 from tests.report.synthetic import Source, write_run
 
-from sonde.experiments.progress import headline_lines
-from sonde.report import RunData, answer_by_lens, answer_by_task, format_entry, format_outcome, write_card
+from sonde.report import RunData, answer_by_task, format_entry, format_outcome, write_card
 from sonde.report.card import render_markdown
 from sonde.report.header import list_missing_results
-from sonde.report.headlines import load_titles
+from sonde.report.headlines import describe_run, load_titles
 from sonde.report.page import build_sections
 from sonde.report.requirements import COLUMNS
 from sonde.results.scores import Score, scores_to_frame
@@ -303,8 +302,7 @@ def place_scores(folder: Path, scores: pl.DataFrame) -> None:
 def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
     """Every sentence that a run has for a reader, each with where it stands."""
     run = RunData(folder)
-    yield from (("terminal", line) for line in headline_lines(folder / "scores.parquet"))
-    yield from (("first screen", answer.line()) for answer in answer_by_lens(run))
+    yield from (("terminal", line) for line in describe_run(run))
     yield from (("task answers", answer.verdict) for answer in answer_by_task(run))
     for one in list_missing_results(run):
         yield "missing", f"{one.what}: {one.why}. {one.remedy}"

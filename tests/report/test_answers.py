@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sonde.report import LensAnswer, RunData, answer_by_lens, write_report
-from sonde.report.controls import ABOVE, BELOW, decide_verdict
+from sonde.results.headlines import ABOVE, BELOW, decide_verdict
 from sonde.results.scores import Score, scores_to_frame
 
 HEADS = Score(

@@ -12,10 +12,10 @@ from altair.utils.schemapi import validate_jsonschema
 from altair.vegalite.v6.schema.core import load_schema
 
 from sonde.api.results import Run
-from sonde.experiments.progress import headline_lines
 from sonde.report import RunData, Section, build_section, write_report
 from sonde.report.generic import DIMENSIONS, SHOWN, TABLE_ROWS
-from sonde.results.scores import Score, scores_to_frame
+from sonde.report.headlines import describe_scores
+from sonde.results.scores import Score, read_scores, scores_to_frame
 
 LENS = "my_lens"
 HOSTILE = [
@@ -86,7 +86,7 @@ def test_page_terminal_and_notebook_say_the_same_sentence(tmp_path: Path) -> Non
     assert "<h1>Depth of loops of one on Python: 3.21</h1>" in top
     assert f"one on Python: {SENTENCE}." in top
     assert "This run holds no score yet" not in page
-    assert list(headline_lines(tmp_path / "run" / "scores.parquet")) == [
+    assert list(describe_scores(read_scores(tmp_path / "run" / "scores.parquet"))) == [
         "", "my lens:", f"  org/one on Python: {SENTENCE}",
     ]  # fmt: skip
     shown = Run(tmp_path / "run")._repr_html_()
@@ -118,7 +118,7 @@ def test_without_controls_there_is_no_column_for_them(tmp_path: Path) -> None:
     table = section_of(root).figure.table
     assert table is not None
     assert "Control" not in table.titles
-    assert "control" not in next(iter(list(headline_lines(root / "scores.parquet"))[2:]))
+    assert "control" not in next(iter(list(describe_scores(read_scores(root / "scores.parquet")))[2:]))
 
 
 def test_the_metric_with_an_interval_and_a_control_speaks(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_control_without_layers_stands_beside_every_layer(tmp_path: Path) -> N
     root = run_of(tmp_path / "run", scores)
     assert [one["control"] for one in values_of(section_of(root))] == [0.15] * 3
     assert "control majority 0.150 [0.050, 0.250]" in next(
-        iter(list(headline_lines(root / "scores.parquet"))[2:])
+        iter(list(describe_scores(read_scores(root / "scores.parquet")))[2:])
     )
 
 
@@ -209,7 +209,7 @@ def test_text_that_attacks_page_and_terminal(tmp_path: Path) -> None:
     page = page_of(tmp_path / "run", [*scores, row(0.4, metric='m"</script>')])
     assert "<img src=x>" not in page and "<i>x" not in page and "t<b>" not in page
     assert "\x1b" not in page
-    lines = "\n".join(headline_lines(tmp_path / "run" / "scores.parquet"))
+    lines = "\n".join(describe_scores(read_scores(tmp_path / "run" / "scores.parquet")))
     assert lines.replace("\n", "").isprintable()
 
 
@@ -233,7 +233,7 @@ def test_many_controls_are_counted_and_controls_alone_are_no_finding(tmp_path: P
     assert "control kind 3 0.300 [0.200, 0.400] and 2 further controls in the table; a verdict" in page
     page = page_of(tmp_path / "alone", controls)
     assert "My lens: every number" in page and "of kind 5" in page
-    assert list(headline_lines(tmp_path / "alone" / "scores.parquet")) == []
+    assert list(describe_scores(read_scores(tmp_path / "alone" / "scores.parquet"))) == []
 
 
 def test_one_row_is_a_page(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_what_is_no_number_is_left_out_and_said_where_nothing_else_is_there(tmp_
     assert "0.500" in page
     page = page_of(tmp_path / "none", [row(nan)])
     assert "Lens my lens scored, and none of its rows holds a number" in page
-    assert list(headline_lines(tmp_path / "none" / "scores.parquet")) == []
+    assert list(describe_scores(read_scores(tmp_path / "none" / "scores.parquet"))) == []
 
 
 def test_a_lens_of_sondes_own_has_the_same_where_its_sections_show_nothing(tmp_path: Path) -> None:
@@ -256,5 +256,5 @@ def test_a_lens_of_sondes_own_has_the_same_where_its_sections_show_nothing(tmp_p
         tmp_path / "run", [row(lens="probe", metric="odd"), row(lens="attention", metric="strange")]
     )
     assert "Probe: every number" in page and "Attention: every number" in page
-    lines = list(headline_lines(tmp_path / "run" / "scores.parquet"))
+    lines = list(describe_scores(read_scores(tmp_path / "run" / "scores.parquet")))
     assert "attention:" in lines

@@ -109,12 +109,12 @@ def test_the_first_sentence_says_what_is_used_and_what_is_held(tmp_path: Path) -
     assert figure is not None and figure.table is not None
     assert figure.lead == (
         "m uses what identifiers name: erasing what identifiers name at layer 2 costs 0.200 [0.180, 0.220] "
-        "bits per subword, 6.7 % of surprisal; the labels of other functions 0.0100 [-0.0100, 0.0300], a "
+        "bits per subword, 6.7 % of surprisal; the labels of other functions 0.0100 [−0.0100, 0.0300], a "
         "class drawn for each word 0.0200 [0.0000, 0.0400], directions drawn uniformly 0.0050 "
-        "[-0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The difference is least certain "
+        "[−0.0150, 0.0250] and directions as wide 0.0500 [0.0300, 0.0700]. The difference is least certain "
         "for directions as wide: +0.150 [+0.130, +0.170]. It merely holds block depth: a probe of layer 2 is "
         "right on 90.0 % of block depth (the commonest class 50.0 %), yet erasing it there costs 0.0050 "
-        "[-0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
+        "[−0.0150, 0.0250] bits per subword, surely less than 1 % of surprisal (0.030)."
     )
     assert "In call, chosen on validation, it costs 0.250 [0.230, 0.270] bits further" in figure.answer
     # What cannot be told from zero is not said to cost the most.
@@ -204,7 +204,7 @@ def test_the_sentence_of_what_lies_between_names_the_control() -> None:
     assert wide == (
         "m neither surely uses nor merely holds what identifiers name: erasing what identifiers name at "
         "layer 2 costs 0.150 [0.130, 0.170] bits per subword, 5.0 % of surprisal, less than directions as "
-        "wide, 0.300 [0.280, 0.320] (difference -0.150 [-0.170, -0.130])."
+        "wide, 0.300 [0.280, 0.320] (difference −0.150 [−0.170, −0.130])."
     )
     assert "5.0 % of surprisal, no difference found from directions as wide, 0.145" in near
 

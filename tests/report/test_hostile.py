@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.report.synthetic import Source, write_run
 
+from sonde.base.formatting import legible
 from sonde.report import PLOTS, RunData, write_report
 from sonde.report.export import write_figures
 from sonde.report.section import Chart, Figure, SvgImage
 from sonde.report.text import sanitise_figure
 from sonde.results.schema import DIMENSIONS, has_dimension_names
-from sonde.results.text_format import legible
 from sonde.store.run_folder import RunDirectory
 
 # Words and operators of Vega's expression language, which no name may be taken for.

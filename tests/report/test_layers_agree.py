@@ -15,12 +15,10 @@ import pytest
 from tests.lenses.test_probe import functions, observed, score
 from tests.report.synthetic import write_run
 
-from sonde.experiments.progress import headline_lines
 from sonde.report import PLOTS, RunData, write_report
 from sonde.report.card import build_card, format_entry, render_markdown
 from sonde.report.export import write_table
-from sonde.report.headlines import answer_questions
-from sonde.report.sections.probe import title
+from sonde.report.headlines import answer_by_lens, describe_scores
 from sonde.report.text import task_label
 from sonde.results.extremes import list_layers
 from sonde.results.layers import LayerSummary, summarise_layers
@@ -102,7 +100,7 @@ def numbers(text: str) -> set[int]:
 
 
 def test_the_terminal_says_the_account_of_every_task(root: Path) -> None:
-    lines = list(headline_lines(RunDirectory(root).scores))
+    lines = list(describe_scores(RunData(root).every_row))
     for account in accounts(root):
         model, task, language = account.key
         (line,) = [line for line in lines if line.startswith(f"{task} ({language}), {model}: ")]
@@ -198,8 +196,7 @@ def test_the_section_of_layers_and_its_chart_name_the_same_layers(root: Path) ->
 
 def test_the_first_screen_and_the_section_of_accuracies_count_what_the_account_says(root: Path) -> None:
     run = RunData(root)
-    assert title.question is not None
-    found = answer_questions(run, {"probe": title.question})
+    found = answer_by_lens(run)
     section = PLOTS.load("probe_accuracy").draw(run)
     assert section is not None
     for one, line in zip(found, section.answer.splitlines(), strict=True):

@@ -24,10 +24,9 @@ from tests.report.generated_scores import SCORES as EVERY
 from tests.report.generated_scores import write_scores
 from tests.report.synthetic import Source
 
-from sonde.experiments.progress import headline_lines
 from sonde.lenses import LENSES
 from sonde.report import PLOTS, RunData, build_section
-from sonde.report.headlines import answer_by_lens, answer_by_task, load_titles
+from sonde.report.headlines import answer_by_task, describe_run, load_titles
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 
@@ -83,8 +82,7 @@ def noise(scores: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:
 def texts(folder: Path) -> Iterator[str]:
     """Every sentence that the run has for a reader: sections, first screen, headlines, terminal, card."""
     run = RunData(folder)
-    yield from headline_lines(folder / "scores.parquet")
-    yield from (answer.line() for answer in answer_by_lens(run))
+    yield from describe_run(run)
     yield from (answer.verdict for answer in answer_by_task(run))
     for title in load_titles(run).values():
         if (top := title.top(run)) is not None:

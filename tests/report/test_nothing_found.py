@@ -9,8 +9,7 @@ import pytest
 
 from sonde.comparison.summary import add_text_columns, count_outcomes, format_counts
 from sonde.report.comparison_page import _describe_null_results
-from sonde.results.headlines import OUTCOMES
-from sonde.results.text_format import TOO_LITTLE
+from sonde.results.text_format import OUTCOMES, TOO_LITTLE
 
 NOTHING = ("slight", "alike", "undecided")
 FEW = "8 effective clusters, a verdict needs 10"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sonde.report.comparison_page import CITED
+from sonde.report.comparison_page import CITATIONS
 from sonde.report.headlines import TITLES
 from sonde.report.text import format_bibtex, format_reference, load_references
 
@@ -19,7 +19,7 @@ def test_every_lens_names_its_papers(lens: str) -> None:
 
 def test_every_entry_is_whole_and_cited() -> None:
     cited = {key for lens in TITLES.names() for key in TITLES.load(lens).cites}
-    assert cited | set(CITED) == set(load_references())
+    assert cited | set(CITATIONS) == set(load_references())
     for key, entry in load_references().items():
         assert re.fullmatch(rf"@\w+\{{{key},\n(  \w+ = \{{.+\}},?\n)+\}}", entry)
         assert entry.count("{") == entry.count("}")

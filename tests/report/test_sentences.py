@@ -28,7 +28,7 @@ from sonde.api.compare import ModelComparison
 from sonde.cli.progress import print_comparison
 from sonde.comparison.differences import DIFFERENCES_COLUMNS
 from sonde.report import write_comparison_page
-from sonde.results.headlines import OUTCOMES
+from sonde.results.text_format import OUTCOMES
 
 QUICK = ("better", "level", "sure on few clusters")
 """Edges of the quick tests: one at which each of the three outcomes is true."""

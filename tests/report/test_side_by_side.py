@@ -130,10 +130,10 @@ def test_what_speaks_for_the_lens_is_over_the_same_bytes(root: Path) -> None:
 
 def test_what_a_run_prints_is_over_the_same_tokens(root: Path) -> None:
     scores = RunData(root).every_row
-    lines = "\n".join(LENSES.load("surprisal").headline(scores))
+    lines = "\n".join(LENSES.load("surprisal").details(scores))
     assert lines.count("bits per code token that all models have whole") == 2
     alone = scores.filter(pl.col("model") == "org/words", dimension_value("shared").is_null())
-    assert "bits per subword" in "\n".join(LENSES.load("surprisal").headline(alone))
+    assert "bits per subword" in "\n".join(LENSES.load("surprisal").details(alone))
 
 
 def test_without_shared_rows_each_model_is_ranked_by_itself(

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sonde.base.formatting import DASH, count
 from sonde.report import Column, Table
 from sonde.report.export import to_csv, to_latex
 from sonde.report.theme import load_templates
@@ -29,7 +30,6 @@ from sonde.results.tables import (
 )
 from sonde.results.text_format import (
     COUNT,
-    DASH,
     PERCENT,
     PERCENT_WITH_INTERVAL,
     Count,
@@ -39,7 +39,6 @@ from sonde.results.text_format import (
     Number,
     WithHalfWidth,
     WithInterval,
-    count,
 )
 
 Score = dict[str, Any]

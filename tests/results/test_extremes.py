@@ -19,7 +19,7 @@ from sonde.results.extremes import (
     split_by_threshold,
     widen,
 )
-from sonde.results.text_format import format_bounds, format_estimate, format_score, interval, with_interval
+from sonde.results.text_format import format_estimate, interval, with_interval
 
 DRAWS = 400
 CLUSTERS = 20
@@ -154,8 +154,6 @@ def test_no_interval_is_printed_without_width(size: float) -> None:
     small = {"value": size, "ci_low": 0.4 * size, "ci_high": 1.6 * size}
     for text in (
         interval(small),
-        format_bounds(small),
-        format_score(small),
         format_estimate(small),
         with_interval(small),
     ):
@@ -165,5 +163,4 @@ def test_no_interval_is_printed_without_width(size: float) -> None:
         assert float(high) >= small["ci_high"] - 1e-4
     flat = {"value": 0.0, "ci_low": 0.0, "ci_high": 0.0}
     assert with_interval(flat) == "0.00 (no variation)"
-    assert format_score(flat) == "0.0 (no variation)"
-    assert "[" not in interval(flat) + format_bounds(flat) + format_estimate(flat)
+    assert "[" not in interval(flat) + format_estimate(flat)

@@ -12,7 +12,7 @@ from sonde.base.errors import UnknownNameError, UsageError
 from sonde.comparison.differences import Outcome, compute_differences, differences_to_frame
 from sonde.comparison.summary import count_outcomes, format_counts
 from sonde.results import Mean, Score, means
-from sonde.results.headlines import OUTCOMES
+from sonde.results.text_format import OUTCOMES
 from sonde.stats.false_discovery import discovery_level
 from sonde.stats.power import detectable_difference
 from sonde.stats.verdict import (

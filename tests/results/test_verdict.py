@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sonde.results.text_format import caveat, format_bounds
+from sonde.results.text_format import caveat, interval
 from sonde.stats.verdict import allows_verdict, no_verdict_reason
 
 FIRM = {
@@ -14,7 +14,7 @@ FIRM = {
 def test_a_firm_row_allows_a_verdict() -> None:
     assert allows_verdict(FIRM)
     assert caveat(FIRM) == ""
-    assert format_bounds(FIRM, 100) == "[45.0, 55.0]"
+    assert interval(FIRM, 100, 1) == "[45.0, 55.0]"
 
 
 @pytest.mark.parametrize(

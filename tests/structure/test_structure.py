@@ -6,11 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import grimp
-import numpy as np
 import pytest
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 import sonde
 from sonde.lenses import LENSES
@@ -25,26 +21,6 @@ EXTENSIONS = (
         for path in sorted((ROOT / "report/sections").glob("*/__init__.py"))
     ),
 )
-
-
-def test_no_imports_go_round_in_a_circle() -> None:
-    # Imports inside functions and for types alone count, too.
-    graph = grimp.build_graph("sonde", cache_dir=None)
-    names = sorted(graph.modules)
-    number = {name: index for index, name in enumerate(names)}
-    edges = [
-        (number[name], number[imported])
-        for name in names
-        for imported in graph.find_modules_directly_imported_by(name)
-    ]
-    assert len(edges) > 1_000
-    rows, columns = zip(*edges, strict=True)
-    matrix = coo_matrix((np.ones(len(edges)), (rows, columns)), shape=(len(names), len(names)))
-    _, circles = connected_components(matrix, connection="strong")
-    groups: dict[int, list[str]] = {}
-    for name, circle in zip(names, circles.tolist(), strict=True):
-        groups.setdefault(circle, []).append(name)
-    assert [group for group in groups.values() if len(group) > 1] == []
 
 
 def test_what_has_an_underscore_is_imported_in_its_own_folder_only() -> None:

@@ -31,11 +31,11 @@ from typing import Any
 from sonde.api.outputs import OutputOptions, write_outputs
 from sonde.base.errors import InputError, SondeError, StoreError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.formatting import duration
 from sonde.base.options import parse_duration
 from sonde.base.process import safe_path_environment
 from sonde.base.progress import NullProgress, Progress
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import duration
 from sonde.experiments.experiment import get_lens_settings
 from sonde.experiments.plan import TrainJob
 from sonde.experiments.progress import AGAIN, processor_time

@@ -18,7 +18,7 @@ from sonde.corpora import Item, SkipCounter, SourceFile, find_path_language, rea
 from sonde.corpora.engine.read import extract_items
 from sonde.languages import LANGUAGES, Function
 from sonde.languages.engine.text import count_line_breaks
-from sonde.results.text_format import caveat, format_score
+from sonde.results.text_format import SHARE, caveat
 from sonde.version import __version__
 
 _LONGEST = 40
@@ -130,10 +130,10 @@ def describe_probe(probe: ScoredProbe) -> str:
     subject = f"{probe.task}{f' ({probe.language})' if probe.language else ''} {reads}"
     if row is None:
         return f"{subject}: how often it is right is not known, since it lies in no run"
-    line = f"{subject}: right in {format_score(row, 100)} % of {row['n']:,} test functions{caveat(row)}"
+    line = f"{subject}: right in {SHARE.estimate(row)} of {row['n']:,} test functions{caveat(row)}"
     if gain is not None:
         line += (
-            f"; at the layers that the run chose on validation {format_score(gain, 100, sign='+')} points "
+            f"; at the layers that the run chose on validation {SHARE.change(gain, sign='+')} "
             f"over {gain['control']}{caveat(gain)}"
         )
     return f"{line}; {probe.encoded}" if probe.encoded else line

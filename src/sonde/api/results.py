@@ -21,7 +21,6 @@ from sonde.api.hidden_states import read_probe_states, write_features
 from sonde.api.predictions import Predictions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
 from sonde.experiments.arguments import StrPath
-from sonde.experiments.progress import headline_lines
 from sonde.lenses.probe.data import LayerStates
 from sonde.report import (
     PLOTS,
@@ -30,8 +29,8 @@ from sonde.report import (
     RunData,
     Section,
     SvgImage,
-    answer_by_lens,
     build_section,
+    describe_run,
     to_sized_spec,
     to_svg,
     write_report,
@@ -149,7 +148,7 @@ def render_run(title: str, run: RunData) -> str:
     """
     lines = ["no scores yet"]
     if run.directory.holds(run.directory.scores):
-        lines = [*(answer.line() for answer in answer_by_lens(run)), *headline_lines(run.directory.scores)]
+        lines = list(describe_run(run))
     chart = first_chart(run)
     return str(
         Markup("<div><p><strong>{}</strong></p><pre>{}</pre>{}</div>").format(

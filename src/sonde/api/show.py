@@ -21,6 +21,7 @@ from jaxtyping import Float
 from sonde.alignment.align import trim_spans
 from sonde.api.predictions import InputFunction, read_functions
 from sonde.base.errors import InputError, UnknownNameError, UsageError
+from sonde.base.formatting import legible
 from sonde.capture.requests import (
     Pass,
     Plain,
@@ -43,7 +44,6 @@ from sonde.models import describe_model, load_model, parse_spec, resolve_auto, s
 from sonde.report import render_function_page
 from sonde.report.explorer import ONE, read_slug
 from sonde.report.section import AMOUNT, COLOURINGS, LINK, LINKED, WAYS, TokenFindings
-from sonde.results.text_format import legible
 from sonde.tasks.syntax.syntax_relations import task as relations_task
 
 if TYPE_CHECKING:

@@ -8,20 +8,14 @@ from typing import Any
 from sonde.api.cost import CostEstimate, estimate_cost
 from sonde.api.outputs import OutputOptions
 from sonde.base.errors import UsageError
+from sonde.base.formatting import duration, format_bytes, format_name
 from sonde.base.progress import Progress
 from sonde.base.terminal import print_lines
 from sonde.cli.output import CommandOutput
 from sonde.experiments import Execution, Experiment
-from sonde.experiments.cost import duration
 from sonde.experiments.workload import ASSUMPTIONS, FACTORS, DetectableEffect, RequiredSample
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import Format, format_name
-
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
-
-
-_THOUSAND = 1000
-
+from sonde.results.text_format import Format
 
 _NAMES = frozenset({"lens", "model", "task", "code", "number"})
 
@@ -132,15 +126,3 @@ def _format_required_sample(sample: RequiredSample) -> str:
     if sample.items is not None:
         return f"{sample.items:,}"
     return f"{sample.clusters:,} clusters" if sample.clusters else "no sample"
-
-
-def format_bytes(size: float) -> str:
-    """Format a number of bytes.
-
-    >>> format_bytes(512), format_bytes(1_234_567_890)
-    ('512 bytes', '1.2 GB')
-    """
-    unit = 0
-    while size >= _THOUSAND and unit < len(_UNITS) - 1:
-        size, unit = size / _THOUSAND, unit + 1
-    return f"{size:,.0f} {_UNITS[unit]}" if unit == 0 or size >= 10 else f"{size:.1f} {_UNITS[unit]}"

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: bars on a terminal, plain lines elsewhere."""
+"""Progress and results of commands: bars and tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from sonde.base.formatting import duration, format_parameters
 from sonde.base.options import COLUMNS, OptionDescription, build_option_table
 from sonde.base.progress import Advance
 from sonde.base.registry import Header
 from sonde.base.terminal import escape_text, print_lines, print_note
 from sonde.comparison import summary
 from sonde.corpora import ItemSet
-from sonde.experiments.cost import duration
-from sonde.experiments.progress import Outcome, headline_lines
-from sonde.models import Checkpoint, size_text
-from sonde.report import RunData, answer_by_lens, build_card, read_comparison
+from sonde.experiments.progress import Outcome
+from sonde.models import Checkpoint
+from sonde.report import RunData, build_card, describe_run, read_comparison
 from sonde.results.tables import Column
 from sonde.results.tables import Table as Declared
 from sonde.results.text_format import Format
@@ -44,7 +44,7 @@ _STRONGEST = 8
 
 
 _WIDEST = 10_000
-"""Columns of what is no terminal: no row is wrapped, so that it can be searched."""
+"""Width of output that is no terminal: no row is wrapped, so that it can be searched."""
 
 
 class TerminalProgress:
@@ -79,7 +79,7 @@ class TerminalProgress:
 
 
 class PlainProgress:
-    """One line at the start, one now and then, one at the end of each stage."""
+    """Progress as lines: at the start of each stage, now and then, and at its end."""
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Generator[Advance]:
@@ -93,12 +93,12 @@ class PlainProgress:
             now = time.monotonic()
             if now - last >= _SECONDS_BETWEEN_LINES:
                 last = now
-                left = (
+                remaining = (
                     f", about {duration((now - begin) * (total - done) / done)} left"
                     if total and done
                     else ""
                 )
-                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s{left}")
+                self.note(f"{title}: {done}/{total or '?'} after {now - begin:.0f} s{remaining}")
 
         self.note(f"{title}: begins")
         yield advance
@@ -110,31 +110,31 @@ class PlainProgress:
 
 
 def make_progress() -> TerminalProgress | PlainProgress:
-    """The progress that fits standard error."""
+    """Create the progress that fits standard error."""
     return TerminalProgress(Console(stderr=True)) if sys.stderr.isatty() else PlainProgress()
 
 
 def print_options(groups: Mapping[str, Sequence[OptionDescription]]) -> None:
-    """Print options as tables, one a lens: wrapped on a terminal, elsewhere an option a line."""
+    """Print options as tables, one per lens: wrapped on a terminal, else one line per option."""
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDEST)
     for name, options in groups.items():
         titles, rows = build_option_table(options)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for place, title in enumerate(titles):
-            table.add_column(title, overflow="fold", no_wrap=place == 0)
+        for index, title in enumerate(titles):
+            table.add_column(title, overflow="fold", no_wrap=index == 0)
         for row in rows:
             table.add_row(*map(Text, row))
-        with console.capture() as printed:
+        with console.capture() as capture:
             console.print(table)
         heading = f"options of {name}" if rows else f"{name} has no options"
-        print_lines(heading, *(line.rstrip() for line in printed.get().splitlines()), "")
+        print_lines(heading, *(line.rstrip() for line in capture.get().splitlines()), "")
 
 
 def options_data(groups: Mapping[str, Sequence[OptionDescription]]) -> dict[str, list[dict[str, str]]]:
-    """The same tables as data: by lens, a mapping an option."""
+    """Convert options to data: by lens, a mapping per option."""
     names = {title: title.replace(" ", "_") for title in COLUMNS}
     return {
-        lens: [{names[title]: cell(one) for title, cell in COLUMNS.items()} for one in options]
+        lens: [{names[title]: cell(option) for title, cell in COLUMNS.items()} for option in options]
         for lens, options in groups.items()
     }
 
@@ -146,22 +146,20 @@ def print_table(table: pl.DataFrame) -> None:
     _print(Declared(summary="", columns=columns, rows=table))
 
 
-def _print(table: Declared, *, headed: bool = True) -> None:
-    print_lines(*table.lines(header=headed))
+def _print(table: Declared, *, header: bool = True) -> None:
+    print_lines(*table.lines(header=header))
 
 
 def print_outcome(outcome: Outcome, page: Path | None) -> None:
-    """Say what a run found, a line a lens and then its details, and where the page is."""
-    for answer in answer_by_lens(RunData(outcome.directory.root)):
-        print_lines(answer.line())
-    print_lines(*headline_lines(outcome.directory.scores))
+    """Print the results of a run, lens by lens, and the path of its page."""
+    print_lines(*describe_run(RunData(outcome.directory.root)))
     done = _format_counts(outcome)
     report = [f"report: {page}"] if page else []
     print_lines("", done, *report, *outcome.files)
 
 
 def print_shard(outcome: Outcome, shard: str) -> None:
-    """Say what a share of a run did."""
+    """Print what a shard of a run did."""
     print_lines(
         f"shard {shard}: {_format_counts(outcome)}",
         f"when all are done: sonde merge DIR... -o RUN, with {outcome.directory.root} among the folders",
@@ -169,15 +167,15 @@ def print_shard(outcome: Outcome, shard: str) -> None:
 
 
 def _format_counts(outcome: Outcome) -> str:
-    cached = f" ({outcome.cached} of other runs, from the cache)" if outcome.cached else ""
-    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store{cached}"
+    cache_text = f" ({outcome.cached} of other runs, from the cache)" if outcome.cached else ""
+    done = f"{outcome.observed} items observed, {outcome.reused} taken from the store{cache_text}"
     if outcome.trainings:
         done += f"; {outcome.trained} of {len(outcome.trainings)} trainings done"
     return done
 
 
 def shard_data(outcome: Outcome) -> dict[str, Any]:
-    """What was done, as data, and where it lies."""
+    """Convert what a run did to data, with its folder."""
     return {
         "directory": outcome.directory.root,
         "observed": outcome.observed,
@@ -188,7 +186,7 @@ def shard_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
-    """What a run found, as data: where it lies, what was done, and its card."""
+    """Convert the results of a run to data: its folder, what was done, and its card."""
     return {
         **shard_data(outcome),
         "scores": outcome.directory.scores,
@@ -198,83 +196,83 @@ def outcome_data(outcome: Outcome, page: Path | None) -> dict[str, Any]:
     }
 
 
-def corpus_rows(chosen: ItemSet) -> list[dict[str, Any]]:
-    """What a corpus holds, a row a language."""
+def corpus_rows(item_set: ItemSet) -> list[dict[str, Any]]:
+    """Count what a corpus contains, one row per language."""
     return [
         {
             "language": language,
-            "items": len(mine),
-            "files": len({item.path for item in mine}),
-            "clusters": len({item.cluster for item in mine}),
-            "characters": sum(len(item.text) for item in mine),
+            "items": len(language_items),
+            "files": len({item.path for item in language_items}),
+            "clusters": len({item.cluster for item in language_items}),
+            "characters": sum(len(item.text) for item in language_items),
         }
-        for language in sorted({item.language for item in chosen.items})
-        for mine in [[item for item in chosen.items if item.language == language]]
+        for language in sorted({item.language for item in item_set.items})
+        for language_items in [[item for item in item_set.items if item.language == language]]
     ]
 
 
-def print_corpus(chosen: ItemSet) -> None:
-    """Print what a corpus holds and what was left out."""
-    print_table(pl.DataFrame(corpus_rows(chosen)))
-    for reason, count in chosen.intake.counts.most_common():
-        examples = ", ".join(chosen.intake.examples.get(reason, [])[:2])
+def print_corpus(item_set: ItemSet) -> None:
+    """Print what a corpus contains and what was left out."""
+    print_table(pl.DataFrame(corpus_rows(item_set)))
+    for reason, count in item_set.intake.counts.most_common():
+        examples = ", ".join(item_set.intake.examples.get(reason, [])[:2])
         print_lines(f"left out: {count} {reason}{f' ({examples})' if examples else ''}")
 
 
 def print_catalogue(headers: Sequence[Header]) -> None:
-    """Print names with their one line."""
+    """Print names with their summaries."""
     columns = [Column(title=name, value=name) for name in ("name", "summary")]
     rows = [{"name": header.name, "summary": header.summary} for header in headers]
-    _print(Declared(summary="", columns=columns, rows=rows), headed=False)
+    _print(Declared(summary="", columns=columns, rows=rows), header=False)
 
 
 def print_checkpoints(checkpoints: Sequence[Checkpoint]) -> None:
-    """Print known checkpoints with what fits on a line; ``--json`` has the rest and the sources."""
+    """Print known checkpoints, one per line; ``--json`` has all columns and the sources."""
     columns = [
         Column(title="name", value="name"),
         Column(title="family", value="family"),
-        Column(title="size", value=lambda row: row["parameters"] and size_text(row["parameters"])),
+        Column(title="size", value=lambda row: row["parameters"] and format_parameters(row["parameters"])),
         Column(title="cut-off", value="cut_off"),
         Column(title="licence", value="licence"),
     ]
-    _print(Declared(summary="", columns=columns, rows=[one.data() for one in checkpoints]))
+    _print(Declared(summary="", columns=columns, rows=[checkpoint.data() for checkpoint in checkpoints]))
 
 
 def comparison_data(folder: Path, page: Path) -> dict[str, Any]:
-    """What a comparison found, as data: its pairs of models, counts by lens, and every difference."""
-    compared = read_comparison(folder)
+    """Convert a comparison to data: pairs of models, counts by lens, and every difference."""
+    comparison = read_comparison(folder)
     return {
         "directory": folder,
         "page": page,
-        "comparisons": compared.comparisons,
-        "counts": summary.count_outcomes(compared.differences),
-        "differences": compared.differences.to_dicts(),
+        "comparisons": comparison.comparisons,
+        "counts": summary.count_outcomes(comparison.differences),
+        "differences": comparison.differences.to_dicts(),
     }
 
 
 def print_comparison(folder: Path, page: Path) -> None:
-    """What a comparison found: its counts by lens, the overview, and the strongest changes."""
-    compared = read_comparison(folder)
-    rows = summary.add_text_columns(compared.differences)
-    for one in compared.comparisons:
-        print_lines(f"{one['model']['label']} held against {one['base']['label']}")
-        own = (pl.col("model") == one["model"]["label"]) & (pl.col("base") == one["base"]["label"])
-        mine = rows.filter(own)
-        for row in summary.count_outcomes(mine):
+    """Print a comparison: counts by lens, the overview, and the strongest changes."""
+    comparison = read_comparison(folder)
+    rows = summary.add_text_columns(comparison.differences)
+    for pair in comparison.comparisons:
+        print_lines(f"{pair['model']['label']} held against {pair['base']['label']}")
+        condition = (pl.col("model") == pair["model"]["label"]) & (pl.col("base") == pair["base"]["label"])
+        pair_rows = rows.filter(condition)
+        for row in summary.count_outcomes(pair_rows):
             print_lines(f"  {row['lens']}: {summary.format_counts(row)}")
-        for alone in one["unpaired"]:
-            print_lines(f"  {alone['lens']}: {alone['count']:,} not compared: {alone['reason']}")
-        shown = {"Over everything": summary.select_overview(mine)}
+        for unmatched in pair["unpaired"]:
+            print_lines(f"  {unmatched['lens']}: {unmatched['count']:,} not compared: {unmatched['reason']}")
+        tables = {"Over everything": summary.select_overview(pair_rows)}
         for outcome in ("worse", "better", "lower", "higher"):
-            shown[f"What got {outcome}, the strongest first"] = summary.select_outcome(mine, outcome).head(
-                _STRONGEST
-            )
-        for title, some in shown.items():
-            if some.height:
+            tables[f"What got {outcome}, the strongest first"] = summary.select_outcome(
+                pair_rows, outcome
+            ).head(_STRONGEST)
+        for title, table_rows in tables.items():
+            if table_rows.height:
                 print_lines("", title)
-                found = summary.differences_table(
-                    title, some, show_models=False, show_outcome=title == "Over everything"
+                table = summary.differences_table(
+                    title, table_rows, show_models=False, show_outcome=title == "Over everything"
                 )
-                print_lines(*found.lines(indent=2))
+                print_lines(*table.lines(indent=2))
         print_lines("")
     print_lines(f"comparison: {folder / 'comparison.parquet'}", f"report: {page}")

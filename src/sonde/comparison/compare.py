@@ -509,7 +509,8 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
                 reason = "its numbers are not made from what the runs hold alone; see each run's own page"
                 result.unpaired.append(UnmatchedScores(name, reason, 1, name))
                 continue
-            metrics = LENSES.load(str(base_lens["source"])).comparable_metrics or _headline_metrics(bases)
+            lens = LENSES.load(str(base_lens["source"]))
+            metrics = lens.comparable_metrics or _headline_metrics(lens, bases)
             matches = pair_scores(
                 bases, scores, metrics, same_tokens=scoring.same_tokens, texts_differ=scoring.texts_differ
             )
@@ -526,8 +527,11 @@ def _compare_models(base: RunModel, side: RunModel, minimum_effects: Mapping[str
     return result
 
 
-def _headline_metrics(scores: Sequence[Score]) -> tuple[ComparableMetric, ...]:
-    """Return the headline metric, for a lens that declares no metrics to compare."""
+def _headline_metrics(lens: Lens, scores: Sequence[Score]) -> tuple[ComparableMetric, ...]:
+    """Return the headline metrics, for a lens that declares no metrics to compare."""
+    if (declared := lens.headline) is not None:
+        direction: Direction = "lower" if declared.lower else "higher"
+        return tuple(ComparableMetric(metric=metric, direction=direction) for metric in declared.metrics)
     headlines = find_headlines(scores_to_frame(scores))
     return tuple(
         ComparableMetric(metric=metric)

@@ -14,21 +14,22 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import UsageError
-from sonde.results.headlines import LOCAL_CUES, OUTCOMES
-from sonde.results.schema import SELECTION, dimensions_text
+from sonde.base.formatting import format_name, plural
+from sonde.results.local_cues import LOCAL_CUES
+from sonde.results.schema import SELECTION, dimensions_text, get_dimensions
 from sonde.results.score_pairs import IDENTITY_COLUMNS, ComparableMetric
+from sonde.results.scores import frame_to_scores
 from sonde.results.tables import Column, Table
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
+    OUTCOMES,
     TOO_LITTLE,
     Format,
     Interval,
     Number,
     PValue,
     Row,
-    format_name,
-    plural,
 )
 from sonde.stats.verdict import classify_effect, minimum_effect, no_verdict_reason
 
@@ -284,11 +285,9 @@ def build_series(
             if row["control"] not in (None, LOCAL_CUES) and row["value"] is not None:
                 controls.setdefault(_question_key(row), []).append(row)
         output: list[dict[str, Any]] = []
-        for row in rows:
-            metric = next(
-                (candidate for candidate in metrics.get(row["lens"], ()) if _matches_metric(candidate, row)),
-                None,
-            )
+        for row, score in zip(rows, frame_to_scores(scores), strict=True):
+            compared = (one for one in metrics.get(score.lens, ()) if one.tokenizers != "other")
+            metric = next((candidate for candidate in compared if candidate.takes(score)), None)
             if metric is None:
                 continue
             higher = metric.direction != "lower"
@@ -320,20 +319,7 @@ def _question_key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (
         *question,
         ranks,
-        tuple((dimension["name"], dimension["value"]) for dimension in row["dimensions"]),
-    )
-
-
-def _matches_metric(metric: ComparableMetric, row: Mapping[str, Any]) -> bool:
-    return (
-        row["metric"] == metric.metric
-        and row["control"] is None
-        and row["split"] not in ("train", "valid")
-        and metric.k in (None, row["k"])
-        and metric.method in (None, row["method"])
-        and metric.tokenizers != "other"
-        and not any(dimension["name"] in metric.without for dimension in row["dimensions"])
-        and {*metric.within} <= {dimension["name"] for dimension in row["dimensions"]}
+        tuple(get_dimensions(row).items()),
     )
 
 

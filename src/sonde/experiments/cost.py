@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sonde.base.formatting import duration
 from sonde.experiments.plan import ObserveJob, TrainJob
 
 _JOBS, _SECONDS = 2, 10.0
@@ -193,17 +194,6 @@ def _parts(works: Sequence[JobProfile]) -> str:
         f"{label} {size:,}" for label, size in sorted(sizes.items(), key=lambda entry: -entry[1])
     )
     return f" ({parts})" if len(sizes) > 1 else ""
-
-
-def duration(seconds: float) -> str:
-    """Format a time to plan by.
-
-    >>> duration(44.4), duration(660), duration(9_000)
-    ('44 s', '11 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
 
 
 def put_trials_first(jobs: Sequence[Job], work_of: Callable[[Job], JobProfile]) -> list[Job]:

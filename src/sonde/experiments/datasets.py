@@ -16,6 +16,7 @@ import polars as pl
 
 from sonde.base.errors import InputError, UsageError
 from sonde.base.fingerprint import fingerprint
+from sonde.base.formatting import duration
 from sonde.base.progress import Progress
 from sonde.corpora import (
     FirstItems,
@@ -29,7 +30,6 @@ from sonde.corpora import (
     read_files,
     select,
 )
-from sonde.experiments.cost import duration
 from sonde.experiments.experiment import LensChoice, get_lens_settings
 from sonde.experiments.plan import Group
 from sonde.experiments.progress import Session, SkippedTask

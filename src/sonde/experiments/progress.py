@@ -1,8 +1,7 @@
-"""State, outcome and provenance of a run, shared by its stages, and the headline lines at its end.
+"""State, outcome and provenance of a run, shared by its stages.
 
-Every stage gets the `Session` and adds to its `Outcome`, which the caller of the run receives.
-`headline_lines` returns the few lines per lens that a person wants to see first. Provenance is the versions
-of what can change a number, and the machine that it was computed on.
+Every stage gets the `Session` and adds to its `Outcome`, which the caller of the run receives. Provenance is
+the versions of what can change a number, and the machine that it was computed on.
 """
 
 from __future__ import annotations
@@ -10,23 +9,16 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
-
-import polars as pl
 
 from sonde.base.progress import Progress
 from sonde.experiments.experiment import Execution, Experiment, LensChoice
 from sonde.experiments.plan import LensInput, ObserveJob, TrainJob
 from sonde.languages import LANGUAGES, get_language_version
-from sonde.lenses import LENSES
-from sonde.results.headlines import describe_headline, find_headlines
-from sonde.results.scores import read_scores
-from sonde.results.text_format import format_name
 from sonde.store.parts import PartStore
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks import ParallelMap
@@ -130,26 +122,6 @@ class Session:
     def spread(self) -> ParallelMap:
         """Return where labels are made: on the executor of the run."""
         return ParallelMap(executor=self.execution.executor, workers=self.execution.light_workers)
-
-
-def headline_lines(scores: Path) -> Iterator[str]:
-    """Yield the headline of each lens from ``scores.parquet``; nothing without scores."""
-    table = read_scores(scores)
-    for name in table["lens"].unique(maintain_order=True):
-        rows = table.filter(pl.col("lens") == name)
-        # A lens that a user handed in from a file is not in the folder; its numbers are in the table.
-        lines = list(LENSES.load(name).headline(rows)) if name in LENSES.names() else []
-        yield from lines or _finding_lines(name, rows)
-
-
-def _finding_lines(lens: str, rows: pl.DataFrame) -> Iterator[str]:
-    """Yield the headlines of a lens without its own; nothing without a number."""
-    headlines = find_headlines(rows)
-    if headlines:
-        yield ""
-        yield f"{format_name(lens)}:"
-    for headline in headlines:
-        yield f"  {describe_headline(headline)}"
 
 
 _COMPUTING = ("torch", "transformers", "tokenizers", "tree-sitter")

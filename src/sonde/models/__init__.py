@@ -1,7 +1,7 @@
 """Models: any checkpoint that transformers loads, by path, hub name or bundled name."""
 
 from sonde.models.engine.architectures import DecoderFamily, EncoderDecoderFamily, EncoderFamily
-from sonde.models.engine.catalogue import CELLS, Checkpoint, known_checkpoints, known_models, size_text
+from sonde.models.engine.catalogue import CELLS, Checkpoint, known_checkpoints, known_models
 from sonde.models.engine.configuration import tokenizer_stamps
 from sonde.models.engine.convert import convert_checkpoint
 from sonde.models.engine.device_map import device_map_text
@@ -75,7 +75,6 @@ __all__ = [
     "resolve_auto",
     "resolve_revision",
     "seen_items",
-    "size_text",
     "split_family",
     "split_revision",
     "tokenizer_stamps",

@@ -5,7 +5,7 @@ from sonde.report.comparison_page import list_sentences as comparison_sentences
 from sonde.report.comparison_page import read_comparison, write_comparison_page
 from sonde.report.explorer import render_function_page
 from sonde.report.export import to_sized_spec, to_svg
-from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task
+from sonde.report.headlines import LensAnswer, answer_by_lens, answer_by_task, describe_run
 from sonde.report.page import build_section, save_figures, write_report
 from sonde.report.requirements import to_junit_xml, write_card
 from sonde.report.run_tables import ModelInfo, RunData
@@ -33,6 +33,7 @@ __all__ = [
     "build_section",
     "card_schema",
     "comparison_sentences",
+    "describe_run",
     "format_entry",
     "format_outcome",
     "read_comparison",

@@ -16,13 +16,15 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import count, format_name, legible, number
 from sonde.report.header import list_missing_results
-from sonde.report.headlines import TaskAnswer, answer_by_task
+from sonde.report.headlines import LensAnswer, answer_by_task
 from sonde.report.run_tables import RunData
-from sonde.results.headlines import describe_cues
 from sonde.results.layers import LayerSummary, Status
+from sonde.results.local_cues import describe_cues
+from sonde.results.schema import get_dimensions
 from sonde.results.scores import SCORES_COLUMNS
-from sonde.results.text_format import count, format_estimate, format_name, legible, number
+from sonde.results.text_format import format_estimate
 from sonde.store.run_folder import RunDirectory
 
 CARD_VERSION = 1
@@ -190,22 +192,22 @@ class Card(_StrictModel):
 
     @property
     def met(self) -> bool:
-        """Whether every requirement is met."""
-        return all(one.met for one in self.requirements)
+        """Return whether every requirement is met."""
+        return all(outcome.met for outcome in self.requirements)
 
     @property
     def numbers(self) -> list[CardNumber]:
-        """The numbers that a later run may be held to: of headlines, their differences and requirements."""
-        of_headlines = [
-            one
-            for held in self.headlines
-            for one in (held.number, held.difference, held.cues_difference)
-            if one
+        """Return the numbers that a later run may be compared with: headlines, differences, requirements."""
+        headline_numbers = [
+            number
+            for entry in self.headlines
+            for number in (entry.number, entry.difference, entry.cues_difference)
+            if number
         ]
-        return of_headlines + [one.number for one in self.requirements]
+        return headline_numbers + [outcome.number for outcome in self.requirements]
 
     def json_text(self) -> str:
-        """The content of ``card.json``."""
+        """Return the content of ``card.json``."""
         return self.model_dump_json(indent=2) + "\n"
 
     def _repr_markdown_(self) -> str:
@@ -214,11 +216,11 @@ class Card(_StrictModel):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """A card that was written before.
+        """Read a card.
 
         Raises:
             InputError: There is no such file, or it is no card of this version.
-            StoreError: It is not what was written.
+            StoreError: The file is not what was written.
         """
         try:
             return cls.model_validate_json(RunDirectory(path.parent).intact(path).read_bytes())
@@ -226,19 +228,19 @@ class Card(_StrictModel):
             raise InputError(f"card {str(path)!r}: {error.strerror}; `sonde card DIR` writes one") from error
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the file"
+            location = ".".join(map(str, first["loc"])) or "the file"
             raise InputError(
-                f"card {str(path)!r}: no card of version {CARD_VERSION} ({place}: {first['msg']}); "
+                f"card {str(path)!r}: no card of version {CARD_VERSION} ({location}: {first['msg']}); "
                 "`sonde card DIR` writes one"
             ) from None
 
 
 def card_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of ``card.json``."""
+    """Return the JSON schema (draft 2020-12) of ``card.json``."""
     schema = Card.model_json_schema(mode="serialization")
     properties = schema["$defs"]["CardNumber"]["properties"]
-    for name, described in properties.items():
-        described.setdefault("description", SCORES_COLUMNS[name][1] if name in SCORES_COLUMNS else "")
+    for name, field_schema in properties.items():
+        field_schema.setdefault("description", SCORES_COLUMNS[name][1] if name in SCORES_COLUMNS else "")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
@@ -247,51 +249,54 @@ def card_schema() -> dict[str, Any]:
 
 
 def build_card(run: RunData) -> Card:
-    """The card of a run, held to no requirement.
+    """Build the card of a run, without requirements.
 
     Args:
         run: The run; nothing is written.
     """
     return Card(
         card_version=CARD_VERSION,
-        headlines=[_build_entry(run, one) for one in answer_by_task(run)],
+        headlines=[_build_entry(run, answer) for answer in answer_by_task(run)],
         provenance=_read_provenance(run.summary),
         left_out=[
-            LeftOut(what=_to_unicode(one.what), why=_to_unicode(one.why), remedy=_to_unicode(one.remedy))
-            for one in list_missing_results(run)
+            LeftOut(
+                what=_to_unicode(result.what), why=_to_unicode(result.why), remedy=_to_unicode(result.remedy)
+            )
+            for result in list_missing_results(run)
         ],
         requirements=[],
     )
 
 
 def to_card_number(run: RunData, row: Mapping[str, Any]) -> CardNumber:
-    """A row of scores as a card holds it."""
+    """Convert a row of scores to a number of a card."""
     names = {
-        _to_unicode(one.get("hash")): _to_unicode(one.get("name")) for one in run.summary.get("corpus") or ()
+        _to_unicode(entry.get("hash")): _to_unicode(entry.get("name"))
+        for entry in run.summary.get("corpus") or ()
     }
-    held: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: row[name] for name in CardNumber.model_fields if name not in ("corpus", "slice")
     }
-    dimensions = {one["name"]: one["value"] for one in row["dimensions"]}
-    return CardNumber(**held, slice=dimensions, corpus=names.get(held["corpus_hash"], ""))
+    dimensions = get_dimensions(row)
+    return CardNumber(**fields, slice=dimensions, corpus=names.get(fields["corpus_hash"], ""))
 
 
-def _build_entry(run: RunData, one: TaskAnswer) -> CardEntry:
-    cues, cues_gain = one.cues or (None, None)
+def _build_entry(run: RunData, answer: LensAnswer) -> CardEntry:
+    cues, cues_gain = answer.cues or (None, None)
     return CardEntry.model_validate(
         {
-            "number": to_card_number(run, one.row),
-            "among": one.among,
-            "tied": one.tied,
-            "control": None if one.control is None else to_card_number(run, one.control),
-            "difference": None if one.gain is None else to_card_number(run, one.gain),
+            "number": to_card_number(run, answer.row),
+            "among": answer.n_values,
+            "tied": answer.n_tied,
+            "control": None if answer.control is None else to_card_number(run, answer.control),
+            "difference": None if answer.gain is None else to_card_number(run, answer.gain),
             "local_cues": None if cues is None else to_card_number(run, cues),
             "cues_difference": None if cues_gain is None else to_card_number(run, cues_gain),
-            "beside": "" if one.cues is None else describe_cues(one.row, *one.cues),
-            "conclusion": one.kind,
-            "verdict": one.verdict,
-            "why_no_verdict": one.why,
-            "layers": None if one.layers is None else _summarise_layers(one.layers),
+            "beside": "" if answer.cues is None else describe_cues(answer.row, *answer.cues),
+            "conclusion": answer.kind,
+            "verdict": answer.verdict,
+            "why_no_verdict": answer.why,
+            "layers": None if answer.layers is None else _summarise_layers(answer.layers),
         }
     )
 
@@ -313,89 +318,93 @@ def _read_provenance(summary: Mapping[str, Any]) -> Provenance:
         fingerprint=_to_unicode(summary.get("fingerprint")),
         models=[
             CardModel(
-                name=_to_unicode(one["name"]),
-                revision=_to_unicode(one.get("revision")),
-                weights=_to_unicode((one.get("reading") or {}).get("weights")),
+                name=_to_unicode(model["name"]),
+                revision=_to_unicode(model.get("revision")),
+                weights=_to_unicode((model.get("reading") or {}).get("weights")),
             )
-            for one in summary.get("models") or ()
+            for model in summary.get("models") or ()
         ],
         corpora=[
             CardCorpus(
-                name=_to_unicode(one.get("name")),
-                language=_to_unicode(one.get("language")),
-                hash=_to_unicode(one.get("hash")),
-                items=int(one.get("items") or 0),
-                clusters=int(one.get("clusters") or 0),
+                name=_to_unicode(corpus.get("name")),
+                language=_to_unicode(corpus.get("language")),
+                hash=_to_unicode(corpus.get("hash")),
+                items=int(corpus.get("items") or 0),
+                clusters=int(corpus.get("clusters") or 0),
             )
-            for one in summary.get("corpus") or ()
+            for corpus in summary.get("corpus") or ()
         ],
         mode=_to_unicode(summary.get("mode")),
-        quirks=[_to_unicode(one) for one in summary.get("quirks") or ()],
+        quirks=[_to_unicode(quirk) for quirk in summary.get("quirks") or ()],
         seed=summary.get("seed"),
         options={
             _to_unicode(lens): {
-                name: _to_unicode(value) if isinstance(value, str) else value for name, value in given.items()
+                name: _to_unicode(value) if isinstance(value, str) else value
+                for name, value in lens_options.items()
             }
-            for lens, given in (arguments.get("options") or {}).items()
+            for lens, lens_options in (arguments.get("options") or {}).items()
         },
         versions={
-            _to_unicode(name): _to_unicode(one) for name, one in (summary.get("versions") or {}).items()
+            _to_unicode(name): _to_unicode(version)
+            for name, version in (summary.get("versions") or {}).items()
         },
     )
 
 
 def _to_unicode(value: object) -> str:
-    """A text of ``run.json``, which may hold names that are not Unicode."""
+    """Convert a text of ``run.json`` to valid Unicode, since names there may be none; None is empty."""
     return "" if value is None else legible(str(value))
 
 
-def describe_subject(one: CardNumber) -> str:
-    """Whose number it is and what: lens, task, model and language, then the metric with what qualifies it."""
-    whom = ", ".join(filter(None, (one.lens, one.task, one.model, one.side, one.language)))
-    return f"{whom}: {describe_card_metric(one)}"
+def describe_subject(number: CardNumber) -> str:
+    """Describe a number: lens, task, model and language, then its metric."""
+    subject = ", ".join(filter(None, (number.lens, number.task, number.model, number.side, number.language)))
+    return f"{subject}: {describe_card_metric(number)}"
 
 
-def describe_card_metric(one: CardNumber) -> str:
-    """The metric of a number with what qualifies it."""
-    of = f" of {one.of_metric}" if one.of_metric else ""
-    over = f" over {one.compared_to or one.control}" if one.compared_to or one.control else ""
-    named = [f"{name} {value}" for name, value in one.slice.items()]
-    named += [
-        f"{name} {held}"
-        for name, held in (("k", one.k), ("layer", one.layer), ("head", one.head))
-        if held is not None
+def describe_card_metric(number: CardNumber) -> str:
+    """Describe the metric of a number with its qualifiers."""
+    of_metric = f" of {number.of_metric}" if number.of_metric else ""
+    control = f" over {number.compared_to or number.control}" if number.compared_to or number.control else ""
+    qualifiers = [f"{name} {value}" for name, value in number.slice.items()]
+    qualifiers += [
+        f"{name} {position}"
+        for name, position in (("k", number.k), ("layer", number.layer), ("head", number.head))
+        if position is not None
     ]
-    return f"{one.metric}{of}{over}" + (f" ({', '.join(named)})" if named else "")
+    return f"{number.metric}{of_metric}{control}" + (f" ({', '.join(qualifiers)})" if qualifiers else "")
 
 
-def format_card_number(one: CardNumber) -> str:
-    """A number with its interval."""
-    return format_estimate(one.model_dump(include={"value", "ci_low", "ci_high"}))
+def format_card_number(number: CardNumber) -> str:
+    """Format a number with its interval."""
+    return format_estimate(number.model_dump(include={"value", "ci_low", "ci_high"}))
 
 
-def format_requirement(bound: str, threshold: float) -> str:
-    """What is asked of an end of an interval, ``"ci_low"`` or ``"ci_high"``."""
-    if bound == "ci_low":
+def format_requirement(column: str, threshold: float) -> str:
+    """Format a bound for an end of an interval, ``"ci_low"`` or ``"ci_high"``."""
+    if column == "ci_low":
         return f"lower end of the interval at least {threshold:.4g}"
     return f"upper end of the interval at most {threshold:.4g}"
 
 
-def describe_verdict(one: CardEntry) -> str:
-    """Say what may be concluded of a headline, what stands beside it, and at which layers it is encoded."""
-    return "; ".join(filter(None, (one.verdict, one.beside, one.layers and one.layers.text)))
+def describe_verdict(entry: CardEntry) -> str:
+    """Describe the conclusion about a headline, its local cues, and the layers that encode it."""
+    return "; ".join(filter(None, (entry.verdict, entry.beside, entry.layers and entry.layers.text)))
 
 
-def format_entry(one: CardEntry) -> str:
-    """A headline of a card on one line of a terminal."""
+def format_entry(entry: CardEntry) -> str:
+    """Format a headline of a card as one line for the terminal."""
     return legible(
-        f"{describe_subject(one.number)} {format_card_number(one.number)}: {describe_verdict(one)}"
+        f"{describe_subject(entry.number)} {format_card_number(entry.number)}: {describe_verdict(entry)}"
     )
 
 
-def format_outcome(one: RequirementOutcome) -> str:
-    """The outcome of a requirement on one line: the number, its interval and the threshold."""
-    met = "met" if one.met else "not met"
-    return legible(f"{met}: {describe_subject(one.number)} {format_card_number(one.number)}: {one.why}")
+def format_outcome(outcome: RequirementOutcome) -> str:
+    """Format the outcome of a requirement in one line: the number, its interval and the threshold."""
+    result = "met" if outcome.met else "not met"
+    return legible(
+        f"{result}: {describe_subject(outcome.number)} {format_card_number(outcome.number)}: {outcome.why}"
+    )
 
 
 _INTRODUCTION = (
@@ -409,87 +418,88 @@ _COLUMNS = ("Model", "Language", "Task", "Number", "n", "Effective clusters", "B
 
 
 def render_markdown(card: Card) -> str:
-    """The section, from its heading to its end."""
+    """Render a card as a section of Markdown."""
     parts = ["## Measured with sonde", "", _INTRODUCTION]
-    for lens in dict.fromkeys(one.number.lens for one in card.headlines):
-        rows = [_entry_cells(one) for one in card.headlines if one.number.lens == lens]
+    for lens in dict.fromkeys(entry.number.lens for entry in card.headlines):
+        rows = [_entry_cells(entry) for entry in card.headlines if entry.number.lens == lens]
         parts += ["", f"### {_escape(format_name(lens).capitalize())}", "", *_markdown_table(_COLUMNS, rows)]
     if card.requirements:
-        rows = [_outcome_cells(one) for one in card.requirements]
+        rows = [_outcome_cells(outcome) for outcome in card.requirements]
         parts += ["", "### Requirements", "", *_markdown_table(("Number", "Required", "Outcome"), rows)]
     parts += ["", "### Where the numbers come from", "", *_provenance_lines(card.provenance)]
     if card.left_out:
         parts += ["", "### What was left out", ""]
         parts += [
             (
-                f"- {_escape(one.what)}: {_escape(one.why)}{'.' if one.remedy else ''} {_escape(one.remedy)}"
+                f"- {_escape(omission.what)}: {_escape(omission.why)}{'.' if omission.remedy else ''} "
+                f"{_escape(omission.remedy)}"
             ).rstrip()
-            for one in card.left_out
+            for omission in card.left_out
         ]
     return "\n".join([*parts, ""])
 
 
-def _entry_cells(one: CardEntry) -> list[str]:
-    held = one.number
-    among = ""
-    if one.among > 1:
-        tied = f", of which {one.tied} cannot be told from it" if one.tied > 1 else ""
-        among = f", the highest of {one.among}{tied}"
-    control = "" if one.control is None else f"{one.control.control}: {format_card_number(one.control)}"
-    clusters = number(held.effective_clusters, 1)
-    of = (held.model, ", ".join(filter(None, (held.language, held.side))), held.task)
+def _entry_cells(entry: CardEntry) -> list[str]:
+    headline = entry.number
+    rank = ""
+    if entry.among > 1:
+        ties = f", of which {entry.tied} cannot be told from it" if entry.tied > 1 else ""
+        rank = f", the highest of {entry.among}{ties}"
+    control = "" if entry.control is None else f"{entry.control.control}: {format_card_number(entry.control)}"
+    clusters = number(headline.effective_clusters, 1)
+    subject = (headline.model, ", ".join(filter(None, (headline.language, headline.side))), headline.task)
     return [
-        *of,
-        f"{describe_card_metric(held)}{among}: {format_card_number(held)}",
-        count(held.n),
+        *subject,
+        f"{describe_card_metric(headline)}{rank}: {format_card_number(headline)}",
+        count(headline.n),
         clusters,
         control,
-        describe_verdict(one),
+        describe_verdict(entry),
     ]
 
 
-def _outcome_cells(one: RequirementOutcome) -> list[str]:
-    met = "met" if one.met else "not met"
+def _outcome_cells(outcome: RequirementOutcome) -> list[str]:
+    result = "met" if outcome.met else "not met"
     return [
-        f"{describe_subject(one.number)} {format_card_number(one.number)}",
-        format_requirement(one.bound, one.threshold),
-        f"{met}: {one.why}",
+        f"{describe_subject(outcome.number)} {format_card_number(outcome.number)}",
+        format_requirement(outcome.bound, outcome.threshold),
+        f"{result}: {outcome.why}",
     ]
 
 
-def _provenance_lines(held: Provenance) -> Iterator[str]:
-    for model in held.models:
+def _provenance_lines(provenance: Provenance) -> Iterator[str]:
+    for model in provenance.models:
         weights = f", read in {model.weights}" if model.weights else ""
         yield f"- Model {_escape(model.name)}, revision `{_code(model.revision)}`{_escape(weights)}"
-    for corpus in held.corpora:
+    for corpus in provenance.corpora:
         yield (
             f"- Corpus {_escape(corpus.name)} ({_escape(corpus.language)}), hash `{_code(corpus.hash)}`, "
             f"{count(corpus.items)} items in {count(corpus.clusters)} clusters"
         )
-    quirks = ", ".join(held.quirks) or "none"
+    quirks = ", ".join(provenance.quirks) or "none"
     yield (
-        f"- Mode {_escape(held.mode)}, quirks {_escape(quirks)}, seed {held.seed}, "
-        f"run `{_code(held.fingerprint)}`"
+        f"- Mode {_escape(provenance.mode)}, quirks {_escape(quirks)}, seed {provenance.seed}, "
+        f"run `{_code(provenance.fingerprint)}`"
     )
-    for lens, options in held.options.items():
-        given = ", ".join(f"{name} = {value}" for name, value in options.items())
-        yield f"- Options of {_escape(lens)}: {_escape(given)}"
-    yield f"- Versions: {_escape(', '.join(f'{name} {one}' for name, one in held.versions.items()))}"
+    for lens, options in provenance.options.items():
+        assignments = ", ".join(f"{name} = {value}" for name, value in options.items())
+        yield f"- Options of {_escape(lens)}: {_escape(assignments)}"
+    yield f"- Versions: {_escape(', '.join(f'{name} {text}' for name, text in provenance.versions.items()))}"
 
 
 def _markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table without the columns that are empty in every row."""
-    kept = [place for place in range(len(titles)) if any(row[place] for row in rows)]
-    lines = [[titles[place] for place in kept], ["---"] * len(kept)]
-    lines += [[_escape(row[place]) for place in kept] for row in rows]
+    """Format a Markdown table, without columns that are empty in every row."""
+    indices = [index for index in range(len(titles)) if any(row[index] for row in rows)]
+    lines = [[titles[index] for index in indices], ["---"] * len(indices)]
+    lines += [[_escape(row[index]) for index in indices] for row in rows]
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def _escape(text: str) -> str:
-    """A text on one line that neither Markdown nor HTML takes for a mark."""
+    """Escape a text for Markdown and HTML, on one line."""
     plain = " ".join(legible(text).split())
-    escaped = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"(?<!\w)_|_(?!\w)|[\\`*\[\]|~]", r"\\\g<0>", escaped)
+    safe_text = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"(?<!\w)_|_(?!\w)|[\\`*\[\]|~]", r"\\\g<0>", safe_text)
 
 
 def _code(text: str) -> str:

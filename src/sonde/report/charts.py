@@ -20,11 +20,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from sonde.base.formatting import format_name, number
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart
 from sonde.report.text import collapse_blanks, lacks_verdict
 from sonde.report.theme import HEAT_COLOURS, KIND_RANGE, MEANING_RANGE, MEANINGS, MODEL_COLOURS, MONO
-from sonde.results.text_format import format_name, number, with_interval
+from sonde.results.text_format import with_interval
 
 
 def to_vega_lite(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import polars as pl
 from markupsafe import Markup
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import format_name, plural
 from sonde.comparison.summary import (
     add_text_columns,
     count_outcomes,
@@ -48,33 +49,33 @@ from sonde.report.theme import (
 )
 from sonde.results.schema import SELECTION, dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, Count, Number, format_name, plural
+from sonde.results.text_format import COUNT, Count, Number
 from sonde.store.checksums import write_with_receipt
 from sonde.store.run_folder import RunDirectory, slug
 from sonde.version import __version__
 
-CHARTED = 24
-"""Differences that a chart shows of one lens, the strongest first."""
+MAX_CHART_ROWS = 24
+"""Maximum number of differences in a chart of one lens, the strongest first."""
 
 
-_NOTHING = 8
-"""Differences that are charted where none is a finding."""
+_MAX_NULL_RESULTS = 8
+"""Number of differences in a chart if none is a finding."""
 
 
-_AROUND = 32
-"""Characters shown on either side of a place."""
+_CONTEXT_CHARACTERS = 32
+"""Characters shown on either side of a span."""
 
 
 _ONE_WAY = ("better", "worse", "higher", "lower")
 """Outcomes that are findings."""
 
 
-CITED = ("benjamini1995",)
-"""What the pages of comparisons cite."""
+CITATIONS = ("benjamini1995",)
+"""Keys of the papers that pages of comparisons cite."""
 
 
 TABLE_ROWS = 1000
-"""Rows that a table of the page holds; ``comparison.parquet`` has all of them."""
+"""Maximum number of rows of a table of the page; ``comparison.parquet`` has all of them."""
 
 
 CAPTION = (
@@ -87,14 +88,14 @@ CAPTION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonData:
-    """What the sections of a comparison are made from.
+    """Files of a finished comparison.
 
     Attributes:
-        differences: The rows of ``comparison.parquet``.
-        comparisons: What ``comparison.json`` says of each pair of models.
-        of: Key of the scores of the run whose models are compared; empty where runs are.
-        moved: The rows of ``moved.parquet``; None where no lens says how likely a place is.
-        series: The rows of ``series.parquet``; None where no checkpoints of a training are compared.
+        differences: Rows of ``comparison.parquet``.
+        comparisons: Entries of ``comparison.json``, one per pair of models.
+        of: Key of the scores of the run whose models are compared; empty if runs are compared.
+        moved: Rows of ``moved.parquet``; None if no lens has likelihoods by position.
+        series: Rows of ``series.parquet``; None without checkpoints of one training.
     """
 
     differences: pl.DataFrame
@@ -105,13 +106,13 @@ class ComparisonData:
 
     @property
     def several(self) -> bool:
-        """Whether there are several pairs of models."""
+        """Return whether there are several pairs of models."""
         return len(self.comparisons) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonSection:
-    """One section: its heading, how it is read, and its figure."""
+    """A section of the page: heading, caption and figure."""
 
     name: str
     title: str
@@ -119,115 +120,129 @@ class ComparisonSection:
     figure: Figure
 
 
-def build_comparison_sections(compared: ComparisonData) -> list[ComparisonSection]:
-    """The sections, in the order of the page."""
-    rows = add_text_columns(compared.differences)
-    found = [_build_overview(compared, rows)]
+def build_comparison_sections(comparison: ComparisonData) -> list[ComparisonSection]:
+    """Build the sections, in the order of the page."""
+    rows = add_text_columns(comparison.differences)
+    sections = [_build_overview(comparison, rows)]
     for (lens,), part in rows.group_by("lens", maintain_order=True):
-        for (model,), own in part.group_by("model", maintain_order=True):
-            found.append(_build_lens_section(str(lens), str(model) if compared.several else "", own))
-    if compared.moved is not None and compared.moved.height:
-        found += _build_changed_items(compared.moved, several=compared.several)
-    if unpaired := list(_iterate_unpaired_rows(compared)):
-        found.append(_build_unpaired_section(unpaired))
-    return found
+        for (model,), model_rows in part.group_by("model", maintain_order=True):
+            sections.append(
+                _build_lens_section(str(lens), str(model) if comparison.several else "", model_rows)
+            )
+    if comparison.moved is not None and comparison.moved.height:
+        sections += _build_changed_items(comparison.moved, several=comparison.several)
+    if unpaired := list(_iterate_unpaired_rows(comparison)):
+        sections.append(_build_unpaired_section(unpaired))
+    return sections
 
 
-def list_sentences(compared: ComparisonData) -> Iterator[str]:
-    """What each pair of models and lens comes to, one line each."""
-    for row in count_outcomes(compared.differences):
-        of = f"{format_name(row['model'])}, " if compared.several else ""
-        yield f"{of}{format_name(row['lens'])}: {format_counts(row)}"
+def list_sentences(comparison: ComparisonData) -> Iterator[str]:
+    """Yield the counts of outcomes of each pair of models and lens."""
+    for row in count_outcomes(comparison.differences):
+        model = f"{format_name(row['model'])}, " if comparison.several else ""
+        yield f"{model}{format_name(row['lens'])}: {format_counts(row)}"
 
 
-def _build_overview(compared: ComparisonData, rows: pl.DataFrame) -> ComparisonSection:
-    best = select_overview(rows)
+def _build_overview(comparison: ComparisonData, rows: pl.DataFrame) -> ComparisonSection:
+    overview = select_overview(rows)
     return ComparisonSection(
         name="compared_overview",
         title="What changed",
         caption="For each lens and task the number that is over the most, on the same items for both models.",
         figure=Figure(
-            answer="\n".join(list_sentences(compared)),
-            charts=list(_build_charts("compared_overview", best, several=compared.several)),
-            table=differences_table(plural(best.height, "number"), best, show_models=compared.several),
+            answer="\n".join(list_sentences(comparison)),
+            charts=list(_build_charts("compared_overview", overview, several=comparison.several)),
+            table=differences_table(
+                plural(overview.height, "number"), overview, show_models=comparison.several
+            ),
         ),
     )
 
 
 def _build_lens_section(lens: str, model: str, rows: pl.DataFrame) -> ComparisonSection:
-    """What changed of one lens, for one model where there are several."""
+    """Build the section of one lens, for one model if there are several."""
     name = f"compared_{lens}_{model}" if model else f"compared_{lens}"
-    about = f"{format_name(lens).capitalize()}{f' of {format_name(model)}' if model else ''}"
+    subject = f"{format_name(lens).capitalize()}{f' of {format_name(model)}' if model else ''}"
     strongest = pl.concat([select_outcome(rows, name) for name in _ONE_WAY])
-    shown = strongest.sort("strength", descending=True, nulls_last=True, maintain_order=True)
-    rest = pl.concat([select_outcome(rows, name) for name in ("slight", "undecided", "alike")])
-    every = pl.concat([shown, rest])
-    kept = (
-        plural(every.height, "number")
-        if every.height <= TABLE_ROWS
-        else (f"The first {TABLE_ROWS:,} of {every.height:,} numbers; comparison.parquet has all of them")
+    findings = strongest.sort("strength", descending=True, nulls_last=True, maintain_order=True)
+    null_results = pl.concat([select_outcome(rows, name) for name in ("slight", "undecided", "alike")])
+    all_rows = pl.concat([findings, null_results])
+    summary = (
+        plural(all_rows.height, "number")
+        if all_rows.height <= TABLE_ROWS
+        else (f"The first {TABLE_ROWS:,} of {all_rows.height:,} numbers; comparison.parquet has all of them")
     )
-    charted = shown.head(CHARTED) if shown.height else rest.head(_NOTHING)
+    chart_rows = findings.head(MAX_CHART_ROWS) if findings.height else null_results.head(_MAX_NULL_RESULTS)
     return ComparisonSection(
         name=slug(name),
-        title=f"{about}: what got better and what got worse",
+        title=f"{subject}: what got better and what got worse",
         caption=CAPTION,
         figure=Figure(
-            answer="" if shown.height else _describe_null_results(rows),
-            charts=list(_build_charts(name, charted, several=False)),
-            table=differences_table(kept, every.head(TABLE_ROWS), show_models=False),
+            answer="" if findings.height else _describe_null_results(rows),
+            charts=list(_build_charts(name, chart_rows, several=False)),
+            table=differences_table(summary, all_rows.head(TABLE_ROWS), show_models=False),
         ),
     )
 
 
 def _describe_null_results(rows: pl.DataFrame) -> str:
-    """Say of a lens without a difference that matters what was found, and of how much too little is known."""
+    """Describe a lens without a difference that matters, and count its numbers without a verdict."""
     open_ones = rows.filter(pl.col("why") != "")
-    told, slight = rows.height - open_ones.height, rows.filter(pl.col("outcome") == "slight").height
-    if not told:
-        why = open_ones["why"].mode().sort()[0]
+    n_verdicts, n_slight = rows.height - open_ones.height, rows.filter(pl.col("outcome") == "slight").height
+    if not n_verdicts:
+        reason = open_ones["why"].mode().sort()[0]
         return (
-            f"Too little data for a verdict on any number of this lens ({why}); the table has the estimates."
+            f"Too little data for a verdict on any number of this lens ({reason}); the table has the "
+            "estimates."
         )
-    few = open_ones.height
-    if told == 1:
-        of = f"The one number of this lens{' that allows a verdict' if few else ''} does not differ"
+    n_inconclusive = open_ones.height
+    if n_verdicts == 1:
+        subject = (
+            f"The one number of this lens{' that allows a verdict' if n_inconclusive else ''} does not differ"
+        )
     else:
-        of = f"Of the {told:,} numbers of this lens{' that allow a verdict' if few else ''} none differs"
-    if slight:
-        less = "it differs" if told == 1 else f"{slight:,} differ{'s' * (slight == 1)}"
-        found = f"{of} by as much as matters; {less} by less."
+        subject = (
+            f"Of the {n_verdicts:,} numbers of this lens{' that allow a verdict' if n_inconclusive else ''} "
+            "none differs"
+        )
+    if n_slight:
+        slight_clause = "it differs" if n_verdicts == 1 else f"{n_slight:,} differ{'s' * (n_slight == 1)}"
+        sentence = f"{subject} by as much as matters; {slight_clause} by less."
     else:
-        found = f"{of} by more than chance allows; the table says what would have been found."
-    return f"{found} {few:,} more rest{'s' * (few == 1)} on too little data." if few else found
+        sentence = f"{subject} by more than chance allows; the table says what would have been found."
+    return (
+        f"{sentence} {n_inconclusive:,} more rest{'s' * (n_inconclusive == 1)} on too little data."
+        if n_inconclusive
+        else sentence
+    )
 
 
 def _build_charts(name: str, rows: pl.DataFrame, *, several: bool) -> Iterator[Chart]:
-    """One chart a unit, since an axis has one."""
+    """Build one chart per unit of the differences."""
     units = pl.Series([difference_unit(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
-    for place, ((unit,), part) in enumerate(
+    for index, ((unit,), part) in enumerate(
         rows.with_columns(unit=units).group_by("unit", maintain_order=True)
     ):
-        alike = part["what"].n_unique() == 1
-        records = [_to_chart_record(row, alike=alike) for row in part.iter_rows(named=True)]
+        has_one_metric = part["what"].n_unique() == 1
+        records = [_to_chart_record(row, alike=has_one_metric) for row in part.iter_rows(named=True)]
         frame = pl.DataFrame(records, infer_schema_length=None)
         order = frame["name"].unique(maintain_order=True).to_list()
         title = f"Difference in {unit}" + (", by model" if several else "")
         spec = difference_chart(frame, order, str(unit))
-        yield Chart(name=slug(f"{name}_{place}"), title=title, spec=spec, wide=True)
+        yield Chart(name=slug(f"{name}_{index}"), title=title, spec=spec, wide=True)
 
 
 def _to_chart_record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
-    """What a chart draws of a difference; where all are of one number its name is not said again."""
+    """Convert a difference for a chart, without the name of the number if all have the same."""
     scale = display_scale(row)
 
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scale
 
-    named = str(row["label"]) if alike and row["label"] else str(row["what"])
-    about = named if alike or not row["label"] else f"{named}, {row['label']}"
+    label = str(row["label"]) if alike and row["label"] else str(row["what"])
+    name = label if alike or not row["label"] else f"{label}, {row['label']}"
     return {
-        "name": about,
+        "name": name,
         "shown": row["model"],
         "value": row["difference"] * scale,
         "ci_low": scaled(row["ci_low"]),
@@ -242,41 +257,41 @@ def _to_chart_record(row: Mapping[str, Any], *, alike: bool) -> dict[str, Any]:
 
 
 def _build_changed_items(rows: pl.DataFrame, *, several: bool) -> Iterator[ComparisonSection]:
-    """The places and items that moved most, with what stands around them."""
+    """Build the sections of the positions and items with the largest changes."""
     titles = {"place": "Places that moved most", "item": "Items that moved most"}
-    for of, title in titles.items():
-        own = rows.filter(pl.col("of") == of)
-        if not own.height:
+    for level, title in titles.items():
+        level_rows = rows.filter(pl.col("of") == level)
+        if not level_rows.height:
             continue
         yield ComparisonSection(
-            name=f"compared_moved_{of}",
+            name=f"compared_moved_{level}",
             title=title,
             caption="Bits of the same place under both models; above zero the second is less sure. "
             "These are the ends of a distribution, shown to be looked at, and no findings.",
             figure=Figure(
                 table=Table(
-                    summary=plural(own.height, of),
+                    summary=plural(level_rows.height, level),
                     columns=[
                         *([Column(title="Model", value="model")] if several else []),
                         Column(title="Lens", value="lens"),
-                        Column(title="Before", value=lambda row: row["before"][-_AROUND:]),
+                        Column(title="Before", value=lambda row: row["before"][-_CONTEXT_CHARACTERS:]),
                         Column(title="Text", value="text"),
-                        Column(title="After", value=lambda row: row["after"][:_AROUND]),
+                        Column(title="After", value=lambda row: row["after"][:_CONTEXT_CHARACTERS]),
                         Column(title="Held against, bits", value="base_bits", format=Number()),
                         Column(title="Value, bits", value="bits", format=Number()),
                         Column(title="Difference, bits", value="difference", format=Number()),
                         Column(title="Where", value=lambda row: f"{row['path']} {row['name']}"),
                     ],
-                    rows=own,
+                    rows=level_rows,
                 ),
             ),
         )
 
 
-def _iterate_unpaired_rows(compared: ComparisonData) -> Iterator[dict[str, Any]]:
-    for one in compared.comparisons:
-        for alone in one.get("unpaired") or ():
-            yield {"model": one["model"]["label"], **alone}
+def _iterate_unpaired_rows(comparison: ComparisonData) -> Iterator[dict[str, Any]]:
+    for entry in comparison.comparisons:
+        for unmatched in entry.get("unpaired") or ():
+            yield {"model": entry["model"]["label"], **unmatched}
 
 
 def _build_unpaired_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSection:
@@ -304,17 +319,17 @@ def _build_unpaired_section(rows: Sequence[Mapping[str, Any]]) -> ComparisonSect
 
 
 ROWS = 30
-"""Lines of a map: the values of a dimension with the most observations."""
+"""Maximum number of rows of a heat map: the values of a dimension with the most observations."""
 
 
 _STEP = alt.X("step:O", title="updates", axis=alt.Axis(labelAngle=0, labelOverlap=True))
 
 
 def build_training_curves(series: pl.DataFrame) -> Iterator[ComparisonSection]:
-    """The sections of a series; nothing where it is empty.
+    """Build the sections of a series; none for an empty one.
 
     Args:
-        series: Of `sonde.comparison.summary.build_series`.
+        series: Table of `sonde.comparison.summary.build_series`.
     """
     if series.is_empty():
         return
@@ -332,20 +347,20 @@ def build_training_curves(series: pl.DataFrame) -> Iterator[ComparisonSection]:
 
 
 def _build_metric_lines(series: pl.DataFrame) -> ComparisonSection:
-    """For each lens and task the number that is over the most, over all checkpoints."""
+    """Build line charts over checkpoints, of the metric of each lens and task that covers most data."""
     rows = series.with_columns(base=pl.lit(""), base_layer="layer", difference="value", detectable="value")
-    asked = select_overview(rows.filter(pl.col("step") == rows["step"].max()))
+    overview = select_overview(rows.filter(pl.col("step") == rows["step"].max()))
     charts: list[Chart] = []
-    for row in asked.iter_rows(named=True):
-        same = [
+    for row in overview.iter_rows(named=True):
+        conditions = [
             pl.col(name).eq_missing(row[name])
             for name in ("lens", "task", "language", "side", "metric", "pooling", "k", "matching")
         ]
-        own = rows.filter(*same).filter(pl.col("dimensions") == row["dimensions"])
+        metric_rows = rows.filter(*conditions).filter(pl.col("dimensions") == row["dimensions"])
         if not row["dimensions"]:
-            own = own.filter(pl.col("layer").eq_missing(row["layer"]))
+            metric_rows = metric_rows.filter(pl.col("layer").eq_missing(row["layer"]))
         scale = display_scale(row)
-        values = own.select(
+        values = metric_rows.select(
             "step", *(pl.col(name) * scale for name in ("value", "ci_low", "ci_high", "control_value"))
         )
         base = alt.Chart(alt.Data(values=values.to_dicts())).encode(x=_STEP)
@@ -357,16 +372,20 @@ def _build_metric_lines(series: pl.DataFrame) -> ComparisonSection:
             ),
             base.mark_line(point=True).encode(y=alt.Y("value:Q", title=title, scale=zero)),
         ]
-        if own["control_value"].is_not_null().any():
+        if metric_rows["control_value"].is_not_null().any():
             layers.append(
                 base.mark_line(strokeDash=[4, 4], opacity=0.7).encode(y=alt.Y("control_value:Q", title=title))
             )
         name = "_".join(filter(None, ("line", row["lens"], row["task"], row["side"], row["language"])))
-        about = ", ".join(
+        chart_title = ", ".join(
             filter(None, (row["lens"], row["task"], row["metric"].replace("_", " "), row["side"]))
         )
         charts.append(
-            Chart(name=slug(name), title=about, spec=to_vega_lite(alt.layer(*layers).properties(height=200)))
+            Chart(
+                name=slug(name),
+                title=chart_title,
+                spec=to_vega_lite(alt.layer(*layers).properties(height=200)),
+            )
         )
     return ComparisonSection(
         name="growth",
@@ -378,31 +397,33 @@ def _build_metric_lines(series: pl.DataFrame) -> ComparisonSection:
 
 
 def _build_layer_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
-    """A map of layers and checkpoints for each task whose numbers have a layer each."""
-    plain = rows.filter(has_dimension_names(), pl.col("layer").is_not_null(), pl.col("head").is_null())
-    for (task, metric), own in plain.group_by("task", "metric", maintain_order=True):
-        pooling = own["pooling"][0]
-        held = own.filter(pl.col("pooling") == pooling)
-        if held["layer"].n_unique() < 2:
+    """Build a heat map of layers and checkpoints for each task with a number per layer."""
+    layer_rows = rows.filter(has_dimension_names(), pl.col("layer").is_not_null(), pl.col("head").is_null())
+    for (task, metric), metric_rows in layer_rows.group_by("task", "metric", maintain_order=True):
+        pooling = metric_rows["pooling"][0]
+        pooling_rows = metric_rows.filter(pl.col("pooling") == pooling)
+        if pooling_rows["layer"].n_unique() < 2:
             continue
-        values = held.select("step", "layer", "value").to_dicts()
+        values = pooling_rows.select("step", "layer", "value").to_dicts()
         title = f"{format_name(task)}: {format_name(metric)} by layer, pooling {pooling}"
         yield _build_map(f"layers_{lens}_{task}_{metric}", title, values, "layer:O", descending=True)
 
 
 def _build_dimension_maps(lens: str, rows: pl.DataFrame) -> Iterator[Chart]:
-    """A map of a dimension's values and checkpoints, for every dimension that numbers have alone."""
+    """Build a heat map of values and checkpoints for each dimension that is the only one of its numbers."""
     names = rows["dimensions"].explode(empty_as_null=False).struct.field("name").unique(maintain_order=True)
     for name in names.drop_nulls().to_list():
         if name == SELECTION:
             continue
-        own = rows.filter(has_dimension_names(name)).with_columns(of=dimension_value(name))
-        for (metric,), held in own.group_by("metric", maintain_order=True):
-            most = held.group_by("of").agg(pl.col("n").max()).top_k(ROWS, by="n")["of"]
-            kept = held.filter(pl.col("of").is_in(most.implode())).unique(["step", "of"], maintain_order=True)
-            if kept["of"].n_unique() < 2:
+        dimension_rows = rows.filter(has_dimension_names(name)).with_columns(of=dimension_value(name))
+        for (metric,), metric_rows in dimension_rows.group_by("metric", maintain_order=True):
+            top_values = metric_rows.group_by("of").agg(pl.col("n").max()).top_k(ROWS, by="n")["of"]
+            map_rows = metric_rows.filter(pl.col("of").is_in(top_values.implode())).unique(
+                ["step", "of"], maintain_order=True
+            )
+            if map_rows["of"].n_unique() < 2:
                 continue
-            values = kept.select("step", "of", "value").to_dicts()
+            values = map_rows.select("step", "of", "value").to_dicts()
             title = f"{format_name(metric)} by {format_name(name)}"
             yield _build_map(f"map_{lens}_{name}_{metric}", title, values, "of:N")
 
@@ -429,12 +450,12 @@ def _build_map(
 
 
 def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
-    """When each number crosses its control for good."""
-    found = find_crossings(series).sort("crossed", nulls_last=True, maintain_order=True)
-    never = found["crossed"].null_count()
-    several = found.height - never
+    """Build the table of the steps at which numbers cross their controls for good."""
+    crossings = find_crossings(series).sort("crossed", nulls_last=True, maintain_order=True)
+    n_never = crossings["crossed"].null_count()
+    n_crossed = crossings.height - n_never
     rows = add_text_columns(
-        found.with_columns(
+        crossings.with_columns(
             base_layer="layer",
             difference="last",
             detectable="last",
@@ -449,11 +470,12 @@ def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
         caption="The first checkpoint from which on a number stays beyond its best control: with its whole "
         "95 % interval, and resting on enough for a verdict.",
         figure=Figure(
-            answer=f"{several:,} of {found.height:,} numbers are beyond their control by the last checkpoint."
-            if found.height
+            answer=f"{n_crossed:,} of {crossings.height:,} numbers are beyond their control by the last "
+            "checkpoint."
+            if crossings.height
             else "No number of these lenses has a control.",
             table=Table(
-                summary=f"{found.height:,} numbers",
+                summary=f"{crossings.height:,} numbers",
                 columns=[
                     Column(title="Lens", value="lens"),
                     Column(title="Number", value="what"),
@@ -473,28 +495,28 @@ def _build_crossing_table(series: pl.DataFrame) -> ComparisonSection:
 
 
 FOLDER = "comparison"
-"""Where a run keeps the comparison of its models."""
+"""Folder, in that of a run, of the comparison of its models."""
 
 
 def read_comparison(directory: Path) -> ComparisonData:
-    """The finished files of a comparison.
+    """Read the files of a finished comparison.
 
     Raises:
-        InputError: There is none in the folder, or it cannot be read.
-        StoreError: A file of it is not what was written.
+        InputError: There is no comparison in the folder, or it cannot be read.
+        StoreError: A file is not what was written.
     """
     table, facts = directory / "comparison.parquet", directory / "comparison.json"
     files = RunDirectory(directory)
     if not (files.holds(table) and files.holds(facts)):
         raise InputError(f"{directory}: no comparison here; `sonde compare DIR` makes one")
-    moved, series = directory / "moved.parquet", directory / "series.parquet"
+    changed_items, series = directory / "moved.parquet", directory / "series.parquet"
     try:
-        held = json.loads(facts.read_text(encoding="utf-8"))
+        content = json.loads(facts.read_text(encoding="utf-8"))
         return ComparisonData(
             differences=scan_files(table).collect(),
-            comparisons=held["comparisons"],
-            of=str(held.get("of") or ""),
-            moved=scan_files(moved).collect() if files.holds(moved) else None,
+            comparisons=content["comparisons"],
+            of=str(content.get("of") or ""),
+            moved=scan_files(changed_items).collect() if files.holds(changed_items) else None,
             series=scan_files(series).collect() if files.holds(series) else None,
         )
     except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
@@ -503,14 +525,14 @@ def read_comparison(directory: Path) -> ComparisonData:
 
 
 def build_run_comparison(run: RunData) -> list[tuple[ComparisonSection, Figure]]:
-    """The sections of a run's own comparison; none where there is none of its present scores."""
+    """Build the sections of a run's own comparison; none if it is not of the current scores."""
     try:
-        compared = read_comparison(run.directory.root / FOLDER)
+        comparison = read_comparison(run.directory.root / FOLDER)
     except InputError:
         return []
-    if compared.of != run.summary.get("scores_key"):
+    if comparison.of != run.summary.get("scores_key"):
         return []
-    return [(part, sanitise_figure(part.figure)) for part in build_comparison_sections(compared)]
+    return [(part, sanitise_figure(part.figure)) for part in build_comparison_sections(comparison)]
 
 
 PAGE = "comparison.html"
@@ -529,21 +551,23 @@ def write_comparison_page(directory: Path) -> Path:
     return write_with_receipt(directory, PAGE, render_comparison(read_comparison(directory)))
 
 
-def render_comparison(compared: ComparisonData) -> str:
-    """The page as text; every text is escaped."""
-    grown = list(build_training_curves(compared.series)) if compared.series is not None else []
-    made = [(part, sanitise_figure(part.figure)) for part in (*grown, *build_comparison_sections(compared))]
-    charts = [chart for _, figure in made for chart in figure.charts]
+def render_comparison(comparison: ComparisonData) -> str:
+    """Render the page as HTML; every text is escaped."""
+    curves = list(build_training_curves(comparison.series)) if comparison.series is not None else []
+    figures = [
+        (part, sanitise_figure(part.figure)) for part in (*curves, *build_comparison_sections(comparison))
+    ]
+    charts = [chart for _, figure in figures for chart in figure.charts]
     return (
         load_templates()
         .get_template("templates/comparison.html.j2")
         .render(
-            compared=compared,
-            parts=made,
-            sentences=list(list_sentences(compared)),
+            compared=comparison,
+            parts=figures,
+            sentences=list(list_sentences(comparison)),
             specs={chart.name: to_page_spec(chart) for chart in charts},
             themes=build_vega_themes(),
-            papers={"": format_bibtex(CITED)},
+            papers={"": format_bibtex(CITATIONS)},
             runtime=Markup(load_vega_runtime()) if charts else "",
             colours={mode: build_css_variables(mode) for mode in MODES},
             fonts={"sans": Markup(SANS), "serif": Markup(SERIF), "mono": Markup(MONO)},

@@ -1,76 +1,74 @@
 """Sections that cross lenses: one row per construct, one column per lens; and lenses across models.
 
-The first section puts what each lens says of a construct beside what the others say (`ConstructsOverLenses`).
-The second asks across models whether what a lens measures goes with what models learn in fine-tuning
-(`ModelsOverLenses`).
+The first section compares what several lenses measure of each construct (`ConstructsOverLenses`). Numbers of
+one row are about one construct, not about the same tokens. The second section correlates, over models, the
+headline of each lens with the results of fine-tuning (`ModelsOverLenses`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import altair as alt
 import numpy as np
+import polars as pl
 
+from sonde.base.formatting import bracket, format_name, join_names, plural
 from sonde.languages import format_language
 from sonde.report.charts import to_vega_lite
-from sonde.report.controls import (
+from sonde.report.headlines import load_headline, load_titles
+from sonde.report.run_tables import RunData
+from sonde.report.section import (
+    Chart,
+    CrossLensNumber,
+    Figure,
+    LensTitle,
+)
+from sonde.report.text import task_label
+from sonde.results.headlines import (
     ABOVE,
     ALONE,
     BELOW,
     LEVEL,
     OPEN,
     SLIGHT,
-    LensQuestion,
+    HeadlineMetric,
     Row,
     compare_with_controls,
+    decide_verdict,
 )
-from sonde.report.headlines import load_titles
-from sonde.report.run_tables import RunData
-from sonde.report.section import (
-    Chart,
-    CrossLensCell,
-    CrossLensNumber,
-    CrossLensRow,
-    Figure,
-    LensTitle,
-    build_cross_lens_rows,
-)
-from sonde.report.text import task_label
 from sonde.results.schema import dimensions_text
 from sonde.results.tables import Column, Table, identity
 from sonde.results.text_format import (
     COUNT,
     NO_DIFFERENCE,
+    SHARE,
     TOO_LITTLE,
     Number,
+    Unit,
     WithInterval,
-    bracket,
     describe_detectable,
-    format_name,
-    join_names,
-    with_interval,
 )
 from sonde.stats.metrics import MIN_MODELS, Correlation, get_lineage, rank_correlation
 from sonde.store.run_folder import slug
 
-JOINED = "joined"
+CROSS_LENS = "joined"
 """Public name of the section, and of its group on the page."""
 
 
 constructs_title = LensTitle(name="Constructs over lenses")
 
 
-_FEWEST = 3
-"""Constructs below which a scatter shows nothing."""
+_MIN_CONSTRUCTS = 3
+"""Minimum number of constructs of a scatter."""
 
 
 _LINES = (-8, 12, -21, 25)
-"""How far above or below its point a name may stand, in pixels."""
+"""Vertical offsets of names from their points, in pixels."""
 
 
 _READS = {
@@ -83,11 +81,106 @@ _READS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossLensCell:
+    """Number of one lens about one construct.
+
+    Attributes:
+        fact: Subject of the number in the lens; of several subjects the one with most observations.
+        row: The score.
+        level: The value that it is compared with; None without one.
+        kind: Conclusion, a key of `sonde.results.headlines.VERDICTS`.
+        among: Number of subjects of the lens that belong to the construct.
+    """
+
+    fact: str
+    row: Row
+    level: float | None
+    kind: str
+    among: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossLensRow:
+    """Numbers of the lenses about one construct in one model and language."""
+
+    model: str
+    language: str
+    construct: str
+    cells: Mapping[str, CrossLensCell]
+
+
+def _build_cross_lens_rows(run: RunData, numbers: Mapping[str, CrossLensNumber]) -> list[CrossLensRow]:
+    """Build a row per model, language and construct that at least two lenses measure.
+
+    Args:
+        run: The run.
+        numbers: Number that each lens offers.
+    """
+    cells: dict[tuple[str, str, str], dict[str, CrossLensCell]] = {}
+    for lens, number in numbers.items():
+        for key, cell in _build_cells(run, lens, number):
+            cells.setdefault(key, {})[lens] = cell
+    model_order = {model.name: index for index, model in enumerate(run.models)}
+    order = sorted(cells, key=lambda key: (model_order.get(key[0], len(model_order)), *key[1:]))
+    return [
+        CrossLensRow(model=model, language=language, construct=construct, cells=row_cells)
+        for model, language, construct in order
+        if len(row_cells := cells[model, language, construct]) > 1
+    ]
+
+
+def _build_cells(
+    run: RunData, lens: str, number: CrossLensNumber
+) -> list[tuple[tuple[str, str, str], CrossLensCell]]:
+    question = number.question
+    if number.level is None and (headline := load_headline(lens)) is not None:
+        question = replace(question, controls=headline.controls)
+    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True)
+    if rows.is_empty():
+        return []
+    level = pl.lit(None, pl.Float64) if number.level is None else number.level
+    subject = ("model", "language")
+    rows = rows.with_columns(level=level.over("metric", "task", *subject)).filter(question.where)
+    rows = rows.with_columns(fact=number.fact).filter(pl.col("fact").is_in(list(number.constructs)))
+    # A side of an encoder-decoder is another question: the first answers.
+    cells: dict[tuple[str, str, str], list[tuple[str, CrossLensCell]]] = {}
+    for (model, language, fact), part in rows.partition_by(
+        *subject, "fact", as_dict=True, maintain_order=True
+    ).items():
+        first = part.filter(pl.col("side") == part["side"][0])
+        cell = _build_cell(str(fact), first.to_dicts(), question)
+        if cell is None:
+            continue
+        for construct in number.constructs[str(fact)]:
+            cells.setdefault((str(model), str(language), construct), []).append((str(fact), cell))
+    return [(key, _largest_cell(fact_cells)) for key, fact_cells in cells.items()]
+
+
+def _build_cell(fact: str, rows: Sequence[Row], question: HeadlineMetric) -> CrossLensCell | None:
+    comparison = compare_with_controls(rows, question)
+    if comparison is None:
+        return None
+    row, control, kind = comparison.row, comparison.control, comparison.kind
+    level = row["level"] if control is None else control["value"]
+    if control is None and level is not None:
+        # A level is as a control without an interval, so that the one rule decides.
+        level_row = {**row, "value": level, "ci_low": level, "ci_high": level}
+        kind, _ = decide_verdict(row, level_row, None, lower=question.lower)
+    return CrossLensCell(fact=fact, row=row, level=level, kind=kind, among=1)
+
+
+def _largest_cell(cells: Sequence[tuple[str, CrossLensCell]]) -> CrossLensCell:
+    """Select the subject with most observations, a choice that does not depend on the values."""
+    _, cell = min(cells, key=lambda pair: (-pair[1].row["n"], pair[0]))
+    return replace(cell, among=len(cells))
+
+
 @dataclass(frozen=True, slots=True)
 class ConstructsOverLenses:
-    """A table of constructs, and a scatter of each lens beside the one that is no share."""
+    """Section with a table of constructs, and scatters of the lenses."""
 
-    lens: str = JOINED
+    lens: str = CROSS_LENS
     order: int = -1
     title: str = "Constructs over lenses"
     caption: str = (
@@ -99,18 +192,20 @@ class ConstructsOverLenses:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """The table and scatters; None where no two lenses say something of the same construct."""
-        offered = {lens: one.joined.in_run(run, lens) for lens, one in load_titles(run).items() if one.joined}
-        rows = build_cross_lens_rows(run, offered)
+        """Draw the table and scatters; None if no two lenses measure the same construct."""
+        offers = {
+            lens: title.joined.in_run(run, lens) for lens, title in load_titles(run).items() if title.joined
+        }
+        rows = _build_cross_lens_rows(run, offers)
         if not rows:
             return None
-        held = {lens: one for lens, one in offered.items() if any(lens in row.cells for row in rows)}
+        numbers = {lens: number for lens, number in offers.items() if any(lens in row.cells for row in rows)}
         labels = {model.name: model.label for model in run.models}
         return Figure(
-            answer="\n".join(_construct_sentences(run, rows, held, labels)),
-            charts=list(_construct_charts(run, rows, held, labels)),
-            table=_construct_table(run, rows, held, labels),
-            notes=[_describe_units(held), *_describe_coverage(rows, held, labels)],
+            answer="\n".join(_construct_sentences(run, rows, numbers, labels)),
+            charts=list(_construct_charts(run, rows, numbers, labels)),
+            table=_construct_table(run, rows, numbers, labels),
+            notes=[_describe_units(numbers), *_describe_coverage(rows, numbers, labels)],
         )
 
 
@@ -120,100 +215,107 @@ def _format_subject(run: RunData, row: CrossLensRow, labels: Mapping[str, str]) 
     return ", ".join(parts)
 
 
-def _inside_yet_unsure(row: CrossLensRow, offered: Mapping[str, CrossLensNumber]) -> bool:
-    """Whether all that is read inside the model is there, and it predicts worse than usual."""
-    inside = [cell.kind for lens, cell in row.cells.items() if offered[lens].inside]
-    unsure = [cell.kind for lens, cell in row.cells.items() if offered[lens].question.lower]
-    return bool(inside) and bool(unsure) and set(inside) == {ABOVE} and set(unsure) == {BELOW}
+def _inside_yet_unsure(row: CrossLensRow, numbers: Mapping[str, CrossLensNumber]) -> bool:
+    """Return whether the construct is found inside the model, while it predicts worse than usual."""
+    inside_kinds = [cell.kind for lens, cell in row.cells.items() if numbers[lens].inside]
+    unsure_kinds = [cell.kind for lens, cell in row.cells.items() if numbers[lens].question.lower]
+    return (
+        bool(inside_kinds)
+        and bool(unsure_kinds)
+        and set(inside_kinds) == {ABOVE}
+        and set(unsure_kinds) == {BELOW}
+    )
 
 
 def _construct_sentences(
     run: RunData,
     rows: Sequence[CrossLensRow],
-    offered: Mapping[str, CrossLensNumber],
+    numbers: Mapping[str, CrossLensNumber],
     labels: Mapping[str, str],
 ) -> Iterator[str]:
-    """One line a model and language: where it holds more inside than it shows."""
-    inside = [one.title.partition(",")[0].lower() for one in offered.values() if one.inside]
-    unsure = [one.title.partition(",")[0].lower() for one in offered.values() if one.question.lower]
-    for who, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
-        some = list(part)
-        lenses = {lens for row in some for lens in row.cells}
-        both = [
+    """Yield a line per model and language: the constructs that are found inside, yet predicted badly."""
+    inside_titles = [number.title.partition(",")[0].lower() for number in numbers.values() if number.inside]
+    unsure_titles = [
+        number.title.partition(",")[0].lower() for number in numbers.values() if number.question.lower
+    ]
+    for subject, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
+        subject_rows = list(part)
+        lenses = {lens for row in subject_rows for lens in row.cells}
+        comparable_rows = [
             row
-            for row in some
-            if any(offered[lens].inside for lens in row.cells)
-            and any(offered[lens].question.lower for lens in row.cells)
+            for row in subject_rows
+            if any(numbers[lens].inside for lens in row.cells)
+            and any(numbers[lens].question.lower for lens in row.cells)
         ]
-        if not both:
-            number = f"{len(some)} construct{'s' * (len(some) != 1)}"
-            yield f"{who}: {number} that two lenses or more speak of ({len(lenses)} lenses)."
+        if not comparable_rows:
+            constructs = plural(len(subject_rows), "construct")
+            yield f"{subject}: {constructs} that two lenses or more speak of ({len(lenses)} lenses)."
             continue
-        found = [format_name(row.construct) for row in both if _inside_yet_unsure(row, offered)]
-        named = f" ({', '.join(found)})" if found else ""
+        names = [format_name(row.construct) for row in comparable_rows if _inside_yet_unsure(row, numbers)]
+        names_text = f" ({', '.join(names)})" if names else ""
         yield (
-            f"{who}: of {len(both)} construct{'s' * (len(both) != 1)} that "
-            f"{'has' if len(both) == 1 else 'have'} {' and '.join(unsure)} beside "
-            f"{' or '.join(inside)}, {len(found)} {'is' if len(found) == 1 else 'are'} found inside while "
-            f"the model is less sure than usual{named}."
+            f"{subject}: of {plural(len(comparable_rows), 'construct')} that "
+            f"{'has' if len(comparable_rows) == 1 else 'have'} {' and '.join(unsure_titles)} beside "
+            f"{' or '.join(inside_titles)}, {len(names)} {'is' if len(names) == 1 else 'are'} found inside "
+            f"while the model is less sure than usual{names_text}."
         )
 
 
-def _describe_units(offered: Mapping[str, CrossLensNumber]) -> str:
-    said = [one.same for one in offered.values() if one.same]
-    return f"What is counted under a construct: {'; '.join(said)}."
+def _describe_units(numbers: Mapping[str, CrossLensNumber]) -> str:
+    units = [number.same for number in numbers.values() if number.same]
+    return f"What is counted under a construct: {'; '.join(units)}."
 
 
 def _describe_coverage(
-    rows: Sequence[CrossLensRow], offered: Mapping[str, CrossLensNumber], labels: Mapping[str, str]
+    rows: Sequence[CrossLensRow], numbers: Mapping[str, CrossLensNumber], labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """How many constructs each pair of lenses can be joined on, and which are of one lens alone."""
+    """Describe how many constructs each pair of lenses shares, and what the numbers are compared with."""
     yield (
         "Heads, layers and penalties are chosen on validation and their numbers are of the test; a number "
         "that stands out of many here was not chosen so, and has to be looked at again on other code."
     )
-    lenses = list(offered)
+    lenses = list(numbers)
     for model, part in groupby(rows, lambda row: row.model):
-        some = list(part)
+        model_rows = list(part)
         pairs = [
-            f"{_short_title(offered[one])} and {_short_title(offered[other])} {count}"
-            for place, one in enumerate(lenses)
-            for other in lenses[place + 1 :]
-            if (count := sum(one in row.cells and other in row.cells for row in some))
+            f"{_short_title(numbers[first])} and {_short_title(numbers[second])} {count}"
+            for index, first in enumerate(lenses)
+            for second in lenses[index + 1 :]
+            if (count := sum(first in row.cells and second in row.cells for row in model_rows))
         ]
-        every = sum(len(row.cells) == len(lenses) for row in some)
+        n_complete = sum(len(row.cells) == len(lenses) for row in model_rows)
         yield (
             f"Constructs with both numbers, {format_name(labels.get(model, model))}: {', '.join(pairs)}; "
-            f"with all {len(lenses)}: {every}."
+            f"with all {len(lenses)}: {n_complete}."
         )
-    against = [f"{_short_title(one)} {one.against}" for one in offered.values()]
-    yield f"Better and worse are by the intervals, held against: {'; '.join(against)}."
+    references = [f"{_short_title(number)} {number.against}" for number in numbers.values()]
+    yield f"Better and worse are by the intervals, held against: {'; '.join(references)}."
 
 
 def _short_title(number: CrossLensNumber) -> str:
     return number.title.partition(",")[0].lower()
 
 
-def _scale(number: CrossLensNumber) -> tuple[float, int]:
-    return (100.0, 1) if number.question.share else (number.scale, 2)
+def _get_unit(number: CrossLensNumber) -> Unit:
+    return SHARE if number.question.share else Unit(number.scale)
 
 
 def _construct_table(
     run: RunData,
     rows: Sequence[CrossLensRow],
-    offered: Mapping[str, CrossLensNumber],
+    numbers: Mapping[str, CrossLensNumber],
     labels: Mapping[str, str],
 ) -> Table:
     columns = [
         Column(title="Construct", value=lambda row: format_name(row["joined"].construct)),
         Column(title="Of", value=lambda row: _format_subject(run, row["joined"], labels)),
     ]
-    for lens, number in offered.items():
+    for lens, number in numbers.items():
         columns += _columns(lens, number)
     columns.append(
         Column(
             title="Inside, yet unsure",
-            value=lambda row: "yes" if _inside_yet_unsure(row["joined"], offered) else None,
+            value=lambda row: "yes" if _inside_yet_unsure(row["joined"], numbers) else None,
             help="All that is read inside the model beats its control, while it is less sure than usual.",
         )
     )
@@ -225,7 +327,8 @@ def _construct_table(
 
 
 def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
-    scale, digits = _scale(number)
+    display_unit = _get_unit(number)
+    scale, digits = display_unit.scale, display_unit.digits
     unit = ", %" if number.question.share else ""
     short = number.title.partition(",")[0]
 
@@ -233,13 +336,13 @@ def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
         return row["joined"].cells.get(lens)
 
     def score(row: Mapping[str, Any]) -> Any:
-        return held.row if (held := cell(row)) else None
+        return lens_cell.row if (lens_cell := cell(row)) else None
 
     def fact(row: Mapping[str, Any]) -> str | None:
-        held = cell(row)
-        if held is None:
+        lens_cell = cell(row)
+        if lens_cell is None:
             return None
-        return f"{held.fact} (1 of {held.among})" if held.among > 1 else held.fact
+        return f"{lens_cell.fact} (1 of {lens_cell.among})" if lens_cell.among > 1 else lens_cell.fact
 
     return [
         Column(
@@ -249,19 +352,19 @@ def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
         ),
         Column(
             title=f"{short}: against{unit}",
-            value=lambda row: held.level if (held := cell(row)) else None,
+            value=lambda row: lens_cell.level if (lens_cell := cell(row)) else None,
             format=Number(digits=digits, scale=scale, missing=""),
             help=f"Held against {number.against}.",
         ),
         Column(
             title=f"{short}: verdict",
-            value=lambda row: _READS[held.kind] if (held := cell(row)) else None,
+            value=lambda row: _READS[lens_cell.kind] if (lens_cell := cell(row)) else None,
             help=f"By the interval, against {number.against}.",
         ),
         Column(title=f"{short}: what", value=fact, help="The fact with most observations of the construct."),
         Column(
             title=f"{short}: n",
-            value=lambda row: held.row["n"] if (held := cell(row)) else None,
+            value=lambda row: lens_cell.row["n"] if (lens_cell := cell(row)) else None,
             format=COUNT,
         ),
     ]
@@ -270,27 +373,27 @@ def _columns(lens: str, number: CrossLensNumber) -> list[Column]:
 def _construct_charts(
     run: RunData,
     rows: Sequence[CrossLensRow],
-    offered: Mapping[str, CrossLensNumber],
+    numbers: Mapping[str, CrossLensNumber],
     labels: Mapping[str, str],
 ) -> Iterator[Chart]:
-    """Each share beside the number that is no share; beside the first share where there is none."""
-    x = next((lens for lens, one in offered.items() if not one.question.share), next(iter(offered)))
-    for who, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
-        some = list(part)
-        for y, number in offered.items():
-            both = [row for row in some if x in row.cells and y in row.cells]
-            if y == x or len(both) < _FEWEST:
+    """Build a scatter of each share over the number that is no share, else over the first share."""
+    x = next((lens for lens, number in numbers.items() if not number.question.share), next(iter(numbers)))
+    for subject, part in groupby(rows, lambda row: _format_subject(run, row, labels)):
+        subject_rows = list(part)
+        for y, number in numbers.items():
+            shared_rows = [row for row in subject_rows if x in row.cells and y in row.cells]
+            if y == x or len(shared_rows) < _MIN_CONSTRUCTS:
                 continue
             yield Chart(
-                name=f"joined-{y}-{_stem(who)}",
-                title=f"{_short_title(offered[x]).capitalize()} and {_short_title(number)}, {who}",
-                spec=_construct_chart(both, (x, offered[x]), (y, number)),
+                name=f"joined-{y}-{_stem(subject)}",
+                title=f"{_short_title(numbers[x]).capitalize()} and {_short_title(number)}, {subject}",
+                spec=_construct_chart(shared_rows, (x, numbers[x]), (y, number)),
                 wide=True,
             )
 
 
-def _stem(who: str) -> str:
-    return "".join(sign if sign.isalnum() else "-" for sign in who.lower())
+def _stem(subject: str) -> str:
+    return "".join(character if character.isalnum() else "-" for character in subject.lower())
 
 
 def _construct_chart(
@@ -307,22 +410,16 @@ def _construct_chart(
     ]
     for record, line in zip(records, _stagger_labels(records), strict=True):
         record["line"] = line
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=_construct_axis("x", x[1]),
-        y=_construct_axis("y", y[1]),
-        tooltip=[
-            alt.Tooltip("construct:N", title=" "),
-            alt.Tooltip("x_reading:N", title=_short_title(x[1])),
-            alt.Tooltip("y_reading:N", title=_short_title(y[1])),
-            alt.Tooltip("x_fact:N", title="of"),
-            alt.Tooltip("y_fact:N", title="of"),
-        ],
-    )
+    fields = {
+        "construct": " ",
+        "x_reading": _short_title(x[1]),
+        "y_reading": _short_title(y[1]),
+        "x_fact": "of",
+        "y_fact": "of",
+    }
+    base = _build_scatter(records, _construct_axis("x", x[1]), _construct_axis("y", y[1]), fields)
     layers = [
-        base.mark_rule(style="interval", clip=True, strokeWidth=1).encode(x="x_low:Q", x2="x_high:Q"),
-        base.mark_rule(style="interval", clip=True, strokeWidth=1).encode(y="y_low:Q", y2="y_high:Q"),
-        base.transform_filter("!datum.few").mark_point(style="dot", filled=True),
-        base.transform_filter("datum.few").mark_point(style="few", filled=False),
+        *_draw_points(base),
         *(
             base.transform_filter(f"datum.line == {line}")
             .mark_text(style="name", align="left", dx=7, dy=dy)
@@ -334,49 +431,65 @@ def _construct_chart(
 
 
 def _stagger_labels(records: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Beside each point the first of `_LINES` on which no name before it stands in the way."""
-    ends = [[one[axis] for one in records] for axis in ("x", "y")]
-    width, height = (max(some) - min(some) or 1.0 for some in ends)
-    taken: list[int] = []
+    """Return for each point the first of `_LINES` on which its name overlaps no earlier name."""
+    axes = [[record[axis] for record in records] for axis in ("x", "y")]
+    width, height = (max(values) - min(values) or 1.0 for values in axes)
+    lines: list[int] = []
     for record in records:
-        near = {
+        blocked_lines = {
             line
-            for other, line in zip(records, taken, strict=False)
-            if abs(other["x"] - record["x"]) < 0.16 * width and abs(other["y"] - record["y"]) < 0.07 * height
+            for earlier_record, line in zip(records, lines, strict=False)
+            if abs(earlier_record["x"] - record["x"]) < 0.16 * width
+            and abs(earlier_record["y"] - record["y"]) < 0.07 * height
         }
-        taken.append(next((line for line in range(len(_LINES)) if line not in near), 0))
-    return taken
+        lines.append(next((line for line in range(len(_LINES)) if line not in blocked_lines), 0))
+    return lines
 
 
 def _point_record(axis: str, cell: CrossLensCell, number: CrossLensNumber) -> dict[str, Any]:
-    row, (scale, digits) = cell.row, _scale(number)
-    return {
-        axis: row["value"] * number.scale,
-        f"{axis}_low": _multiply(row["ci_low"], number.scale),
-        f"{axis}_high": _multiply(row["ci_high"], number.scale),
-        f"{axis}_reading": f"{with_interval(row, scale, digits)}{' %' if number.question.share else ''}",
-        f"{axis}_fact": cell.fact,
-    }
+    record = _axis_record(axis, cell.row, _get_unit(number), number.scale)
+    return {**record, f"{axis}_fact": cell.fact}
 
 
-def _multiply(end: float | None, scale: float) -> float | None:
-    return None if end is None else end * scale
+def _axis_record(axis: str, row: Row, unit: Unit, scale: float = 1.0) -> dict[str, Any]:
+    """Convert a score for one axis of a scatter: its value with the interval, also as text."""
+    values = {"": row["value"], "_low": row["ci_low"], "_high": row["ci_high"]}
+    record = {f"{axis}{end}": None if value is None else value * scale for end, value in values.items()}
+    return {**record, f"{axis}_reading": unit.estimate(row)}
 
 
 def _construct_axis(axis: str, number: CrossLensNumber) -> Any:
     share = number.question.share
     scale = alt.Scale(domain=[0, 1], nice=False) if share else alt.Scale(zero=False, nice=True)
-    of = alt.X if axis == "x" else alt.Y
-    return of(
-        f"{axis}:Q",
-        title=number.title,
-        scale=scale,
-        axis=alt.Axis(format="%") if share else alt.Axis(tickCount=6),
-    )
+    return _build_axis(axis, number.title, scale, share=share)
 
 
-_SHOWN = 3
-"""Numbers without a verdict that a sentence names."""
+def _build_axis(axis: str, title: str, scale: alt.Scale, *, share: bool) -> Any:
+    ticks = alt.Axis(format="%", tickCount=6) if share else alt.Axis(tickCount=6)
+    return (alt.X if axis == "x" else alt.Y)(f"{axis}:Q", title=title, scale=scale, axis=ticks)
+
+
+def _build_scatter(
+    records: Sequence[Mapping[str, Any]], x: Any, y: Any, fields: Mapping[str, str]
+) -> alt.Chart:
+    """Build the base of a scatter, with the fields of its tooltips and their titles."""
+    tooltip = [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
+    return alt.Chart(alt.Data(values=records)).encode(x=x, y=y, tooltip=tooltip)
+
+
+def _draw_points(base: alt.Chart) -> list[alt.Chart]:
+    """Build the points of a scatter with both intervals; points without a verdict are hollow."""
+    rule = base.mark_rule(style="interval", clip=True, strokeWidth=1)
+    return [
+        rule.encode(x="x_low:Q", x2="x_high:Q"),
+        rule.encode(y="y_low:Q", y2="y_high:Q"),
+        base.transform_filter("!datum.few").mark_point(style="dot", filled=True),
+        base.transform_filter("datum.few").mark_point(style="few", filled=False),
+    ]
+
+
+_MAX_MEASURES = 3
+"""Maximum number of measures without a verdict that a sentence names."""
 
 
 OVER_MODELS = "over_models"
@@ -388,26 +501,26 @@ models_title = LensTitle(name="Models over lenses")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMeasure:
-    """A number that models have each: of one lens, task and language.
+    """A metric of one lens, task and language over models.
 
     Attributes:
         lens: Public name of the lens.
-        name: What it is, as a heading and an axis.
+        name: Name in headings and axes.
         language: Public name of the language.
-        question: What of the lens it answers.
-        rows: By model the score, or the paired difference to its control where the lens asks for that.
+        question: The headline that it belongs to.
+        rows: By model the score, or the paired difference to its control if the headline has one.
     """
 
     lens: str
     name: str
     language: str
-    question: LensQuestion
+    question: HeadlineMetric
     rows: Mapping[str, Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MeasurePair:
-    """A measure held against an outcome, and how far they rank the models alike."""
+    """A measure, an outcome of fine-tuning, and their rank correlation over models."""
 
     measure: ModelMeasure
     outcome: ModelMeasure
@@ -416,7 +529,7 @@ class _MeasurePair:
 
 @dataclass(frozen=True, slots=True)
 class ModelsOverLenses:
-    """A scatter of each number against each outcome, a dot a model, and the rank correlations."""
+    """Section with a scatter of each measure over each outcome, and their rank correlations."""
 
     lens: str = OVER_MODELS
     order: int = 9_000
@@ -430,10 +543,10 @@ class ModelsOverLenses:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """The scatters; None where fewer than three models have an outcome and another number."""
+        """Draw the scatters; None if fewer than three models have an outcome and another measure."""
         measures = list(_list_measures(run))
-        outcomes = [one for one in measures if one.question.outcome]
-        held = [
+        outcomes = [measure for measure in measures if measure.question.outcome]
+        combinations = [
             (measure, outcome)
             for outcome in outcomes
             for measure in measures
@@ -441,9 +554,9 @@ class ModelsOverLenses:
             and measure.language == outcome.language
             and len({*measure.rows} & {*outcome.rows}) >= MIN_MODELS
         ]
-        if not held:
+        if not combinations:
             return None
-        pairs = [_correlate_pair(run, *both, among=len(held)) for both in held]
+        pairs = [_correlate_pair(run, *combination, among=len(combinations)) for combination in combinations]
         labels = {model.name: model.label for model in run.models}
         return Figure(
             answer="\n".join(_list_sentences(pairs)),
@@ -454,95 +567,112 @@ class ModelsOverLenses:
 
 
 def _list_measures(run: RunData) -> Iterator[ModelMeasure]:
-    """What the lenses of a run say first, and what would speak in its place, task by task."""
-    for lens, declared in load_titles(run).items():
-        question = declared.question
+    """Yield the headlines of the lenses of a run, and their substitutes, task by task."""
+    for lens in run.scored_lenses:
+        question = load_headline(lens)
         while question is not None:
             yield from _find_measures(run, lens, question)
             question = question.otherwise
 
 
-def _find_measures(run: RunData, lens: str, question: LensQuestion) -> Iterator[ModelMeasure]:
+def _find_measures(run: RunData, lens: str, question: HeadlineMetric) -> Iterator[ModelMeasure]:
     rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
     rows = rows.with_columns(about=dimensions_text(exclude=("selection",)))
     keys = ("language", "side", "task", "about")
-    for (language, side, task, about), part in rows.partition_by(
+    for (language, side, task, dimensions), part in rows.partition_by(
         *keys, as_dict=True, maintain_order=True
     ).items():
-        found: dict[str, Row] = {}
-        for (model,), own in part.partition_by("model", as_dict=True, maintain_order=True).items():
-            if (one := compare_with_controls(own.to_dicts(), question)) is not None:
-                paired = one.gain if question.paired and one.gain is not None else None
-                found[str(model)] = paired or one.row
-        if found:
+        model_rows: dict[str, Row] = {}
+        for (model,), model_part in part.partition_by("model", as_dict=True, maintain_order=True).items():
+            if (comparison := compare_with_controls(model_part.to_dicts(), question)) is not None:
+                gain = comparison.gain if question.paired and comparison.gain is not None else None
+                model_rows[str(model)] = gain or comparison.row
+        if model_rows:
             name = [question.subject, task_label(str(task)) if task else ""]
             name += [str(side)] if side == "cross" else []
-            name += [format_name(str(about))] if about else []
+            name += [format_name(str(dimensions))] if dimensions else []
             yield ModelMeasure(
                 lens=lens,
                 name=", ".join(filter(None, name)),
                 language=str(language),
                 question=question,
-                rows=found,
+                rows=model_rows,
             )
 
 
 def _correlate_pair(
     run: RunData, measure: ModelMeasure, outcome: ModelMeasure, *, among: int
 ) -> _MeasurePair:
-    both = [model.name for model in run.models if model.name in measure.rows and model.name in outcome.rows]
-    one, two = (np.array([float(held.rows[name]["value"]) for name in both]) for held in (measure, outcome))
+    models = [model.name for model in run.models if model.name in measure.rows and model.name in outcome.rows]
+    measure_values, outcome_values = (
+        np.array([float(side.rows[name]["value"]) for name in models]) for side in (measure, outcome)
+    )
     # Less is better of bits: turned round, so that 1 is always "the better, the better".
-    turned = -one if measure.question.lower else one
-    found = rank_correlation(turned, two, [get_lineage(name) for name in both], n_comparisons=among)
-    return _MeasurePair(measure=measure, outcome=outcome, found=found)
+    oriented_values = -measure_values if measure.question.lower else measure_values
+    correlation = rank_correlation(
+        oriented_values, outcome_values, [get_lineage(name) for name in models], n_comparisons=among
+    )
+    return _MeasurePair(measure=measure, outcome=outcome, found=correlation)
 
 
 def _list_sentences(pairs: Sequence[_MeasurePair]) -> Iterator[str]:
     for outcome in dict.fromkeys(id(pair.outcome) for pair in pairs):
-        some = [pair for pair in pairs if id(pair.outcome) == outcome]
-        about = f"{some[0].outcome.name} ({format_language(some[0].outcome.language)})"
-        numbers = f"{len(some)} number{'s' * (len(some) != 1)}"
-        flat = [pair.measure.name for pair in some if not np.isfinite(pair.found.value)]
-        some = [pair for pair in some if np.isfinite(pair.found.value)]
-        judged = [pair for pair in some if not pair.found.why]
-        few = [pair for pair in some if pair.found.why]
-        if flat:
-            yield f"{about}: no rank correlation with {join_names(flat)}, since one of both does not vary."
-        if not some:
-            continue
-        if not judged:
-            shown = "; ".join(
-                f"{pair.measure.name} {_format_correlation(pair.found)}" for pair in few[:_SHOWN]
+        outcome_pairs = [pair for pair in pairs if id(pair.outcome) == outcome]
+        subject = f"{outcome_pairs[0].outcome.name} ({format_language(outcome_pairs[0].outcome.language)})"
+        numbers = plural(len(outcome_pairs), "number")
+        constant_measures = [pair.measure.name for pair in outcome_pairs if not np.isfinite(pair.found.value)]
+        outcome_pairs = [pair for pair in outcome_pairs if np.isfinite(pair.found.value)]
+        verdict_pairs = [pair for pair in outcome_pairs if not pair.found.why]
+        inconclusive_pairs = [pair for pair in outcome_pairs if pair.found.why]
+        if constant_measures:
+            yield (
+                f"{subject}: no rank correlation with {join_names(constant_measures)}, since one of both "
+                "does not vary."
             )
-            more = "; …" * (len(few) > _SHOWN)
-            yield f"{about}: {TOO_LITTLE} on {numbers} ({few[0].found.why}): {shown}{more}."
+        if not outcome_pairs:
             continue
-        told = [pair for pair in judged if pair.found.low > 0 or pair.found.high < 0]
-        named = "; ".join(f"{pair.measure.name} {_format_correlation(pair.found)}" for pair in told)
-        level = [pair.found.detectable for pair in judged if pair not in told]
-        reach = describe_detectable(max(level, default=math.nan), digits=2)
-        rest = [f"{NO_DIFFERENCE} in {len(level)}{bracket(reach)}"] if level else []
-        rest += [f"{TOO_LITTLE} in {len(few)} ({few[0].found.why})"] if few else []
+        if not verdict_pairs:
+            examples = "; ".join(
+                f"{pair.measure.name} {_format_correlation(pair.found)}"
+                for pair in inconclusive_pairs[:_MAX_MEASURES]
+            )
+            ellipsis = "; …" * (len(inconclusive_pairs) > _MAX_MEASURES)
+            yield (
+                f"{subject}: {TOO_LITTLE} on {numbers} ({inconclusive_pairs[0].found.why}): "
+                f"{examples}{ellipsis}."
+            )
+            continue
+        sure_pairs = [pair for pair in verdict_pairs if pair.found.low > 0 or pair.found.high < 0]
+        sure_texts = "; ".join(
+            f"{pair.measure.name} {_format_correlation(pair.found)}" for pair in sure_pairs
+        )
+        detectable_values = [pair.found.detectable for pair in verdict_pairs if pair not in sure_pairs]
+        reach = describe_detectable(max(detectable_values, default=math.nan), digits=2)
+        rest = [f"{NO_DIFFERENCE} in {len(detectable_values)}{bracket(reach)}"] if detectable_values else []
+        rest += (
+            [f"{TOO_LITTLE} in {len(inconclusive_pairs)} ({inconclusive_pairs[0].found.why})"]
+            if inconclusive_pairs
+            else []
+        )
         yield (
-            f"{about}: of {numbers}, {len(told) or 'none'} rank{'s' * (len(told) <= 1)} the models "
-            f"as fine-tuning does, or the other way round, with an interval that excludes 0"
-            f"{f' ({named})' if named else ''}{''.join(f'; {one}' for one in rest)}."
+            f"{subject}: of {numbers}, {len(sure_pairs) or 'none'} rank{'s' * (len(sure_pairs) <= 1)} the "
+            f"models as fine-tuning does, or the other way round, with an interval that excludes 0"
+            f"{f' ({sure_texts})' if sure_texts else ''}{''.join(f'; {clause}' for clause in rest)}."
         )
 
 
-def _format_correlation(found: Correlation) -> str:
-    if not np.isfinite(found.value):
+def _format_correlation(correlation: Correlation) -> str:
+    if not np.isfinite(correlation.value):
         return "none, since one number does not vary"
-    bounds = f" [{found.low:+.2f}, {found.high:+.2f}]" if np.isfinite(found.low) else ""
-    return f"{found.value:+.2f}{bounds}".replace("-", "\u2212")
+    bounds = f" [{correlation.low:+.2f}, {correlation.high:+.2f}]" if np.isfinite(correlation.low) else ""
+    return f"{correlation.value:+.2f}{bounds}".replace("-", "\u2212")
 
 
 def _lineages(pairs: Sequence[_MeasurePair]) -> str:
     counts = sorted({pair.found.lineages for pair in pairs})
-    among = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    range_text = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
-        f"{among} lineage{'s' * (among != '1')} of models: two names are of one lineage where only the step, "
+        f"{plural(range_text, 'lineage')} of models: two names are of one lineage where only the step, "
         "the revision or the rounding of the weights differs. Whether two names share their training "
         "otherwise is not known."
     )
@@ -601,44 +731,18 @@ def _build_spec(pair: _MeasurePair, names: Sequence[str], labels: Mapping[str, s
     records = [
         {
             "name": labels.get(name, name),
-            **_axis_record("x", pair.measure, name),
-            **_axis_record("y", pair.outcome, name),
+            **_axis_record("x", pair.measure.rows[name], pair.measure.question.unit),
+            **_axis_record("y", pair.outcome.rows[name], pair.outcome.question.unit),
         }
         for name in names
     ]
-    base = alt.Chart(alt.Data(values=records)).encode(
-        x=_axis("x", pair.measure),
-        y=_axis("y", pair.outcome),
-        tooltip=[
-            alt.Tooltip("name:N", title=" "),
-            alt.Tooltip("x_reading:N", title=pair.measure.name),
-            alt.Tooltip("y_reading:N", title=pair.outcome.name),
-        ],
-    )
-    layers = [
-        base.mark_rule(style="interval", strokeWidth=1).encode(x="x_low:Q", x2="x_high:Q"),
-        base.mark_rule(style="interval", strokeWidth=1).encode(y="y_low:Q", y2="y_high:Q"),
-        base.mark_point(style="dot", filled=True),
-    ]
-    return to_vega_lite(alt.layer(*layers))
-
-
-def _axis_record(axis: str, measure: ModelMeasure, model: str) -> dict[str, Any]:
-    row, share = measure.rows[model], measure.question.share
-    return {
-        axis: row["value"],
-        f"{axis}_low": row["ci_low"],
-        f"{axis}_high": row["ci_high"],
-        f"{axis}_reading": with_interval(row, 100, 1) + " %" if share else with_interval(row),
-    }
+    fields = {"name": " ", "x_reading": pair.measure.name, "y_reading": pair.outcome.name}
+    base = _build_scatter(records, _axis("x", pair.measure), _axis("y", pair.outcome), fields)
+    return to_vega_lite(alt.layer(*_draw_points(base)))
 
 
 def _axis(axis: str, measure: ModelMeasure) -> Any:
-    of, question = alt.X if axis == "x" else alt.Y, measure.question
-    what = "" if question.share else f", {question.measure}"
-    return of(
-        f"{axis}:Q",
-        title=f"{measure.name}{', beyond its control' if question.paired else what}",
-        scale=alt.Scale(zero=False),
-        axis=alt.Axis(format="%", tickCount=5) if question.share else alt.Axis(tickCount=5),
-    )
+    question = measure.question
+    unit = "" if question.share else f", {question.measure}"
+    title = f"{measure.name}{', beyond its control' if question.paired else unit}"
+    return _build_axis(axis, title, alt.Scale(zero=False), share=question.share)

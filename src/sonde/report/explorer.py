@@ -18,6 +18,7 @@ import polars as pl
 from markupsafe import Markup
 
 from sonde.base.fingerprint import display_rank
+from sonde.base.formatting import count, legible, number
 from sonde.languages import LANGUAGES
 from sonde.languages.engine.text import count_line_breaks
 from sonde.report.charts import ArcEnds, render_arcs
@@ -34,7 +35,6 @@ from sonde.report.theme import (
     load_asset,
     load_templates,
 )
-from sonde.results.text_format import count, legible, number
 from sonde.version import __version__
 
 _MODERATE = (300, 1500)

@@ -28,7 +28,7 @@ from sonde.report.theme import build_vega_config, recolour_model
 from sonde.results.tables import Table
 
 FOLDER = "page"
-"""Of the cache: what every page holds."""
+"""Folder of the cache for the scripts of every page."""
 
 
 _CONVERTER = "vl-convert-python"
@@ -49,69 +49,69 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _LOG = logging.getLogger(__name__)
 
 
-_DROPPED = ("$schema", "config", "usermeta")
+_REMOVED_KEYS = ("$schema", "config", "usermeta")
 
 
 @cache
 def load_vega_runtime() -> str:
-    """The JavaScript of Vega, Vega-Lite and vega-embed in one piece; sets ``window.vegaEmbed``.
+    """Load the JavaScript of Vega, Vega-Lite and vega-embed in one text, which sets ``window.vegaEmbed``.
 
-    It goes between script tags, so neither may it close them nor open a comment. Putting it together takes
-    a second, so it is kept in the cache.
+    The text goes between script tags, so it may neither close them nor open a comment. Bundling takes a
+    second, so the result is cached.
     """
     path = get_cache_folder(FOLDER) / f"vega-{version(_CONVERTER)}.js"
     with suppress(OSError, UnicodeDecodeError):
-        digest, _, kept = path.read_text(encoding="utf-8").partition("\n")
-        if digest == hash_text(kept):
-            return kept
+        digest, _, cached_script = path.read_text(encoding="utf-8").partition("\n")
+        if digest == hash_text(cached_script):
+            return cached_script
     bundle = vl_convert.javascript_bundle()  # pyright: ignore[reportCallIssue]  the snippet has a default
-    made = re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
+    script = re.sub(r"<(?=/script|!--)", r"\\x3c", bundle, flags=re.IGNORECASE)
     # A cache that cannot be written costs time alone.
     with suppress(StoreError):
-        write_atomic(path, f"{hash_text(made)}\n{made}")
-    return made
+        write_atomic(path, f"{hash_text(script)}\n{script}")
+    return script
 
 
 def to_page_spec(chart: Chart) -> dict[str, Any]:
-    """A chart for the page: as wide as its place, without addresses, coloured by the page."""
-    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    """Convert a chart for the page, which sets its width and colours; without addresses."""
+    spec = {key: value for key, value in chart.spec.items() if key not in _REMOVED_KEYS}
     return {**spec, "width": "container"}
 
 
 def write_figures(folder: Path, figures: Sequence[Chart | SvgImage]) -> tuple[list[Path], list[str]]:
     """Write every chart and drawing as ``<name>.svg``, ``<name>.pdf`` and ``<name>.png``, in light colours.
 
-    Their texts have to be legible, see `sonde.report.text`: others can end the process.
+    Their texts have to be legible, see `sonde.report.text`: other texts can end the process.
 
     Returns:
-        The files, and a line for each figure that could not be drawn; the others are there.
+        The files, and a line for each figure that could not be drawn.
 
     Raises:
         StoreError: A file cannot be written.
     """
-    written: list[Path] = []
-    failed: list[str] = []
+    paths: list[Path] = []
+    errors: list[str] = []
     for figure in figures:
         try:
             svg = to_svg(figure)
-            drawn = {
+            contents = {
                 ".svg": svg,
                 ".pdf": vl_convert.svg_to_pdf(svg),
                 ".png": vl_convert.svg_to_png(svg, scale=_choose_scale(svg)),
             }
         except (ValueError, RuntimeError) as error:
             _LOG.debug("figure %s", figure.name, exc_info=True)
-            failed.append(f"figure {figure.name!r} could not be drawn: {_format_error(error)}")
+            errors.append(f"figure {figure.name!r} could not be drawn: {_format_error(error)}")
             continue
-        for suffix, content in drawn.items():
+        for suffix, content in contents.items():
             path = folder / f"{figure.name}{suffix}"
             write_atomic(path, content)
-            written.append(path)
-    return written, failed
+            paths.append(path)
+    return paths, errors
 
 
 def to_svg(figure: Chart | SvgImage) -> str:
-    """A chart or drawing as SVG, in light colours.
+    """Convert a chart or drawing to SVG, in light colours.
 
     Raises:
         ValueError, RuntimeError: It cannot be drawn.
@@ -128,8 +128,8 @@ def to_svg(figure: Chart | SvgImage) -> str:
 
 
 def to_sized_spec(chart: Chart) -> dict[str, Any]:
-    """A chart that stands alone: with its title and a width, in no colours of its own."""
-    spec = {key: value for key, value in chart.spec.items() if key not in _DROPPED}
+    """Convert a chart to a specification that stands alone: with title and width, without colours."""
+    spec = {key: value for key, value in chart.spec.items() if key not in _REMOVED_KEYS}
     title = (
         {"text": avoid_reserved_name(chart.title), "fontSize": 24}
         if chart.large
@@ -144,7 +144,7 @@ def _format_error(error: Exception) -> str:
 
 
 def _choose_scale(svg: str) -> float:
-    """Twice the size, less where a value far outside its axis would make the image huge."""
+    """Choose the scale of an image: 2, or less if a value far outside its axis would make it huge."""
     width, height = (float(size) for size in re.findall(r'(?:width|height)="([\d.]+)"', svg)[:2])
     return min(_PNG_SCALE, math.sqrt(_PNG_PIXELS / (width * height)))
 
@@ -155,7 +155,7 @@ def _fixed_colours(svg: str) -> str:
 
 
 def build_vega_themes() -> Mapping[str, Any]:
-    """Vega configurations by mode, for the page's script."""
+    """Build the Vega configuration of each mode, for the page's script."""
     return {mode: build_vega_config(mode) | {"background": "transparent"} for mode in ("light", "dark")}
 
 
@@ -189,12 +189,12 @@ def write_table(stem: Path, table: Table) -> list[Path]:
 
 
 def to_csv(table: Table) -> str:
-    """Comma-separated values: numbers in the scale shown, an interval as two columns."""
+    """Convert a table to CSV: numbers in the scale shown, an interval as two columns."""
     return table.frame().write_csv()
 
 
 def to_latex(table: Table) -> str:
-    """A ``tabular`` with rules of the booktabs package; every text is escaped."""
+    """Convert a table to a LaTeX ``tabular`` with booktabs rules; every text is escaped."""
     alignment = "".join("r" if right else "l" for right in table.right)
     lines = [
         rf"\begin{{tabular}}{{{alignment}}}",
@@ -219,9 +219,9 @@ def save_sections(folder: Path, sections: Sequence[Section], note: Callable[[str
     """Write every chart, drawing and table of some sections.
 
     Args:
-        folder: Where to.
-        sections: What is written.
-        note: Takes a line for each figure that could not be drawn.
+        folder: Folder of the files.
+        sections: Sections to write.
+        note: Receives a line for each figure that could not be drawn.
 
     Returns:
         The files.
@@ -233,8 +233,8 @@ def save_sections(folder: Path, sections: Sequence[Section], note: Callable[[str
     for section in sections:
         if section.figure.table:
             files += write_table(folder / section.name, section.figure.table)
-        written, failed = write_figures(folder, [*section.figure.charts, *section.figure.drawings])
-        files += written
-        for line in failed:
+        paths, errors = write_figures(folder, [*section.figure.charts, *section.figure.drawings])
+        files += paths
+        for line in errors:
             note(line)
     return files

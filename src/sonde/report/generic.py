@@ -17,8 +17,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import DASH, count, format_name, legible, number, plural
 from sonde.languages import format_language
 from sonde.report.charts import mark_estimates, plot_estimates, to_vega_lite
+from sonde.report.headlines import describe_headline
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, PageHeader, Plot, SectionPlot, StatTile
 from sonde.report.text import lacks_verdict
@@ -29,7 +31,6 @@ from sonde.results.headlines import (
     Headline,
     control_key,
     describe_dimensions,
-    describe_headline,
     dimension_names,
     find_controls,
     find_headlines,
@@ -38,21 +39,7 @@ from sonde.results.headlines import (
     group_controls,
 )
 from sonde.results.tables import CONTROL, Column, Table, score_columns
-from sonde.results.text_format import (
-    DASH,
-    TOO_LITTLE,
-    Count,
-    Format,
-    Row,
-    auto_digits,
-    count,
-    format_estimate,
-    format_name,
-    interval,
-    legible,
-    number,
-    plural,
-)
+from sonde.results.text_format import TOO_LITTLE, Count, Format, Row, auto_digits, format_estimate, interval
 from sonde.stats.verdict import allows_verdict
 from sonde.store.run_folder import slug
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import count, format_name, legible, number, plural
 from sonde.languages import format_language
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import LensTitle
 from sonde.report.text import group_by_family, group_by_reason, task_description, task_label
 from sonde.results.schema import REASON, dimension_value
 from sonde.results.scores import LEFT_OUT
-from sonde.results.text_format import count, format_name, legible, number, plural
 from sonde.stats.verdict import MIN_CLUSTERS, MIN_SEEDS, allows_verdict, no_verdict_reason
 from sonde.tasks import COPIES
 
@@ -27,7 +27,7 @@ Facts = Sequence[tuple[str, str]]
 
 
 def describe_corpora(run: RunData) -> list[dict[str, Any]]:
-    """What was read: one entry a corpus and language, with what was skipped and why."""
+    """Describe each corpus and language: its size, and what was skipped for which reason."""
     return [
         {
             "name": str(entry.get("name", "")),
@@ -44,35 +44,43 @@ def describe_corpora(run: RunData) -> list[dict[str, Any]]:
 
 
 def describe_near_copies(run: RunData) -> list[str]:
-    """What the data sets of a user's own labels say of rows with nearly the same code, each sentence once."""
-    reports = [one for held in (run.summary.get("data_sets") or {}).values() for one in held.values()]
-    said = [str(one[COPIES]["said"]) for one in reports if COPIES in one]
-    return [f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(said)]
+    """Describe near-duplicate rows in data sets of a user's labels, each sentence once."""
+    reports = [
+        report
+        for lens_reports in (run.summary.get("data_sets") or {}).values()
+        for report in lens_reports.values()
+    ]
+    sentences = [str(report[COPIES]["said"]) for report in reports if COPIES in report]
+    return [f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys(sentences)]
 
 
 def describe_models(run: RunData) -> list[tuple[str, Facts]]:
-    """What each model is, how it was fed, and how much of the text its tokenizer explains."""
+    """Describe each model by its name: its shape, its inputs and the coverage of its tokenizer."""
     return [(model.name, _describe_model(run, model)) for model in run.models]
 
 
 def list_key_settings(run: RunData, settings: Facts) -> Facts:
-    """The settings that qualify every number, in one short list.
+    """List the settings that qualify every number.
 
     Args:
         run: The run.
-        settings: What `describe_method` says.
+        settings: Facts of `describe_method`.
     """
     facts: list[tuple[str, str]] = []
     for model in run.models:
-        known = model.facts
-        size = f", {_millions(known['parameters'])} parameters" if known.get("parameters") else ""
+        facts_by_name = model.facts
+        size = (
+            f", {_millions(facts_by_name['parameters'])} parameters"
+            if facts_by_name.get("parameters")
+            else ""
+        )
         facts.append(("Model" if not run.several else model.label, f"{model.name}{size}"))
-    covered = [(model, (run.summary.get("alignment") or {}).get(model.slug) or {}) for model in run.models]
-    for model, counts in covered:
+    alignments = [(model, (run.summary.get("alignment") or {}).get(model.slug) or {}) for model in run.models]
+    for model, counts in alignments:
         share = _share(counts, "covered", "characters", "of characters")
-        merged = _share(counts, "merged", "subwords", "of subwords merged")
+        merged_share = _share(counts, "merged", "subwords", "of subwords merged")
         name = f"Aligned, {model.label}" if run.several else "Aligned"
-        facts.append((name, "; ".join(filter(None, (share, merged)))))
+        facts.append((name, "; ".join(filter(None, (share, merged_share)))))
     method = dict(settings)
     facts += [(name, method.get(name, "")) for name in ("Mode", "Quirks on", "Seed", "Intervals", "Time")]
     return [(name, value) for name, value in facts if value]
@@ -83,16 +91,16 @@ def _millions(parameters: float) -> str:
 
 
 def _describe_model(run: RunData, model: ModelInfo) -> Facts:
-    known = model.facts
-    shape = [f"{count(known[key])} {word}" for key, word in _SHAPE.items() if known.get(key)]
+    model_facts = model.facts
+    shape = [f"{count(model_facts[key])} {word}" for key, word in _SHAPE.items() if model_facts.get(key)]
     alignment = (run.summary.get("alignment") or {}).get(model.slug) or {}
     facts = [
-        ("Revision", str(known.get("revision") or "")),
-        ("Shape", ", ".join(filter(None, (str(known.get("kind") or ""), *shape)))),
-        ("Special tokens", _format_mapping(known.get("special"))),
-        ("Seen in training", _format_seen_items(known)),
+        ("Revision", str(model_facts.get("revision") or "")),
+        ("Shape", ", ".join(filter(None, (str(model_facts.get("kind") or ""), *shape)))),
+        ("Special tokens", _format_mapping(model_facts.get("special"))),
+        ("Seen in training", _format_seen_items(model_facts)),
         ("Alignment", _coverage(alignment)),
-        ("Card", str(known.get("card") or "")),
+        ("Card", str(model_facts.get("card") or "")),
     ]
     return [(name, value) for name, value in facts if value]
 
@@ -106,11 +114,11 @@ _SHAPE = {
 }
 
 
-def _format_seen_items(known: Mapping[str, Any]) -> str:
-    if known.get("seen") is None:
+def _format_seen_items(model_facts: Mapping[str, Any]) -> str:
+    if model_facts.get("seen") is None:
         return ""
-    kept = " and left out" if known.get("seen_excluded", True) and known["seen"] else ""
-    return f"{count(known['seen'])} items{kept}"
+    exclusion = " and left out" if model_facts.get("seen_excluded", True) and model_facts["seen"] else ""
+    return f"{count(model_facts['seen'])} items{exclusion}"
 
 
 def _coverage(counts: Mapping[str, Any]) -> str:
@@ -124,19 +132,19 @@ def _coverage(counts: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _share(counts: Mapping[str, Any], part: str, whole: str, words: str) -> str:
-    if not counts.get(whole) or counts.get(part) is None:
+def _share(counts: Mapping[str, Any], part: str, total: str, unit: str) -> str:
+    if not counts.get(total) or counts.get(part) is None:
         return ""
-    return f"{number(100 * counts[part] / counts[whole], 1)} % {words}"
+    return f"{number(100 * counts[part] / counts[total], 1)} % {unit}"
 
 
 def describe_method(run: RunData, titles: Sequence[LensTitle], intervals: str) -> Facts:
-    """Mode, quirks, seed, forwards, timing, hardware, versions.
+    """Describe mode, quirks, seed, forward passes, time, hardware and versions of a run.
 
     Args:
         run: The run.
-        titles: What the lenses of the run declare.
-        intervals: How the intervals of the page's title were made.
+        titles: Titles of the lenses of the run.
+        intervals: Method of the intervals in the header.
     """
     summary = run.summary
     timing = {
@@ -162,7 +170,7 @@ def describe_method(run: RunData, titles: Sequence[LensTitle], intervals: str) -
 
 
 def _precision(run: RunData, titles: Sequence[LensTitle]) -> str:
-    """In what the models of the run were computed, and what was computed in more than that."""
+    """Describe the dtype of the models, and what was computed in float32."""
     weights = {str((model.facts.get("reading") or {}).get("weights") or "") for model in run.models} - {""}
     if not weights:
         return ""
@@ -172,13 +180,13 @@ def _precision(run: RunData, titles: Sequence[LensTitle]) -> str:
 
 
 def _heads(run: RunData) -> str:
-    """The heads of checkpoints that were saved as something else than language models."""
-    told = {model.name: str((model.facts.get("reading") or {}).get("head") or "") for model in run.models}
-    return "; ".join(f"{legible(name)}: {legible(head)}" for name, head in told.items() if head)
+    """Describe the heads of checkpoints that are no language models."""
+    heads = {model.name: str((model.facts.get("reading") or {}).get("head") or "") for model in run.models}
+    return "; ".join(f"{legible(name)}: {legible(head)}" for name, head in heads.items() if head)
 
 
 def _format_mapping(value: Any) -> str:
-    """A small mapping as text; empty entries are left out."""
+    """Format a small mapping as text, without empty entries."""
     if isinstance(value, Mapping):
         return ", ".join(
             f"{str(k).replace('_', ' ')} {_format_mapping(v)}"
@@ -192,7 +200,7 @@ def _format_mapping(value: Any) -> str:
     return str(value) if value is not None else ""
 
 
-_REPEATED = (
+_LIST_OPTIONS = (
     ("-m", "models"),
     ("-l", "lenses"),
     ("-t", "tasks"),
@@ -202,12 +210,12 @@ _REPEATED = (
 
 
 def format_rerun_command(run: RunData) -> str:
-    """The command that repeats the run; empty where ``run.json`` does not say."""
+    """Format the command that repeats the run; empty if ``run.json`` lacks the arguments."""
     arguments = run.summary.get("arguments") or {}
     if not arguments.get("models"):
         return ""
     parts = ["sonde", "run"]
-    for option, key in _REPEATED:
+    for option, key in _LIST_OPTIONS:
         for value in arguments.get(key) or ():
             parts += [option, str(value)]
     for lens, options in (arguments.get("options") or {}).items():
@@ -229,51 +237,53 @@ def format_rerun_command(run: RunData) -> str:
 
 
 def describe_tasks(run: RunData, lens: str) -> list[tuple[str, Facts]]:
-    """By family what each task of a lens asks, where it has several: as in charts, and in words."""
+    """Describe the tasks of a lens with several by family: their names in charts, and what they ask."""
     rows = run.every_score.filter(pl.col("lens") == lens)
     tasks = [task for task in rows["task"].unique(maintain_order=True) if task]
     if len(tasks) < 2:
         return []
-    said = {
-        family: [(task_label(task), meaning) for task in held if (meaning := task_description(task))]
-        for family, held in group_by_family(tasks).items()
+    facts_by_family = {
+        family: [(task_label(task), meaning) for task in family_tasks if (meaning := task_description(task))]
+        for family, family_tasks in group_by_family(tasks).items()
     }
-    return [(family.capitalize(), facts) for family, facts in said.items() if facts]
+    return [(family.capitalize(), facts) for family, facts in facts_by_family.items() if facts]
 
 
-def summarise_lenses(run: RunData, said: Iterable[tuple[str, str]], titled: str | None) -> dict[str, str]:
-    """The finding of each lens in a sentence; what a lens without one scored is counted in words.
+def summarise_lenses(
+    run: RunData, leads: Iterable[tuple[str, str]], title_lens: str | None
+) -> dict[str, str]:
+    """Summarise each lens in a sentence; for a lens without one, count its scores.
 
     Args:
         run: The run.
-        said: The lens of each section, with the finding that it leads with or nothing.
-        titled: The lens whose finding is the title itself, where there is one.
+        leads: Lens and lead of each section; a lead may be empty.
+        title_lens: The lens whose sentence is the title of the page; None without one.
     """
-    found: dict[str, str] = {}
-    for lens, lead in said:
+    sentences: dict[str, str] = {}
+    for lens, lead in leads:
         if lead:
-            found[lens] = f"{found[lens]} {lead}" if lens in found else lead
+            sentences[lens] = f"{sentences[lens]} {lead}" if lens in sentences else lead
     for lens in run.scored_lenses:
-        if lens not in found and lens != titled:
-            found[lens] = _count_numbers(run, lens)
+        if lens not in sentences and lens != title_lens:
+            sentences[lens] = _count_numbers(run, lens)
     for lens in run.lenses_without_numbers:
-        found[lens] = f"Lens {format_name(lens)} scored, and none of its rows holds a number"
-    return found
+        sentences[lens] = f"Lens {format_name(lens)} scored, and none of its rows holds a number"
+    return sentences
 
 
 def _count_numbers(run: RunData, lens: str) -> str:
     rows = run.every_score.filter((pl.col("lens") == lens) & pl.col("control").is_null())
-    allowed = sum(allows_verdict(row) for row in rows.iter_rows(named=True))
+    n_firm = sum(allows_verdict(row) for row in rows.iter_rows(named=True))
     tasks = rows.filter(pl.col("task") != "")["task"].n_unique()
-    about = f" about {count(tasks)} task{'s' if tasks != 1 else ''}" if tasks else ""
-    firm = "none of which rests" if not allowed else f"{count(allowed)} of which rest{'s' * (allowed == 1)}"
-    numbers = f"{count(rows.height)} number{'s' if rows.height != 1 else ''}"
-    return f"Lens {lens} scored {numbers}{about}, {firm} on enough independent code for a verdict"
+    tasks_text = f" about {plural(tasks, 'task')}" if tasks else ""
+    firm = "none of which rests" if not n_firm else f"{count(n_firm)} of which rest{'s' * (n_firm == 1)}"
+    numbers = plural(rows.height, "number")
+    return f"Lens {lens} scored {numbers}{tasks_text}, {firm} on enough independent code for a verdict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingResult:
-    """One thing that the page does not say: what, why, and what would change it (empty for nothing)."""
+    """A missing result: what is missing, why, and a remedy (empty for none)."""
 
     what: str
     why: str
@@ -281,7 +291,7 @@ class MissingResult:
 
 
 def list_missing_results(run: RunData) -> list[MissingResult]:
-    """All that was asked for and not scored, then the numbers that allow no verdict, by reason."""
+    """List what was not scored, then the numbers that allow no verdict, by reason."""
     return [
         *_list_skipped_jobs(run),
         *_list_omitted_methods(run),
@@ -291,21 +301,23 @@ def list_missing_results(run: RunData) -> list[MissingResult]:
 
 
 def _list_skipped_jobs(run: RunData) -> Iterator[MissingResult]:
-    """Models that a lens does not read, and tasks without a data set."""
-    for refused in run.summary.get("refused") or ():
-        why = str(refused.get("reason") or "")
-        reason, _, remedy = why.rpartition("; ")
-        if refused.get("model"):
-            what = f"{format_name(refused.get('lens'))} of {refused['model']}"
+    """List models that a lens does not read, and tasks without a data set."""
+    for entry in run.summary.get("refused") or ():
+        message = str(entry.get("reason") or "")
+        reason, _, remedy = message.rpartition("; ")
+        if entry.get("model"):
+            subject = f"{format_name(entry.get('lens'))} of {entry['model']}"
         else:
-            what = (
-                f"{format_name(refused.get('task'))} in {format_language(str(refused.get('language') or ''))}"
+            subject = (
+                f"{format_name(entry.get('task'))} in {format_language(str(entry.get('language') or ''))}"
             )
-        yield MissingResult(what=what, why=reason or why, remedy=_to_sentence(remedy) if reason else "")
+        yield MissingResult(
+            what=subject, why=reason or message, remedy=_to_sentence(remedy) if reason else ""
+        )
 
 
 def _list_omitted_methods(run: RunData) -> Iterator[MissingResult]:
-    """Baselines and tasks that a lens left out while it scored."""
+    """List baselines and tasks that a lens left out while it scored."""
     rows = run.every_row.filter(pl.col("metric") == LEFT_OUT)
     rows = rows.select("lens", "control", reason=dimension_value(REASON)).unique(maintain_order=True)
     for (lens,), part in rows.partition_by("lens", as_dict=True, maintain_order=True).items():
@@ -326,11 +338,11 @@ _REMEDIES = {
     "parse": "Repair the files, or leave them out.",
     "large": "Split the files, or leave them out.",
 }
-"""What helps, by a word of the reason why code was left out."""
+"""Remedies by a word of the reason why code was left out."""
 
 
 def _list_omitted_code(run: RunData) -> Iterator[MissingResult]:
-    """Code of a corpus that no lens read."""
+    """List code of a corpus that no lens read."""
     for entry in run.summary.get("corpus") or ():
         reasons = {**(entry.get("left_out") or {}), **(entry.get("skipped") or {})}
         for reason, items in reasons.items():
@@ -348,22 +360,24 @@ def _list_omitted_code(run: RunData) -> Iterator[MissingResult]:
 
 
 def _list_inconclusive_numbers(run: RunData) -> Iterator[MissingResult]:
-    """The numbers of each lens that allow no verdict, counted by what they lack."""
+    """Count the numbers of each lens that allow no verdict, by what they lack."""
     lacks: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
     columns = ["lens", "value", "ci_low", "ci_high", "ci_method", "n_clusters", "effective_clusters", "n_eff"]
     is_number = pl.col("control").is_null() & (pl.col("metric") != LEFT_OUT)
-    own = run.every_score.filter(is_number).select(*columns, "seeds")
-    for row in own.iter_rows(named=True):
+    numbers = run.every_score.filter(is_number).select(*columns, "seeds")
+    for row in numbers.iter_rows(named=True):
         totals[row["lens"]] += 1
-        if why := no_verdict_reason(row):
-            lacks[row["lens"]][_classify_reason(why)] += 1
+        if reason := no_verdict_reason(row):
+            lacks[row["lens"]][_classify_reason(reason)] += 1
     for lens, kinds in lacks.items():
         for kind, scores in kinds.most_common():
-            why, remedy = _LACKS[kind]
+            reason, remedy = _LACKS[kind]
             remedy = remedy.format(lens=lens)
-            what = f"{count(scores)} of the {plural(totals[lens], 'number')} of the lens {format_name(lens)}"
-            yield MissingResult(what=what, why=why, remedy=remedy)
+            subject = (
+                f"{count(scores)} of the {plural(totals[lens], 'number')} of the lens {format_name(lens)}"
+            )
+            yield MissingResult(what=subject, why=reason, remedy=remedy)
 
 
 _LACKS = {
@@ -390,8 +404,8 @@ The keys are words of `sonde.stats.verdict.no_verdict_reason`.
 """
 
 
-def _classify_reason(why: str) -> str:
-    return next(word for word in _LACKS if word in why)
+def _classify_reason(reason: str) -> str:
+    return next(word for word in _LACKS if word in reason)
 
 
 def _to_sentence(text: str) -> str:

@@ -1,21 +1,28 @@
-"""Headline rows of the lenses and of their tasks: the number, its best control, and the conclusion.
+"""Answers of lenses: the headline of each lens and task, its best control, and the conclusion in a sentence.
 
-The report's first screen, the terminal and a notebook show the same rows. The first screen also summarises
-all tasks of a lens in one row, by the same declarations and the same rule that apply to each task.
+The report's first screen, the terminal, a notebook and the card show the same answers (`LensAnswer`). The
+first screen summarises all tasks of a lens in one answer, by the same declarations and the same rule that
+apply to each task.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import polars as pl
 
+from sonde.base.formatting import bracket, format_name, number, plural
 from sonde.base.registry import Registry
 from sonde.languages import format_language
-from sonde.report.controls import (
+from sonde.report.run_tables import RunData
+from sonde.report.section import LensTitle
+from sonde.report.text import task_label
+from sonde.results.extremes import describe_ends
+from sonde.results.headlines import (
     ABOVE,
     ALONE,
     BELOW,
@@ -25,284 +32,44 @@ from sonde.report.controls import (
     VERDICTS,
     WHERE,
     ControlComparison,
-    LensQuestion,
+    Headline,
+    HeadlineMetric,
     Row,
     compare_with_controls,
-    decide_verdict,
+    describe_dimensions,
+    describe_task,
+    find_headlines,
+    format_control,
+    format_metric,
+    select_finite,
 )
-from sonde.report.run_tables import RunData
-from sonde.report.section import LensTitle
-from sonde.report.text import task_label
-from sonde.results.headlines import Headline, find_headlines, format_metric, index_cues
 from sonde.results.layers import LayerSummary, summarise_layers
+from sonde.results.local_cues import describe_cues, index_cues
+from sonde.results.schema import REASON, dimension_value
+from sonde.results.scores import LEFT_OUT
 from sonde.results.text_format import (
     NO_DIFFERENCE,
     TOO_LITTLE,
+    Unit,
     auto_digits,
-    bracket,
+    caveat,
     describe_detectable,
     format_estimate,
-    format_name,
-    interval,
-    number,
-    plural,
-    with_interval,
 )
+from sonde.stats.verdict import no_verdict_reason
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LensAnswer:
-    """What a lens says of one model and language.
-
-    Attributes:
-        lens: Public name of the lens.
-        model: The model as shown.
-        language: The language as prose writes it; empty where there is none.
-        row: The score that speaks for the lens.
-        control: The best control that answers the same question; None where there is none.
-        gain: The paired difference to it; None where it was not paired.
-        kind: What may be concluded, a key of `VERDICTS`.
-        verdict: The same as a sentence without its full stop.
-        scale: By which numbers are multiplied to be shown.
-        digits: Their decimals.
-    """
-
-    lens: str
-    model: str
-    language: str
-    row: Row
-    control: Row | None
-    gain: Row | None
-    kind: str
-    verdict: str
-    scale: float
-    digits: int
+class _AnsweringLens(Protocol):
+    """Members of a lens that a report reads."""
 
     @property
-    def unit(self) -> str:
-        """What stands behind each number."""
-        return " %" if self.scale == 100 else ""
+    def headline(self) -> HeadlineMetric | None: ...
 
-    def figure(self, row: Row) -> str:
-        """The number of a row as this answer shows it."""
-        return f"{number(row['value'] * self.scale, self.digits)}{self.unit}"
-
-    def bounds(self, row: Row) -> str:
-        """Its interval."""
-        return interval(row, self.scale, self.digits)
-
-    def line(self) -> str:
-        """The answer as the terminal prints it."""
-        n, clusters = self.row["n"], plural(self.row["effective_clusters"], "effective cluster")
-        about = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
-        difference = f"; difference {self.difference}" if self.difference else ""
-        return f"{format_name(self.lens)}, {about}: {self.verdict}{difference} (n={n:,}, {clusters})"
-
-    @property
-    def difference(self) -> str:
-        """The paired difference with its interval; empty where there is none."""
-        if self.gain is None:
-            return ""
-        points = " points" if self.scale == 100 else ""
-        return f"{with_interval(self.gain, self.scale, self.digits)}{points}"
-
-    @property
-    def clusters(self) -> str:
-        """The effective clusters behind the number; a dash where they are not known."""
-        return number(self.row["effective_clusters"], 0)
+    def details(self, scores: pl.DataFrame) -> Iterator[str]: ...
 
 
-def answer_questions(run: RunData, questions: Mapping[str, LensQuestion]) -> list[LensAnswer]:
-    """One answer a lens, model and language, in the order of the table of scores.
-
-    Args:
-        run: The run.
-        questions: What speaks for each lens; any other lens is answered by `sonde.results.headlines`.
-    """
-    found: list[LensAnswer] = []
-    for lens in run.scored_lenses:
-        question = questions.get(lens)
-        said: list[LensAnswer] = []
-        while question and not said:
-            said, question = _answer_question(run, lens, question), question.otherwise
-        found += said or _answer_from_scores(run, lens)
-    return found
-
-
-def _answer_question(run: RunData, lens: str, question: LensQuestion) -> list[LensAnswer]:
-    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True, where=question.where)
-    order = {model.name: place for place, model in enumerate(run.models)}
-    said: list[tuple[tuple[int, str], LensAnswer]] = []
-    for (model, language, side), part in rows.partition_by(
-        "model", "language", "side", as_dict=True, maintain_order=True
-    ).items():
-        tasks = [
-            one
-            for task in part["task"].unique(maintain_order=True)
-            if (one := compare_with_controls(part.filter(pl.col("task") == task).to_dicts(), question))
-        ]
-        if tasks:
-            answer = _build_answer(run, lens, question, tasks)
-            said.append(((order.get(model, len(order)), f"{language} {side}"), answer))
-    return [answer for _, answer in sorted(said, key=lambda one: one[0])]
-
-
-def _build_answer(
-    run: RunData, lens: str, question: LensQuestion, tasks: Sequence[ControlComparison]
-) -> LensAnswer:
-    middle = sorted(tasks, key=_compute_lead)[(len(tasks) - 1) // 2]
-    row, control = middle.row, middle.control
-    scale, digits = (100.0, 1) if question.share else (1.0, 2)
-    words = "" if control is None else question.controls[control["control"]]
-    several = len(tasks) > 1
-    task = task_label(row["task"])
-    verdict = (
-        f"{_format_tally(question, tasks, scale)} {_describe_median(question, middle, task, words, scale)}"
-        if several
-        else describe_comparison(question, middle, words, scale)
-    )
-    return LensAnswer(
-        lens=lens,
-        model=_format_model(run, row),
-        language=format_language(row["language"]),
-        row=row,
-        control=control,
-        gain=middle.gain,
-        kind=middle.kind,
-        verdict=verdict,
-        scale=scale,
-        digits=digits,
-    )
-
-
-def _compute_lead(one: ControlComparison) -> float:
-    """How far a task is ahead of its best control."""
-    if one.gain is not None:
-        return one.gain["value"]
-    return one.row["value"] - (0.0 if one.control is None else one.control["value"])
-
-
-def _format_tally(question: LensQuestion, tasks: Sequence[ControlComparison], scale: float) -> str:
-    """How many tasks end how, each by its own interval."""
-    held = {kind: sum(one.kind == kind for one in tasks) for kind in VERDICTS}
-    parts = [f"beat the best control in {held[ABOVE]} of {len(tasks)} tasks"]
-    parts += [
-        f"{words} {held[kind]}"
-        for kind, words in (
-            (BELOW, "lose in"),
-            (SLIGHT, "differ from it by less than matters in"),
-            (LEVEL, f"{NO_DIFFERENCE} in"),
-            (ALONE, "have none in"),
-            (OPEN, f"{TOO_LITTLE} in"),
-        )
-        if held[kind]
-    ]
-    level = [one.detectable for one in tasks if one.kind == LEVEL]
-    most = max((size for size in level if math.isfinite(size)), default=math.nan)
-    told = describe_detectable(most, scale, 1 if scale == 100 else 2, " points" if scale == 100 else "")
-    each = " in each" if told and len(level) > 1 else ""
-    return f"{question.subject} {', '.join(parts)}{bracket(f'{told}{each}')}."
-
-
-def describe_comparison(question: LensQuestion, one: ControlComparison, control: str, scale: float) -> str:
-    """Say in a sentence what a number is beside its best control."""
-    own, *other = _format_figures(one, scale)
-    digits = 1 if question.share else 2
-    subject = question.get_subject(one.row)
-    # A share is of something; bits stand before what they are counted by.
-    of = " of " if question.share else " "
-    if one.control is None:
-        said = f"{subject}: {own}{of}{question.measure}"
-        return f"{said}; {TOO_LITTLE}: {one.why}" if one.why else f"{said}, and no control to hold it against"
-    against = f"{own} against {other[0]}{of}{question.measure}"
-    if one.why:
-        return f"Too little data on {subject.lower()} against {control} ({one.why}): {against}"
-    if one.kind == LEVEL:
-        told = describe_detectable(one.detectable, scale, digits, " points" if question.share else "")
-        return f"No difference found between {subject.lower()} and {control}{bracket(told)}: {against}"
-    verb = {ABOVE: "beat", BELOW: "lose to", SLIGHT: "differ by less than matters from"}[one.kind]
-    return f"{subject} {verb} {control}: {against}"
-
-
-def _describe_median(
-    question: LensQuestion, one: ControlComparison, task: str, control: str, scale: float
-) -> str:
-    """The task in the middle of several, in a few words."""
-    own, *other = _format_figures(one, scale)
-    against = f" against {other[0]} by {control}" if other else ""
-    why = bracket(f"{TOO_LITTLE}: {one.why}" if one.why else "")
-    return f"Middle task, {task}: {own}{' of ' if question.share else ' '}{question.measure}{against}{why}"
-
-
-def _format_figures(one: ControlComparison, scale: float) -> list[str]:
-    """A number and its control for a sentence: with their intervals where no paired difference has one."""
-    rows = [one.row, *([] if one.control is None else [one.control])]
-    percent = " %" if scale == 100 else ""
-    if one.gain is None:
-        return [f"{with_interval(row, scale, 1 if percent else 2)}{percent}" for row in rows]
-    # No decimals of per cent where they differ without.
-    values = [scale * row["value"] for row in rows]
-    digits = 2 if not percent else 0 if len({round(value) for value in values}) == len(values) else 1
-    return [f"{number(value, digits)}{percent}" for value in values]
-
-
-def _answer_from_scores(run: RunData, lens: str) -> list[LensAnswer]:
-    """Of a lens that declares nothing, the number that speaks for it among its scores."""
-    rows = run.every_score.filter(pl.col("lens") == lens)
-    said: list[LensAnswer] = []
-    for finding in find_headlines(rows):
-        row, one = finding.row, compare_with_best_control(finding)
-        said.append(
-            LensAnswer(
-                lens=lens,
-                model=_format_model(run, row),
-                language=format_language(format_name(row["language"])),
-                row=row,
-                control=one.control,
-                gain=None,
-                kind=one.kind,
-                verdict=describe_undeclared_headline(finding, one),
-                scale=1.0,
-                digits=auto_digits(row),
-            )
-        )
-    return said
-
-
-def compare_with_best_control(finding: Headline) -> ControlComparison:
-    """Hold a finding against the highest of its controls, by the interval that holds for the one chosen."""
-    control = max(finding.controls, key=lambda one: one["value"], default=None)
-    # Whether more or less of it is better is not known: it is said where it lies, never whether that is good.
-    held = decide_verdict(finding.adjusted_row, control, None, lower=False)
-    return ControlComparison(finding.adjusted_row, control, None, *held)
-
-
-def describe_undeclared_headline(finding: Headline, one: ControlComparison) -> str:
-    """Say what may be concluded of a number of which no lens declares whether more is better.
-
-    Args:
-        finding: The number that speaks for the lens.
-        one: The same, as `compare_with_best_control` gives it.
-    """
-    measure = format_metric(finding.row)
-    control = "" if one.control is None else f" {format_name(one.control['control'])}"
-    figures = format_estimate(finding.row)
-    if one.control is not None:
-        figures += f" against {format_estimate(one.control)}"
-    if one.why:
-        said = f"{TOO_LITTLE} ({one.why}): {figures}{' by' * bool(control)}{control}"
-    elif one.kind == LEVEL:
-        told = describe_detectable(one.detectable, digits=auto_digits(one.row))
-        said = f"{WHERE[LEVEL]}{control}{bracket(told)}: {figures}"
-    else:
-        said = f"{WHERE[one.kind]}{control}: {figures}" if control else f"{figures}; no control beside it"
-    return f"{measure[:1].upper()}{measure[1:]}: {said}"
-
-
-def _format_model(run: RunData, row: Row) -> str:
-    name = next((model.label for model in run.models if model.name == row["model"]), row["model"])
-    side = f", {row['side']}" if row["side"] == "cross" else ""
-    return f"{format_name(name)}{side}"
+# The report knows lenses by name alone: their modules know models, without which finished scores are read.
+_LENSES: Registry[_AnsweringLens] = Registry("sonde.lenses", "lens", "lens")
 
 
 TITLES: Registry[LensTitle] = Registry(
@@ -311,98 +78,413 @@ TITLES: Registry[LensTitle] = Registry(
 
 
 def load_titles(run: RunData) -> dict[str, LensTitle]:
-    """What the lenses that have scores declare, by lens; those handed in from outside declare nothing."""
-    known = {header.name for header in TITLES.headers()}
-    return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in known}
+    """Load what the folders of sections declare, by lens, of the lenses that have scores."""
+    names = {header.name for header in TITLES.headers()}
+    return {lens: TITLES.load(lens) for lens in run.scored_lenses if lens in names}
 
 
-def answer_by_lens(run: RunData) -> list[LensAnswer]:
-    """What each lens of a run answers in one row, the same on the page and in the terminal."""
-    declared = load_titles(run).items()
-    return answer_questions(run, {lens: title.question for lens, title in declared if title.question})
+def load_headline(lens: str) -> HeadlineMetric | None:
+    """Load the headline that a lens declares; None for none, and for a lens unknown to this process."""
+    return _LENSES.load(lens).headline if lens in _LENSES.names() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskAnswer:
-    """What a lens says of one task, model, language, corpus and side.
+class LensAnswer(ControlComparison):
+    """Answer of a lens about one model and language: to one task, or to all tasks together.
 
     Attributes:
-        row: The score that speaks for the task.
-        control: The best control that answers the same question; None where there is none.
-        gain: The paired difference to it; None where it was not paired.
-        kind: What may be concluded, a key of `sonde.report.controls.VERDICTS`.
-        why: Why nothing may be concluded; empty where something may.
+        lens: Public name of the lens.
+        model: The model as shown.
+        language: The language as prose writes it; empty where there is none.
         verdict: The conclusion in a sentence without its full stop.
-        among: Of how many values of a dimension or places in the model the number is the highest.
-        tied: How many of these cannot be told from the highest, itself among them.
-        layers: Where in the model the task is encoded; None where the number is of no layer.
+        unit: Unit of the numbers.
+        headline: The declared headline; None for a lens that declares none of these scores.
+        n_values: Number of values of a dimension, or positions in the model, of which it is the highest.
+        n_tied: Number of these that cannot be told from the highest, with itself.
+        layers: Where in the model the task is encoded; None if the number is of no layer.
         cues: What local cues reach and the paired difference to it, of a number about tokens; else None. They
             take no part in the verdict.
     """
 
-    row: Row
-    control: Row | None
-    gain: Row | None
-    kind: str
-    why: str
+    lens: str
+    model: str
+    language: str
     verdict: str
-    among: int = 1
-    tied: int = 1
+    unit: Unit
+    headline: HeadlineMetric | None = None
+    n_values: int = 1
+    n_tied: int = 1
     layers: LayerSummary | None = None
     cues: tuple[Row, Row] | None = None
+
+    def figure(self, row: Row) -> str:
+        """Format the number of a row."""
+        return self.unit.value(row)
+
+    def bounds(self, row: Row) -> str:
+        """Format the interval of a row."""
+        return self.unit.bounds(row)
+
+    @property
+    def difference(self) -> str:
+        """Format the paired difference with its interval; empty without one."""
+        return "" if self.gain is None else self.unit.change(self.gain)
+
+    @property
+    def clusters(self) -> str:
+        """Format the effective clusters; a dash if they are not known."""
+        return number(self.row["effective_clusters"], 0)
+
+    def line(self) -> str:
+        """Format the answer for the terminal."""
+        subject = " ".join(filter(None, (self.model, f"on {self.language}" if self.language else "")))
+        difference = f"; difference {self.difference}" if self.difference else ""
+        return f"{format_name(self.lens)}, {subject}: {self.verdict}{difference} {self._format_size()}"
+
+    def remarks(self) -> list[str]:
+        """List what the terminal tells of a task besides the verdict: layer, controls, cues and layers."""
+        row, remarks = self.row, list[str]()
+        if self.layers is not None:
+            remarks.append(f"at layer {row['layer']}, chosen on validation")
+        for name, gain in self.gains.items():
+            # The reason why nothing may be concluded is in the verdict.
+            reason = "" if self.why or self.headline is None else caveat(gain)
+            control = name if self.headline is None else self.headline.controls[name]
+            remarks.append(f"{self.unit.change(gain, sign='+')} over {control}{reason}")
+        if self.cues is not None:
+            remarks.append(describe_cues(row, *self.cues))
+        if self.layers is not None:
+            remarks.append(self.layers.describe())
+        return remarks
+
+    def task_line(self, *, with_verdict: bool) -> str:
+        """Format the answer to a task for the terminal; empty if it has no remarks and no verdict."""
+        verdict = [f"{self.verdict} {self._format_size()}"] if with_verdict else []
+        parts = "; ".join([*verdict, *self.remarks()])
+        return f"{describe_task(self.row)}: {parts}" if parts else ""
+
+    def _format_size(self) -> str:
+        return f"(n={self.row['n']:,}, {plural(self.row['effective_clusters'], 'effective cluster')})"
 
 
 _SUBJECT = ("model", "language", "corpus_hash", "task")
 
 
-def answer_by_task(run: RunData) -> list[TaskAnswer]:
-    """Every task's answer, lens by lens; where a lens declares nothing of a task, by `find_headlines`."""
-    declared = load_titles(run)
-    said: list[TaskAnswer] = []
-    for lens in run.scored_lenses:
-        question = declared[lens].question if lens in declared else None
-        rows = run.every_score.filter(pl.col("lens") == lens)
-        for part in rows.partition_by(_SUBJECT, maintain_order=True):
-            said += _answer_tasks(part, question) or [_to_answer(finding) for finding in find_headlines(part)]
-    return said
+def answer_by_task(run: RunData) -> list[LensAnswer]:
+    """Answer every task, lens by lens; of a task without the declared headline by `find_headlines`."""
+    return [
+        answer
+        for lens in run.scored_lenses
+        for answer in _answer_tasks(run.every_score.filter(pl.col("lens") == lens), _get_labels(run))
+    ]
 
 
-def _add_cues(answer: TaskAnswer, part: pl.DataFrame) -> TaskAnswer:
-    """Add what local cues reach on the same examples."""
-    same = part.filter(pl.col("pooling") == answer.row["pooling"])
-    return dataclasses.replace(answer, cues=next(iter(index_cues(same).values()), None))
+def _get_labels(run: RunData) -> dict[str, str]:
+    return {model.name: model.label for model in run.models}
 
 
-def _answer_tasks(part: pl.DataFrame, question: LensQuestion | None) -> list[TaskAnswer]:
-    said: list[TaskAnswer] = []
-    while question and not said:
-        sides = part.filter(question.where).partition_by("side", maintain_order=True)
-        held = [compare_with_controls(rows.to_dicts(), question) for rows in sides]
-        said = [_add_cues(_to_task_answer(one, _describe_answer(question, one)), part) for one in held if one]
-        if question.of_layer:
-            layers = next(iter(summarise_layers(part)), None)
-            said = [dataclasses.replace(one, layers=layers) for one in said]
-        question = question.otherwise
-    return said
+def _answer_tasks(
+    scores: pl.DataFrame, labels: Mapping[str, str], *, listed: bool = False
+) -> list[LensAnswer]:
+    """Answer the tasks of one lens, with the rows that the terminal lists besides the headline if asked."""
+    answers: list[LensAnswer] = []
+    for part in scores.partition_by(_SUBJECT, maintain_order=True):
+        headline = load_headline(part["lens"][0])
+        answers += _answer_declared(part, headline, labels, listed=listed) or [
+            _answer_undeclared(undeclared, labels) for undeclared in find_headlines(part)
+        ]
+    return answers
 
 
-def _describe_answer(question: LensQuestion, one: ControlComparison) -> str:
-    control = "" if one.control is None else question.controls[one.control["control"]]
-    return describe_comparison(question, one, control, 100.0 if question.share else 1.0)
+def _answer_declared(
+    scores: pl.DataFrame, headline: HeadlineMetric | None, labels: Mapping[str, str], *, listed: bool
+) -> list[LensAnswer]:
+    """Answer a task by the declared headline, or by the one that takes its place."""
+    while headline is not None:
+        keys = ["side"]
+        rows = scores.filter(headline.where)
+        if listed and headline.listed is not None:
+            rows = scores.filter(headline.where | headline.listed)
+            keys += ["split", "dimensions"]
+        comparisons = [
+            compare_with_controls(part.to_dicts(), headline)
+            for part in rows.partition_by(keys, maintain_order=True)
+        ]
+        if answers := [
+            _build_answer(comparison, headline, labels, scores) for comparison in comparisons if comparison
+        ]:
+            return answers
+        headline = headline.otherwise
+    return []
 
 
-def _to_answer(finding: Headline) -> TaskAnswer:
-    one = compare_with_best_control(finding)
-    answer = _to_task_answer(one, describe_undeclared_headline(finding, one))
-    return dataclasses.replace(answer, row=finding.row, among=finding.among, tied=finding.tied)
-
-
-def _to_task_answer(one: ControlComparison, verdict: str) -> TaskAnswer:
-    return TaskAnswer(
-        row=one.row,
-        control=one.control,
-        gain=one.gain,
-        kind=one.kind,
-        why=one.why,
-        verdict=verdict,
+def _build_answer(
+    comparison: ControlComparison, headline: HeadlineMetric, labels: Mapping[str, str], scores: pl.DataFrame
+) -> LensAnswer:
+    row = comparison.row
+    same_pooling = scores.filter(pl.col("pooling") == row["pooling"])
+    return LensAnswer(
+        **_get_fields(comparison),
+        lens=row["lens"],
+        model=_format_model(labels, row),
+        language=format_language(row["language"]),
+        verdict=describe_comparison(headline, comparison),
+        unit=headline.unit,
+        headline=headline,
+        layers=next(iter(summarise_layers(scores)), None) if headline.of_layer else None,
+        cues=next(iter(index_cues(same_pooling).values()), None),
     )
+
+
+def _get_fields(comparison: ControlComparison) -> dict[str, Any]:
+    return {field.name: getattr(comparison, field.name) for field in dataclasses.fields(ControlComparison)}
+
+
+def _answer_undeclared(headline: Headline, labels: Mapping[str, str]) -> LensAnswer:
+    comparison, row = headline.compare_with_best_control(), headline.row
+    answer = LensAnswer(
+        **_get_fields(comparison),
+        lens=row["lens"],
+        model=_format_model(labels, row),
+        language=format_language(format_name(row["language"])),
+        verdict=_describe_position(headline, comparison),
+        unit=Unit(digits=auto_digits(row)),
+        n_values=headline.among,
+        n_tied=headline.tied,
+    )
+    return dataclasses.replace(answer, row=row)
+
+
+def answer_by_lens(run: RunData) -> list[LensAnswer]:
+    """Answer each lens, model and language, in the order of the table of scores."""
+    answers: list[LensAnswer] = []
+    labels = _get_labels(run)
+    for lens in run.scored_lenses:
+        scores = run.every_score.filter(pl.col("lens") == lens)
+        headline, tasks = load_headline(lens), _answer_tasks(scores, labels)
+        while headline is not None and all(answer.headline is not headline for answer in tasks):
+            headline = headline.otherwise
+        if headline is None:
+            answers += [_answer_undeclared(undeclared, labels) for undeclared in find_headlines(scores)]
+        else:
+            lens_answers = [answer for answer in tasks if answer.headline is headline]
+            answers += _summarise_tasks(lens_answers, headline, list(labels))
+    return answers
+
+
+def _summarise_tasks(
+    answers: Sequence[LensAnswer], headline: HeadlineMetric, models: Sequence[str]
+) -> Iterator[LensAnswer]:
+    """Summarise the tasks of each model, language and side; of several corpora the first counts."""
+    groups: dict[tuple[str, str, str], dict[str, LensAnswer]] = {}
+    for answer in answers:
+        row = answer.row
+        tasks = groups.setdefault((row["model"], row["language"], row["side"]), {})
+        tasks.setdefault(row["task"], answer)
+    order = {model: index for index, model in enumerate(models)}
+    for key in sorted(groups, key=lambda key: (order.get(key[0], len(order)), f"{key[1]} {key[2]}")):
+        tasks = list(groups[key].values())
+        middle = sorted(tasks, key=_compute_lead)[(len(tasks) - 1) // 2]
+        if len(tasks) > 1:
+            verdict = f"{_format_tally(headline, tasks)} {_describe_median(headline, middle)}"
+            middle = dataclasses.replace(middle, verdict=verdict)
+        yield middle
+
+
+def _compute_lead(comparison: ControlComparison) -> float:
+    """Compute how far a task is ahead of its best control."""
+    if comparison.gain is not None:
+        return comparison.gain["value"]
+    return comparison.row["value"] - (0.0 if comparison.control is None else comparison.control["value"])
+
+
+_ENDINGS = {
+    BELOW: "lose in",
+    SLIGHT: "differ from it by less than matters in",
+    LEVEL: f"{NO_DIFFERENCE} in",
+    ALONE: "have none in",
+    OPEN: f"{TOO_LITTLE} in",
+}
+"""Conclusions about several tasks, before their number."""
+
+
+def _format_tally(headline: HeadlineMetric, tasks: Sequence[ControlComparison]) -> str:
+    """Count the conclusions about tasks, each by its own interval."""
+    counts = {kind: sum(task.kind == kind for task in tasks) for kind in VERDICTS}
+    parts = [f"beat the best control in {counts[ABOVE]} of {len(tasks)} tasks"]
+    parts += [f"{words} {counts[kind]}" for kind, words in _ENDINGS.items() if counts[kind]]
+    differences = [task.detectable for task in tasks if task.kind == LEVEL]
+    finite_differences = [difference for difference in differences if math.isfinite(difference)]
+    detectable = headline.unit.detectable(max(finite_differences, default=math.nan))
+    suffix = " in each" if detectable and len(differences) > 1 else ""
+    return f"{headline.subject} {', '.join(parts)}{bracket(f'{detectable}{suffix}')}."
+
+
+def describe_comparison(headline: HeadlineMetric, comparison: ControlComparison) -> str:
+    """Describe a number and its best control in a sentence."""
+    figure, *control_figure = _format_figures(headline, comparison)
+    subject = headline.get_subject(comparison.row)
+    # A share is of something; bits stand before what they are counted by.
+    measure = f"{' of' if headline.share else ''} {headline.measure}"
+    if comparison.control is None:
+        sentence = f"{subject}: {figure}{measure}"
+        return (
+            f"{sentence}; {TOO_LITTLE}: {comparison.why}"
+            if comparison.why
+            else f"{sentence}, and no control to hold it against"
+        )
+    control = headline.controls[comparison.control["control"]]
+    figures = f"{figure} against {control_figure[0]}{measure}"
+    if comparison.why:
+        return f"Too little data on {subject.lower()} against {control} ({comparison.why}): {figures}"
+    if comparison.kind == LEVEL:
+        detectable = bracket(headline.unit.detectable(comparison.detectable))
+        return f"No difference found between {subject.lower()} and {control}{detectable}: {figures}"
+    verb = {ABOVE: "beat", BELOW: "lose to", SLIGHT: "differ by less than matters from"}[comparison.kind]
+    return f"{subject} {verb} {control}: {figures}"
+
+
+def _describe_median(headline: HeadlineMetric, comparison: ControlComparison) -> str:
+    """Describe the middle one of several tasks in a few words."""
+    figure, *control_figure = _format_figures(headline, comparison)
+    against = ""
+    if comparison.control is not None:
+        against = f" against {control_figure[0]} by {headline.controls[comparison.control['control']]}"
+    reason = bracket(f"{TOO_LITTLE}: {comparison.why}" if comparison.why else "")
+    measure = f"{' of' if headline.share else ''} {headline.measure}"
+    return f"Middle task, {task_label(comparison.row['task'])}: {figure}{measure}{against}{reason}"
+
+
+def _format_figures(headline: HeadlineMetric, comparison: ControlComparison) -> list[str]:
+    """Format a number and its control for a sentence: with intervals if no paired difference has one."""
+    rows, unit = (
+        [comparison.row, *([] if comparison.control is None else [comparison.control])],
+        headline.unit,
+    )
+    if comparison.gain is None:
+        return [unit.estimate(row) for row in rows]
+    # No decimals of per cent where they differ without.
+    values = [unit.scale * row["value"] for row in rows]
+    are_distinct = len({round(value) for value in values}) == len(values)
+    digits = 0 if headline.share and are_distinct else unit.digits
+    return [f"{number(value, digits)}{unit.symbol}" for value in values]
+
+
+def _describe_position(headline: Headline, comparison: ControlComparison) -> str:
+    """Describe a number of which no lens declares whether more is better, beside its best control."""
+    measure = format_metric(headline.row)
+    control = "" if comparison.control is None else f" {format_name(comparison.control['control'])}"
+    figures = format_estimate(headline.row)
+    if comparison.control is not None:
+        figures += f" against {format_estimate(comparison.control)}"
+    if comparison.why:
+        sentence = f"{TOO_LITTLE} ({comparison.why}): {figures}{' by' * bool(control)}{control}"
+    elif comparison.kind == LEVEL:
+        detectable = describe_detectable(comparison.detectable, digits=auto_digits(comparison.row))
+        sentence = f"{WHERE[LEVEL]}{control}{bracket(detectable)}: {figures}"
+    else:
+        sentence = (
+            f"{WHERE[comparison.kind]}{control}: {figures}" if control else f"{figures}; no control beside it"
+        )
+    return f"{measure[:1].upper()}{measure[1:]}: {sentence}"
+
+
+def _format_model(labels: Mapping[str, str], row: Row) -> str:
+    name = labels.get(row["model"], row["model"])
+    side = f", {row['side']}" if row["side"] == "cross" else ""
+    return f"{format_name(name)}{side}"
+
+
+def describe_headline(headline: Headline, model: str = "") -> str:
+    """Describe a headline result in a sentence, the same on page, terminal and notebook.
+
+    Args:
+        headline: The headline result.
+        model: Name of the model; by default as the user named it.
+    """
+    row = headline.row
+    task = f"{format_name(row['task'])}, " if row["task"] else ""
+    language = format_language(format_name(row["language"])) if row["language"] else "all languages"
+    subject = f"{format_name(model or row['model'])} on {language}"
+    if headline.among > 1:
+        # A control of one value says nothing of the others.
+        rows = [control for control in headline.controls if not describe_dimensions(control)]
+        return f"{subject}: {task}{format_metric(row)} has {_format_values(headline)}{_format_controls(rows)}"
+    site = f" ({words})" if (words := describe_dimensions(row)) else ""
+    size = f"over {plural(row['n'], 'observation')} from {plural(row['n_clusters'], 'cluster')}"
+    controls = _format_controls(headline.controls)
+    reason = no_verdict_reason(row)
+    note = f"{TOO_LITTLE}: {reason}" if reason else "a verdict is allowed"
+    return f"{subject}: {task}{format_metric(row)} is {format_estimate(row)}{site}, {size}{controls}; {note}"
+
+
+def _format_controls(rows: Sequence[Row]) -> str:
+    """Format controls: the first few, and a count of the rest."""
+    controls = "".join(f"; control {format_control(row)}" for row in rows[:_MAX_CONTROLS])
+    remaining = len(rows) - _MAX_CONTROLS
+    return (
+        f"{controls} and {plural(remaining, 'further control')} in the table" if remaining > 0 else controls
+    )
+
+
+def _format_values(headline: Headline) -> str:
+    """Describe several values: which are highest and lowest, as far as the intervals tell."""
+    ends_sentence = describe_ends(
+        headline.values,
+        describe_dimensions,
+        format_estimate,
+        noun="values",
+        verbs=("is the highest", "is the lowest"),
+    )
+    observations = [row["n"] for row in headline.values]
+    minimum, maximum = min(observations), max(observations)
+    range_text = f"{minimum:,} to {maximum:,}" if minimum < maximum else f"{minimum:,}"
+    values = f"{headline.among:,} values, over {range_text} observation{'s' * (range_text != '1')} each"
+    if not ends_sentence:
+        lowest = min(headline.values, key=lambda row: row["value"])
+        ends = f"from {format_estimate(lowest)} to {format_estimate(headline.row)}"
+        reason = no_verdict_reason(headline.row) or "fewer than two of them can be compared"
+        return f"{values}, {ends}; {TOO_LITTLE}: {reason}"
+    return f"{values}. {ends_sentence}"
+
+
+_MAX_CONTROLS = 4
+
+
+def describe_run(run: RunData) -> Iterator[str]:
+    """Yield the lines that a finished run prints: an answer per lens, then the details lens by lens."""
+    yield from (answer.line() for answer in answer_by_lens(run))
+    yield from describe_scores(run.every_row)
+
+
+def describe_scores(scores: pl.DataFrame) -> Iterator[str]:
+    """Yield lines about scores: per lens its tasks, its own details, what it left out.
+
+    A lens without a declared headline has its headline in a sentence.
+    """
+    for rows in scores.partition_by("lens", maintain_order=True):
+        lens = rows["lens"][0]
+        answers = _answer_tasks(select_finite(rows), {}, listed=True)
+        task_answers = [answer for answer in answers if answer.headline is not None]
+        # The only answer of a model and language has its verdict in the line of the lens.
+        subjects = {(answer.row["model"], answer.row["language"]) for answer in task_answers}
+        with_verdict = len(task_answers) > len(subjects)
+        yield from filter(None, (answer.task_line(with_verdict=with_verdict) for answer in task_answers))
+        if lens in _LENSES.names():
+            yield from _LENSES.load(lens).details(rows)
+        yield from _list_omissions(rows)
+        if not task_answers and (headlines := find_headlines(rows)):
+            yield from (
+                "",
+                f"{format_name(lens)}:",
+                *(f"  {describe_headline(headline)}" for headline in headlines),
+            )
+
+
+def _list_omissions(rows: pl.DataFrame) -> Iterator[str]:
+    """Yield what a lens left out while it scored, with the reason."""
+    left_out = rows.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension_value(REASON))
+    keys = ("control", "task", "model", "reason")
+    for control, task, model, reason in left_out.select(keys).unique(maintain_order=True).iter_rows():
+        task = "" if task in str(reason) else task
+        yield f"left out{bracket(control or '')}, {', '.join(filter(None, (task, model)))}: {reason}"

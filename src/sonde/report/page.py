@@ -17,13 +17,13 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import format_name
 from sonde.base.terminal import print_note as note_line
 from sonde.languages import format_language
 from sonde.report import generic, header
 from sonde.report.charts import with_model_colours
-from sonde.report.comparison_page import CITED, build_run_comparison
-from sonde.report.controls import VERDICTS
-from sonde.report.cross_lens import JOINED, OVER_MODELS, ConstructsOverLenses, ModelsOverLenses
+from sonde.report.comparison_page import CITATIONS, build_run_comparison
+from sonde.report.cross_lens import CROSS_LENS, OVER_MODELS, ConstructsOverLenses, ModelsOverLenses
 from sonde.report.cross_lens import constructs_title as joined_title
 from sonde.report.cross_lens import models_title as over_models_title
 from sonde.report.explorer import EXPLORER, TokenExplorer
@@ -31,7 +31,7 @@ from sonde.report.explorer import title as explorer_title
 from sonde.report.export import build_vega_themes, load_vega_runtime, save_sections, to_page_spec
 from sonde.report.header import Facts, describe_tasks, list_missing_results
 from sonde.report.headlines import answer_by_lens, load_titles
-from sonde.report.replication import PUBLISHED, ReplicationSection
+from sonde.report.replication import REPLICATION, ReplicationSection
 from sonde.report.replication import title as published_title
 from sonde.report.run_tables import RunData
 from sonde.report.section import PLOTS, Figure, LensTitle, PageHeader, Plot, Section
@@ -46,7 +46,7 @@ from sonde.report.theme import (
     load_asset,
     load_templates,
 )
-from sonde.results.text_format import format_name
+from sonde.results.headlines import VERDICTS
 from sonde.stats.verdict import MIN_CLUSTERS
 from sonde.store.checksums import check_tables_intact, write_with_receipt
 from sonde.store.run_folder import slug
@@ -119,9 +119,9 @@ def _build_contents(sections: list[Section], group: str) -> list[tuple[str, str]
 
 
 _OVER_LENSES: Mapping[str, tuple[Callable[[], Plot], LensTitle]] = {
-    PUBLISHED: (ReplicationSection, published_title),
+    REPLICATION: (ReplicationSection, published_title),
     EXPLORER: (TokenExplorer, explorer_title),
-    JOINED: (ConstructsOverLenses, joined_title),
+    CROSS_LENS: (ConstructsOverLenses, joined_title),
     OVER_MODELS: (ModelsOverLenses, over_models_title),
 }
 """Sections about all lenses of a run, by public name, and what their groups are called."""
@@ -271,7 +271,7 @@ def render_page(run: RunData, sections: list[Section]) -> str:
     method = header.describe_method(run, list(declared.values()), top.intervals if top else "")
     cited = {lens: title.cites for lens, title in declared.items() if title.cites}
     if compared:
-        cited["compared"] = CITED
+        cited["compared"] = CITATIONS
     every = [key for keys in cited.values() for key in keys]
     return (
         load_templates()

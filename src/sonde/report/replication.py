@@ -15,6 +15,7 @@ import altair as alt
 import polars as pl
 
 from sonde.base.errors import InputError
+from sonde.base.formatting import count, format_name, number
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, LensTitle
@@ -28,20 +29,20 @@ from sonde.results.published import (
     parse_published_table,
 )
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import ClusterCount, Count, Format, Number, Row, count, format_name, number
+from sonde.results.text_format import ClusterCount, Count, Format, Number, Row
 from sonde.store.run_folder import slug
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedComparison:
-    """A published figure and what the run has for it.
+    """A published figure and the corresponding number of the run.
 
     Attributes:
-        table: The table that it is of.
+        table: Table of the figure.
         figure: The figure.
-        value: What the run found, in the unit of the figure; None where it found nothing.
-        score: The score that answers it; None where several do, or none.
-        why: Why there is nothing; empty where there is.
+        value: Number of the run in the unit of the figure; None if there is none.
+        score: Score of the number; None if several scores give it, or none.
+        why: Reason why there is no number; empty if there is one.
     """
 
     table: PublishedTable
@@ -52,7 +53,7 @@ class PublishedComparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Ends of the interval of the score, in the unit of the figure; None where none is known."""
+        """Return the interval of the score in the unit of the figure; None if none is known."""
         if self.score is None or self.figure.take != "value":
             return None
         ends = self.score["ci_low"], self.score["ci_high"]
@@ -63,79 +64,75 @@ ELSEWHERE = "not in this run"
 
 
 def find_published_tables(run: RunData) -> list[PublishedTable]:
-    """The tables that the run replicates; those that cannot be read are left out."""
-    found: list[PublishedTable] = []
+    """Find the tables that the run replicates; tables that cannot be read are left out."""
+    tables: list[PublishedTable] = []
     for name, data in (run.summary.get("published") or {}).get("tables", {}).items():
         try:
-            found.append(parse_published_table(name, data))
+            tables.append(parse_published_table(name, data))
         except (InputError, KeyError, TypeError, ValueError):
             # The folder of a run may come from anywhere: a page without this table is better than none.
             continue
-    return found
+    return tables
 
 
 def match_paper_models(run: RunData, table: PublishedTable) -> dict[str, str]:
-    """By model of a table, the model of the run in its place; none where the run has one of them."""
-    own = {base_name(model.name) for model in run.models}
-    published = [base_name(one) for one in table.models]
-    if own & set(published) or not run.models:
+    """Map models of a table to models of the run in their place; empty if the run has one of them."""
+    run_models = {base_name(model.name) for model in run.models}
+    paper_models = [base_name(name) for name in table.models]
+    if run_models & set(paper_models) or not run.models:
         return {}
-    return {one: run.models[place % len(run.models)].name for place, one in enumerate(published)}
+    return {name: run.models[index % len(run.models)].name for index, name in enumerate(paper_models)}
 
 
 def compare_with_paper(run: RunData, table: PublishedTable) -> list[PublishedComparison]:
-    """Every figure of a table with what the run has for it."""
-    instead = match_paper_models(run, table)
-    held = _ScoreLookup(run, table, instead)
-    return [_compare_figure(table, figure, held) for figure in table.figures]
+    """Compare every figure of a table with the run."""
+    lookup = _ScoreLookup(run, table, match_paper_models(run, table))
+    return [_compare_figure(table, figure, lookup) for figure in table.figures]
 
 
 def _compare_figure(
-    table: PublishedTable, figure: PublishedFigure, held: _ScoreLookup
+    table: PublishedTable, figure: PublishedFigure, lookup: _ScoreLookup
 ) -> PublishedComparison:
-    if figure.nowhere:
-        return PublishedComparison(table=table, figure=figure, why=figure.nowhere)
-    if figure.how:
-        value = combine_scores(figure, held.get_value)
-        why = ELSEWHERE if math.isnan(value) else ""
-        return PublishedComparison(
-            table=table, figure=figure, value=None if why else value * figure.scale, why=why
-        )
-    found = held.matching(figure.where)
-    if len(found) != 1:
-        why = f"{len(found)} scores of the run fit" if found else ELSEWHERE
-        return PublishedComparison(table=table, figure=figure, why=why)
-    value = _to_number(found[0][figure.take])
+    value, score, reason = None, None, figure.nowhere
+    if figure.how and not reason:
+        value = _to_number(combine_scores(figure, lookup.get_value))
+    elif not reason:
+        matches = lookup.matching(figure.where)
+        if len(matches) == 1:
+            score = matches[0]
+            value = _to_number(score[figure.take])
+        elif matches:
+            reason = f"{len(matches)} scores of the run fit"
     if value is None:
-        return PublishedComparison(table=table, figure=figure, why=ELSEWHERE)
-    return PublishedComparison(table=table, figure=figure, value=value * figure.scale, score=found[0])
+        return PublishedComparison(table=table, figure=figure, why=reason or ELSEWHERE)
+    return PublishedComparison(table=table, figure=figure, value=value * figure.scale, score=score)
 
 
 def _to_number(value: Any) -> float | None:
-    """A number, or a text that is one."""
+    """Convert a number, or a text that is one, to a finite float; None for anything else."""
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 class _ScoreLookup:
-    """The scores that a table may ask for, by task and metric."""
+    """Scores that a table may need, by task and metric."""
 
-    def __init__(self, run: RunData, table: PublishedTable, instead: Mapping[str, str]) -> None:
-        self._instead = instead
-        asked = [one for figure in table.figures for one in figure.asked]
-        kept = run.every_score
+    def __init__(self, run: RunData, table: PublishedTable, stand_ins: Mapping[str, str]) -> None:
+        self._instead = stand_ins
+        selectors = [selector for figure in table.figures for selector in figure.asked]
+        scores = run.every_score
         for column in ("lens", "metric", "split"):
-            if asked and all(column in one for one in asked):
-                kept = kept.filter(pl.col(column).is_in({one[column] for one in asked}))
+            if selectors and all(column in selector for selector in selectors):
+                scores = scores.filter(pl.col(column).is_in({selector[column] for selector in selectors}))
         self._rows: dict[tuple[str, str], list[Row]] = {}
-        for row in kept.to_dicts():
+        for row in scores.to_dicts():
             self._rows.setdefault((row["task"], row["metric"]), []).append(row)
 
     def matching(self, selector: Selector) -> Sequence[Row]:
-        """The scores that meet a condition, of a stand-in where one is read."""
+        """Return the scores that match a selector, of the stand-in for a model of the paper."""
         model = selector.get("model")
         if model is not None and base_name(model) in self._instead:
             selector = {**selector, "model": self._instead[base_name(model)]}
@@ -148,32 +145,29 @@ class _ScoreLookup:
         ]
 
     def get_value(self, selector: Selector) -> float:
-        """The one score that meets a condition; NaN where there is none, or several."""
-        found = self.matching(selector)
-        return found[0]["value"] if len(found) == 1 else math.nan
+        """Return the value of the only score that matches a selector; NaN for none or several."""
+        matches = self.matching(selector)
+        return matches[0]["value"] if len(matches) == 1 else math.nan
 
 
-def list_changed_options(run: RunData) -> list[str]:
-    """What was asked otherwise than in the file that the paper ships, as ``limit: 60 in place of 10000``."""
-    shipped = (run.summary.get("published") or {}).get("file") or {}
-    return _list_changes(shipped, run.summary.get("arguments") or {}) if shipped else []
-
-
-def _list_changes(shipped: Mapping[str, Any], asked: Mapping[str, Any], within: str = "") -> list[str]:
-    found: list[str] = []
-    for name in dict.fromkeys([*shipped, *asked]):
-        before, now = shipped.get(name), asked.get(name)
-        if before == now:
+def _list_changes(
+    paper_values: Mapping[str, Any], run_values: Mapping[str, Any], prefix: str = ""
+) -> list[str]:
+    changes: list[str] = []
+    for name in dict.fromkeys([*paper_values, *run_values]):
+        paper_value, run_value = paper_values.get(name), run_values.get(name)
+        if paper_value == run_value:
             continue
-        if isinstance(before, dict) or isinstance(now, dict):
-            found += _list_changes(
-                before or {}, now or {}, f"{within}{name}." if name != "selection" else within
+        if isinstance(paper_value, dict) or isinstance(run_value, dict):
+            changes += _list_changes(
+                paper_value or {}, run_value or {}, f"{prefix}{name}." if name != "selection" else prefix
             )
         else:
-            found.append(
-                f"{within.removeprefix('options.')}{name}: {_to_text(now)} in place of {_to_text(before)}"
+            changes.append(
+                f"{prefix.removeprefix('options.')}{name}: {_to_text(run_value)} in place of "
+                f"{_to_text(paper_value)}"
             )
-    return found
+    return changes
 
 
 def _to_text(value: Any) -> str:
@@ -184,7 +178,7 @@ def _to_text(value: Any) -> str:
     return "none" if value in (None, "") else str(value)
 
 
-PUBLISHED = "published"
+REPLICATION = "published"
 """Public name of the section, and of its group on the page."""
 
 
@@ -193,9 +187,9 @@ title = LensTitle(name="Replication")
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSection:
-    """A table of all figures, and a chart a table of the paper: published along, found here up."""
+    """Section with a table of all figures, and a scatter per published table."""
 
-    lens: str = PUBLISHED
+    lens: str = REPLICATION
     order: int = -3
     title: str = "Beside the published figures"
     caption: str = (
@@ -205,70 +199,84 @@ class ReplicationSection:
     )
 
     def draw(self, run: RunData) -> Figure | None:
-        """The figures; None where the run replicates nothing."""
+        """Draw the figures; None if the run replicates nothing."""
         tables = find_published_tables(run)
         if not tables:
             return None
-        found = [one for table in tables for one in compare_with_paper(run, table)]
+        comparisons = [comparison for table in tables for comparison in compare_with_paper(run, table)]
         return Figure(
             answer="\n".join(
                 _format_sentence(
                     table,
-                    [one for one in found if one.table is table],
-                    replaced=bool(match_paper_models(run, table)),
+                    [comparison for comparison in comparisons if comparison.table is table],
+                    has_stand_ins=bool(match_paper_models(run, table)),
                 )
                 for table in tables
             ),
             charts=[
                 chart
                 for table in tables
-                if (chart := _build_chart(table, [one for one in found if one.table is table]))
+                if (
+                    chart := _build_chart(
+                        table, [comparison for comparison in comparisons if comparison.table is table]
+                    )
+                )
             ],
-            table=_build_table(found, several=len(tables) > 1),
+            table=_build_table(comparisons, show_table=len(tables) > 1),
             notes=[
                 *_describe_stand_ins(run, tables),
                 *_describe_changed_options(run),
                 *_list_causes(tables),
-                *_count_missing_figures(found),
+                *_count_missing_figures(comparisons),
             ],
         )
 
 
-def _format_sentence(table: PublishedTable, found: Sequence[PublishedComparison], *, replaced: bool) -> str:
-    """How many figures of a table have something beside them, and, of the paper's models, where they lie."""
+def _format_sentence(
+    table: PublishedTable, comparisons: Sequence[PublishedComparison], *, has_stand_ins: bool
+) -> str:
+    """Count the figures of a table with a number in the run, and, for the paper's models, their position."""
     name = f"{table.paper}, {table.source.partition(',')[0]} ({table.title[:1].lower()}{table.title[1:]})"
-    own = [one for one in found if one.value is not None]
-    if not own:
-        return f"{name}: none of its {count(len(found))} figures has a number in this run."
-    told = [(one.figure.value, *ends) for one in own if (ends := one.interval) is not None]
-    inside = sum(low <= value <= high for value, low, high in told)
-    below = sum(value > high for value, _, high in told)
-    said = f"{name}: {count(len(own))} of its {count(len(found))} figures have a number in this run"
-    if not told or replaced:
-        return f"{said}."
+    matches = [comparison for comparison in comparisons if comparison.value is not None]
+    if not matches:
+        return f"{name}: none of its {count(len(comparisons))} figures has a number in this run."
+    intervals = [
+        (comparison.figure.value, *ends)
+        for comparison in matches
+        if (ends := comparison.interval) is not None
+    ]
+    n_inside = sum(low <= value <= high for value, low, high in intervals)
+    n_above = sum(value > high for value, _, high in intervals)
+    sentence = (
+        f"{name}: {count(len(matches))} of its {count(len(comparisons))} figures have a number in this run"
+    )
+    if not intervals or has_stand_ins:
+        return f"{sentence}."
     return (
-        f"{said}; of {count(len(told))} with an interval, the published figure lies inside {count(inside)}, "
-        f"above {count(below)} and below {count(len(told) - inside - below)}."
+        f"{sentence}; of {count(len(intervals))} with an interval, the published figure lies inside "
+        f"{count(n_inside)}, above {count(n_above)} and below {count(len(intervals) - n_inside - n_above)}."
     )
 
 
-def _build_chart(table: PublishedTable, found: Sequence[PublishedComparison]) -> Chart | None:
+def _build_chart(table: PublishedTable, comparisons: Sequence[PublishedComparison]) -> Chart | None:
     records = [
         {
-            "name": f"{one.figure.row}, {one.figure.column}",
-            "published": one.figure.value,
-            "value": one.value,
-            **dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
-            "said": number(one.figure.value, one.figure.digits),
-            "reading": number(one.value, one.figure.digits),
+            "name": f"{comparison.figure.row}, {comparison.figure.column}",
+            "published": comparison.figure.value,
+            "value": comparison.value,
+            **dict(zip(("low", "high"), comparison.interval or (None, None), strict=True)),
+            "said": number(comparison.figure.value, comparison.figure.digits),
+            "reading": number(comparison.value, comparison.figure.digits),
         }
-        for one in found
+        for comparison in comparisons
         # Counts and other columns of a scale of their own would leave all else in a corner.
-        if one.value is not None and one.figure.take == "value"
+        if comparison.value is not None and comparison.figure.take == "value"
     ]
     if not records:
         return None
-    ends = [value for one in records for key in ("published", "value") if (value := one[key]) is not None]
+    ends = [
+        value for record in records for key in ("published", "value") if (value := record[key]) is not None
+    ]
     line = [{"at": min(ends), "up": min(ends)}, {"at": max(ends), "up": max(ends)}]
     x = alt.X("published:Q", title=f"published in {table.unit}", scale=alt.Scale(zero=False))
     base = alt.Chart(alt.Data(values=records)).encode(
@@ -292,24 +300,24 @@ def _build_chart(table: PublishedTable, found: Sequence[PublishedComparison]) ->
     )
 
 
-def _build_table(found: Sequence[PublishedComparison], *, several: bool) -> Table:
+def _build_table(comparisons: Sequence[PublishedComparison], *, show_table: bool) -> Table:
     rows: list[dict[str, Any]] = [
         {
-            "table": f"{one.table.paper}, {one.table.source.partition(',')[0]}",
-            "row": one.figure.row,
-            "column": one.figure.column,
-            "unit": one.table.unit if one.figure.take == "value" else "",
-            "published": one.figure.value,
-            "value": one.value,
-            **dict(zip(("low", "high"), one.interval or (None, None), strict=True)),
-            "apart": None if one.value is None else one.value - one.figure.value,
-            "n": one.score["n"] if one.score else None,
-            "n_clusters": one.score["n_clusters"] if one.score else None,
-            "score": one.score,
-            "digits": one.figure.digits,
-            "why": one.why,
+            "table": f"{comparison.table.paper}, {comparison.table.source.partition(',')[0]}",
+            "row": comparison.figure.row,
+            "column": comparison.figure.column,
+            "unit": comparison.table.unit if comparison.figure.take == "value" else "",
+            "published": comparison.figure.value,
+            "value": comparison.value,
+            **dict(zip(("low", "high"), comparison.interval or (None, None), strict=True)),
+            "apart": None if comparison.value is None else comparison.value - comparison.figure.value,
+            "n": comparison.score["n"] if comparison.score else None,
+            "n_clusters": comparison.score["n_clusters"] if comparison.score else None,
+            "score": comparison.score,
+            "digits": comparison.figure.digits,
+            "why": comparison.why,
         }
-        for one in found
+        for comparison in comparisons
     ]
 
     def digits(row: Row) -> Format:
@@ -324,7 +332,7 @@ def _build_table(found: Sequence[PublishedComparison], *, several: bool) -> Tabl
     return Table(
         summary=f"Every published figure: {count(len(rows))}",
         columns=[
-            *([Column(title="Table", value="table")] if several else []),
+            *([Column(title="Table", value="table")] if show_table else []),
             Column(title="Row", value="row"),
             Column(title="Column", value="column"),
             Column(title="Unit", value="unit"),
@@ -341,30 +349,31 @@ def _build_table(found: Sequence[PublishedComparison], *, several: bool) -> Tabl
 
 
 def _describe_stand_ins(run: RunData, tables: Sequence[PublishedTable]) -> list[str]:
-    """Which models are read in place of the paper's."""
+    """Describe which models stand in for the paper's."""
     pairs = {pair for table in tables for pair in match_paper_models(run, table).items()}
     if not pairs:
         return []
-    here = dict.fromkeys(format_name(one) for _, one in sorted(pairs))
-    replaced = len({published for published, _ in pairs})
+    names = dict.fromkeys(format_name(name) for _, name in sorted(pairs))
+    n_replaced = len({paper_model for paper_model, _ in pairs})
     return [
-        f"No model of the paper is in this run: {' and '.join(here)} stand{'s' * (len(here) == 1)} in the "
-        f"place of {replaced}. The figures show that the experiment works, and nothing about the paper."
+        f"No model of the paper is in this run: {' and '.join(names)} stand{'s' * (len(names) == 1)} in the "
+        f"place of {n_replaced}. The figures show that the experiment works, and nothing about the paper."
     ]
 
 
 def _describe_changed_options(run: RunData) -> list[str]:
-    """What was asked otherwise than the paper's file does."""
-    apart = list_changed_options(run)
-    return [f"Asked otherwise than in the file of the paper: {'; '.join(apart)}."] if apart else []
+    """Describe the options that differ from the paper's experiment file."""
+    paper_values = (run.summary.get("published") or {}).get("file") or {}
+    changes = _list_changes(paper_values, run.summary.get("arguments") or {}) if paper_values else []
+    return [f"Asked otherwise than in the file of the paper: {'; '.join(changes)}."] if changes else []
 
 
 def _list_causes(tables: Sequence[PublishedTable]) -> list[str]:
-    said = dict.fromkeys(cause for table in tables for cause in table.causes)
-    return [f"Known causes of differences: {' '.join(said)}"] if said else []
+    causes = dict.fromkeys(cause for table in tables for cause in table.causes)
+    return [f"Known causes of differences: {' '.join(causes)}"] if causes else []
 
 
-def _count_missing_figures(found: Sequence[PublishedComparison]) -> list[str]:
-    """Why figures have nothing beside them, by reason."""
-    reasons = Counter(one.why for one in found if one.why)
+def _count_missing_figures(comparisons: Sequence[PublishedComparison]) -> list[str]:
+    """Count the figures without a number in the run, by reason."""
+    reasons = Counter(comparison.why for comparison in comparisons if comparison.why)
     return [f"{count(times)} without a number here: {why}." for why, times in reasons.most_common()]

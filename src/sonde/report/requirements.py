@@ -27,6 +27,7 @@ from annotated_types import Ge
 
 from sonde.base.errors import UnknownNameError, UsageError
 from sonde.base.files import read_toml
+from sonde.base.formatting import legible
 from sonde.base.options import NO_DEFAULT, ValidatedRecord, build_record, option
 from sonde.report.card import (
     Card,
@@ -40,8 +41,7 @@ from sonde.report.card import (
     to_card_number,
 )
 from sonde.report.run_tables import RunData
-from sonde.results.headlines import OUTCOMES
-from sonde.results.text_format import TOO_LITTLE, legible
+from sonde.results.text_format import OUTCOMES, TOO_LITTLE
 from sonde.stats.verdict import classify_effect, is_difference, minimum_effect, no_verdict_reason
 from sonde.store.checksums import write_with_receipt
 
@@ -50,7 +50,7 @@ TABLE = "require"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement(ValidatedRecord):
-    """A number of a run and what its interval has to keep to."""
+    """A number of a run and bounds for its interval."""
 
     lens: str = option(NO_DEFAULT, "the lens that measured it")
     metric: str = option(NO_DEFAULT, "what the number is, as in `scores.parquet`")
@@ -82,12 +82,12 @@ class Requirement(ValidatedRecord):
 
 
 def read_requirements(path: Path) -> tuple[Requirement, ...]:
-    """The requirements of a file.
+    """Read the requirements of a file.
 
     Raises:
         InputError: The file cannot be read, or is no TOML.
-        UnknownNameError: A key that there is not; the nearest is named.
-        UsageError: It requires nothing, or a value cannot be what it is.
+        UnknownNameError: A key does not exist; the nearest is named.
+        UsageError: The file requires nothing, or a value is invalid.
     """
     table = read_toml(path, "requirements")
     for key in table:
@@ -96,203 +96,222 @@ def read_requirements(path: Path) -> tuple[Requirement, ...]:
     tables = table.get(TABLE)
     if not isinstance(tables, list) or not tables:
         raise UsageError(f"requirements {str(path)!r}: nothing is required; begin with [[{TABLE}]]")
-    return tuple(_parse_requirement(one, place, path) for place, one in enumerate(tables, 1))
+    return tuple(_parse_requirement(entry, index, path) for index, entry in enumerate(tables, 1))
 
 
-def _parse_requirement(table: object, place: int, path: Path) -> Requirement:
+def _parse_requirement(table: object, index: int, path: Path) -> Requirement:
     try:
         return build_record(Requirement, table, TABLE)
     except UsageError as error:
-        raise error.located(f"[[{TABLE}]] {place} of {path}") from None
+        raise error.located(f"[[{TABLE}]] {index} of {path}") from None
 
 
-_MEASURED = frozenset(
+_VALUE_COLUMNS = frozenset(
     ("value", "ci_low", "ci_high", "ci_method", "n", "n_clusters", "effective_clusters", "n_eff", "seeds")
 )
 
 
-_OF_THE_RUN = frozenset(("model", "revision", "corpus", "corpus_hash", "item_set", "layer", "head", "seed"))
-"""What two runs of one question may differ in; the layer and head of a headline are chosen anew."""
+_RUN_COLUMNS = frozenset(("model", "revision", "corpus", "corpus_hash", "item_set", "layer", "head", "seed"))
+"""Columns in which two runs of one question may differ; layer and head of a headline are chosen anew."""
 
 
 COLUMNS = tuple(
-    name for name in CardNumber.model_fields if name not in _MEASURED | {"lens", "task", "metric", "slice"}
+    name
+    for name in CardNumber.model_fields
+    if name not in _VALUE_COLUMNS | {"lens", "task", "metric", "slice"}
 )
-"""What ``where`` may name."""
+"""Columns that ``where`` may name."""
 
 
-ASKED = tuple(name for name in CardNumber.model_fields if name not in _MEASURED | _OF_THE_RUN)
-"""What a number is, whatever run it is of."""
+QUESTION_COLUMNS = tuple(
+    name for name in CardNumber.model_fields if name not in _VALUE_COLUMNS | _RUN_COLUMNS
+)
+"""Columns that identify a number across runs."""
 
 
 def check_requirements(card: Card, run: RunData, file: Path) -> Card:
-    """The card with the outcomes of a file of requirements.
+    """Check a file of requirements and return the card with their outcomes.
 
     Args:
         card: The card of the run.
-        run: The run; any of its numbers may be required, not only those of the card.
+        run: The run; any of its numbers may be required, also those that the card lacks.
         file: The requirements; paths in it are relative to its folder.
 
     Raises:
-        UsageError: A requirement cannot be read, or says of no single number of the run what it is.
+        UsageError: A requirement cannot be read, or fits no single number of the run.
         InputError: The file, or an earlier card that it names, cannot be read.
     """
     outcomes: list[RequirementOutcome] = []
-    for place, one in enumerate(read_requirements(file), 1):
+    for index, requirement in enumerate(read_requirements(file), 1):
         try:
-            outcomes += _check_requirement(one, _find_number(one, card, run), file.parent)
+            outcomes += _check_requirement(requirement, _find_number(requirement, card, run), file.parent)
         except UsageError as error:
-            raise error.located(f"[[require]] {place} of {file}") from None
+            raise error.located(f"[[require]] {index} of {file}") from None
     return card.model_copy(update={"requirements": outcomes})
 
 
-def _check_requirement(one: Requirement, number: CardNumber, folder: Path) -> Iterator[RequirementOutcome]:
+def _check_requirement(
+    requirement: Requirement, number: CardNumber, folder: Path
+) -> Iterator[RequirementOutcome]:
     least = minimum_effect(
-        number.metric, number.ci_method, {} if one.least is None else {number.metric: one.least}
+        number.metric,
+        number.ci_method,
+        {} if requirement.least is None else {number.metric: requirement.least},
     )
-    if one.at_least is not None:
+    if requirement.at_least is not None:
         yield _check_number(
-            number, "ci_low", one.at_least, "", least if is_difference(number.metric) else 0.0
+            number, "ci_low", requirement.at_least, "", least if is_difference(number.metric) else 0.0
         )
-    if one.at_most is not None:
-        yield _check_number(number, "ci_high", one.at_most, "")
-    if one.not_below is not None:
-        path = folder / one.not_below
-        earlier = _find_earlier_number(one, number, Card.read(path), path)
+    if requirement.at_most is not None:
+        yield _check_number(number, "ci_high", requirement.at_most, "")
+    if requirement.not_below is not None:
+        path = folder / requirement.not_below
+        earlier = _find_earlier_number(requirement, number, Card.read(path), path)
         if earlier.value is None:
             raise UsageError(f"the earlier card {str(path)!r} has no value of {describe_subject(number)}")
-        margin = max(one.margin, least)
+        margin = max(requirement.margin, least)
         less = f" less {margin:g}" if margin else ""
         others = "" if earlier.item_set == number.item_set else ", which was over other items"
-        origin = f"{earlier.value:.4g} in {one.not_below}{less}{others}"
+        origin = f"{earlier.value:.4g} in {requirement.not_below}{less}{others}"
         yield _check_number(number, "ci_low", earlier.value - margin, origin)
 
 
 def _check_number(
-    number: CardNumber, bound: Any, threshold: float, origin: str, least: float = 0.0
+    number: CardNumber, column: Any, threshold: float, origin: str, least: float = 0.0
 ) -> RequirementOutcome:
-    why = no_verdict_reason(number.model_dump())
-    if why:
-        asked = f"required: {format_requirement(bound, threshold)}{f', {origin}' if origin else ''}"
-        said = f"{TOO_LITTLE}, {why} ({asked})"
-        return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=False, why=said)
-    found = getattr(number, bound)
-    met = found >= threshold if bound == "ci_low" else found <= threshold
-    end = "lower" if bound == "ci_low" else "upper"
+    reason = no_verdict_reason(number.model_dump())
+    if reason:
+        expected = f"required: {format_requirement(column, threshold)}{f', {origin}' if origin else ''}"
+        message = f"{TOO_LITTLE}, {reason} ({expected})"
+        return RequirementOutcome(number=number, bound=column, threshold=threshold, met=False, why=message)
+    value = getattr(number, column)
+    is_met = value >= threshold if column == "ci_low" else value <= threshold
+    end = "lower" if column == "ci_low" else "upper"
     limit = {("ci_low", True): "at least", ("ci_high", True): "at most", ("ci_low", False): "below"}
-    said = f"the {end} end {found:z.4g} is {limit.get((bound, met), 'above')} {threshold:.4g}"
-    said += f" ({origin})" if origin else ""
-    if met and threshold >= 0 and _is_negligible(number, least):
-        met = False
-        said += f", but it {OUTCOMES['slight']} ({number.value:z.4g}; {least:g} would)"
-    return RequirementOutcome(number=number, bound=bound, threshold=threshold, met=met, why=said)
+    message = f"the {end} end {value:z.4g} is {limit.get((column, is_met), 'above')} {threshold:.4g}"
+    message += f" ({origin})" if origin else ""
+    if is_met and threshold >= 0 and _is_negligible(number, least):
+        is_met = False
+        message += f", but it {OUTCOMES['slight']} ({number.value:z.4g}; {least:g} would)"
+    return RequirementOutcome(number=number, bound=column, threshold=threshold, met=is_met, why=message)
 
 
 def _is_negligible(number: CardNumber, least: float) -> bool:
-    """Whether a number that is a difference is sure and less than matters."""
+    """Return whether a difference is distinguishable from 0, and smaller than what matters."""
     value, low, high = number.value, number.ci_low, number.ci_high
     if value is None or low is None or high is None:
         return False
     return classify_effect(value, low, high, least, is_sure=low > 0 or high < 0) == "slight"
 
 
-def _find_number(one: Requirement, card: Card, run: RunData) -> CardNumber:
-    """The one number that a requirement is about: of the card's if one fits, else of all of the run."""
-    of_run = _match_numbers(one, run)
+def _find_number(requirement: Requirement, card: Card, run: RunData) -> CardNumber:
+    """Find the number of a requirement: on the card if one fits, else among all of the run."""
+    run_numbers = _match_numbers(requirement, run)
     # The highest of several values of a dimension is meant only where its value is named.
-    headlines = [held for held in card.headlines if held.among == 1 or one.slice is not None]
-    numbers = [held for line in headlines for held in (line.number, line.difference) if held]
-    of_card = [held for held in numbers if _matches_requirement(one, held)]
-    if len(of_card) == 1:
-        return of_card[0]
-    found = of_card or [held for held in of_run if _matches_requirement(one, held)]
-    if one.slice is None and not of_card:
-        found = [held for held in found if not held.slice] or found
-    if "control" not in (one.where or {}):
-        found = [held for held in found if held.control is None] or found
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UsageError(f"{len(found)} numbers fit: {_describe_differences(found)}")
+    headlines = [number for number in card.headlines if number.among == 1 or requirement.slice is not None]
+    numbers = [number for line in headlines for number in (line.number, line.difference) if number]
+    card_matches = [number for number in numbers if _matches_requirement(requirement, number)]
+    if len(card_matches) == 1:
+        return card_matches[0]
+    matches = card_matches or [number for number in run_numbers if _matches_requirement(requirement, number)]
+    if requirement.slice is None and not card_matches:
+        matches = [number for number in matches if not number.slice] or matches
+    if "control" not in (requirement.where or {}):
+        matches = [number for number in matches if number.control is None] or matches
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise UsageError(f"{len(matches)} numbers fit: {_describe_differences(matches)}")
     raise UsageError("no number fits what `slice` and `where` say")
 
 
-def _match_numbers(one: Requirement, run: RunData) -> list[CardNumber]:
-    """The numbers of the lens, task and metric; every name is checked, and the nearest is suggested."""
-    if one.lens not in run.scored_lenses:
-        raise UnknownNameError("lens with numbers in this run", one.lens, run.scored_lenses)
-    rows = run.every_score.filter(pl.col("lens") == one.lens)
-    for column, name in (("task", one.task), ("metric", one.metric)):
+def _match_numbers(requirement: Requirement, run: RunData) -> list[CardNumber]:
+    """Return the numbers of the lens, task and metric; unknown names are refused with the nearest."""
+    if requirement.lens not in run.scored_lenses:
+        raise UnknownNameError("lens with numbers in this run", requirement.lens, run.scored_lenses)
+    rows = run.every_score.filter(pl.col("lens") == requirement.lens)
+    for column, name in (("task", requirement.task), ("metric", requirement.metric)):
         if name is not None:
-            _check_value(f"{column} with numbers of the lens {one.lens!r}", name, rows[column].unique())
+            _check_value(
+                f"{column} with numbers of the lens {requirement.lens!r}", name, rows[column].unique()
+            )
             rows = rows.filter(pl.col(column) == name)
-    found = [to_card_number(run, row) for row in rows.iter_rows(named=True)]
-    for name, value in (one.where or {}).items():
+    numbers = [to_card_number(run, row) for row in rows.iter_rows(named=True)]
+    for name, value in (requirement.where or {}).items():
         if name not in COLUMNS:
             raise UnknownNameError("column", name, COLUMNS)
-        _check_value(f"{name} of {one.metric!r}", value, [getattr(held, name) for held in found])
-    for name, value in (one.slice or {}).items():
-        _check_value(f"dimension of {one.metric!r}", name, [key for held in found for key in held.slice])
-        values = [held.slice[name] for held in found if name in held.slice]
+        _check_value(
+            f"{name} of {requirement.metric!r}", value, [getattr(number, name) for number in numbers]
+        )
+    for name, value in (requirement.slice or {}).items():
+        _check_value(
+            f"dimension of {requirement.metric!r}", name, [key for number in numbers for key in number.slice]
+        )
+        values = [number.slice[name] for number in numbers if name in number.slice]
         _check_value(f"value of the dimension {name!r}", str(value), values)
-    return found
+    return numbers
 
 
-def _check_value(what: str, value: Any, values: Iterable[Any]) -> None:
-    """Refuse a value that no number has; the nearest is named."""
-    known = list(dict.fromkeys(one for one in values if one not in (None, "")))
-    if value not in known:
-        raise UnknownNameError(what, str(value), map(str, known))
+def _check_value(label: str, value: Any, values: Iterable[Any]) -> None:
+    """Raise an error for a value that no number has, with the nearest."""
+    choices = list(dict.fromkeys(choice for choice in values if choice not in (None, "")))
+    if value not in choices:
+        raise UnknownNameError(label, str(value), map(str, choices))
 
 
-def _matches_requirement(one: Requirement, number: CardNumber) -> bool:
-    held = number.model_dump()
-    asked = {"lens": one.lens, "metric": one.metric, **(one.where or {})}
-    if one.task is not None:
-        asked["task"] = one.task
-    same = one.slice is None or {name: str(value) for name, value in one.slice.items()} == number.slice
-    return same and all(held[name] == value for name, value in asked.items())
+def _matches_requirement(requirement: Requirement, number: CardNumber) -> bool:
+    fields = number.model_dump()
+    expected = {"lens": requirement.lens, "metric": requirement.metric, **(requirement.where or {})}
+    if requirement.task is not None:
+        expected["task"] = requirement.task
+    is_same_slice = (
+        requirement.slice is None
+        or {name: str(value) for name, value in requirement.slice.items()} == number.slice
+    )
+    return is_same_slice and all(fields[name] == value for name, value in expected.items())
 
 
 def _describe_differences(numbers: Sequence[CardNumber]) -> str:
-    """In which columns some numbers differ, with a few values each."""
+    """Describe the columns in which numbers differ, with a few values each."""
     parts: list[str] = []
     for name in ("task", "slice", *COLUMNS):
-        values = list(dict.fromkeys(_format_value(getattr(one, name)) for one in numbers))
+        values = list(dict.fromkeys(_format_value(getattr(number, name)) for number in numbers))
         if len(values) > 1 and name not in ("item_set", "revision", "corpus_hash"):
-            more = ", ..." if len(values) > _FEW else ""
-            parts.append(f"{name} ({', '.join(values[:_FEW])}{more})")
+            ellipsis = ", ..." if len(values) > _MAX_VALUES else ""
+            parts.append(f"{name} ({', '.join(values[:_MAX_VALUES])}{ellipsis})")
     return f"they differ in {'; '.join(parts)}; say which" if parts else "nothing tells them apart"
 
 
-_FEW = 4
+_MAX_VALUES = 4
 
 
 def _format_value(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {held}" for name, held in value.items()) or "none"
+        return ", ".join(f"{name} = {content}" for name, content in value.items()) or "none"
     return str(value)
 
 
-def _find_earlier_number(one: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
-    """The number of an earlier card that answers the same question."""
-    given = {name: value for name, value in (one.where or {}).items() if name in ("layer", "head")}
-    found: list[CardNumber] = []
-    for held in card.numbers:
-        same = all(getattr(held, name) == getattr(number, name) for name in ASKED)
-        if same and all(getattr(held, name) == value for name, value in given.items()):
-            found += [held] if held not in found else []
+def _find_earlier_number(requirement: Requirement, number: CardNumber, card: Card, path: Path) -> CardNumber:
+    """Find the number of an earlier card that answers the same question."""
+    position = {name: value for name, value in (requirement.where or {}).items() if name in ("layer", "head")}
+    matches: list[CardNumber] = []
+    for candidate in card.numbers:
+        is_same = all(getattr(candidate, name) == getattr(number, name) for name in QUESTION_COLUMNS)
+        if is_same and all(getattr(candidate, name) == value for name, value in position.items()):
+            matches += [candidate] if candidate not in matches else []
     for name in ("corpus", "model"):
-        found = _prefer_value(found, name, getattr(number, name))
-    if len(found) == 1:
-        return found[0]
-    what = f"{len(found)} numbers of the same question" if found else "no number of the same question"
-    raise UsageError(f"the earlier card {str(path)!r} has {what} as {describe_subject(number)}")
+        matches = _prefer_value(matches, name, getattr(number, name))
+    if len(matches) == 1:
+        return matches[0]
+    matches_text = (
+        f"{len(matches)} numbers of the same question" if matches else "no number of the same question"
+    )
+    raise UsageError(f"the earlier card {str(path)!r} has {matches_text} as {describe_subject(number)}")
 
 
 def _prefer_value(numbers: Iterable[CardNumber], name: str, value: Any) -> list[CardNumber]:
-    held = list(numbers)
-    return [one for one in held if getattr(one, name) == value] or held
+    candidates = list(numbers)
+    return [number for number in candidates if getattr(number, name) == value] or candidates
 
 
 def write_card(directory: Path, require: Path | None = None) -> Card:
@@ -300,11 +319,11 @@ def write_card(directory: Path, require: Path | None = None) -> Card:
 
     Args:
         directory: The folder of the run.
-        require: A file of requirements that its numbers are held to.
+        require: A file of requirements to check; None for no check.
 
     Raises:
         InputError: There is no run in the folder, or the requirements or an earlier card cannot be read.
-        UsageError: A requirement is none, or says of no single number what it is; nothing is written.
+        UsageError: A requirement is invalid or fits no single number; nothing is written.
         StoreError: A file cannot be written.
     """
     run = RunData(directory)
@@ -320,23 +339,25 @@ def write_card(directory: Path, require: Path | None = None) -> Card:
 
 
 def to_junit_xml(card: Card) -> str:
-    """The outcomes of requirements as JUnit XML: one test suite with a test case a requirement."""
-    failed = sum(not one.met for one in card.requirements)
-    counts = {"tests": str(len(card.requirements)), "failures": str(failed), "errors": "0"}
+    """Convert the outcomes of requirements to JUnit XML: one test suite with a test case per requirement."""
+    n_failures = sum(not outcome.met for outcome in card.requirements)
+    counts = {"tests": str(len(card.requirements)), "failures": str(n_failures), "errors": "0"}
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "sonde card", **counts})
-    for one in card.requirements:
+    for outcome in card.requirements:
         names = {
-            "classname": legible(f"sonde.{one.number.lens}"),
+            "classname": legible(f"sonde.{outcome.number.lens}"),
             "name": legible(
-                f"{describe_subject(one.number)}, {format_requirement(one.bound, one.threshold)}"
+                f"{describe_subject(outcome.number)}, {format_requirement(outcome.bound, outcome.threshold)}"
             ),
         }
         case = ElementTree.SubElement(suite, "testcase", names)
-        said = legible(f"{format_card_number(one.number)}: {one.why}")
-        if one.met:
-            ElementTree.SubElement(case, "system-out").text = said
+        message = legible(f"{format_card_number(outcome.number)}: {outcome.why}")
+        if outcome.met:
+            ElementTree.SubElement(case, "system-out").text = message
         else:
-            ElementTree.SubElement(case, "failure", {"message": said, "type": "requirement"}).text = said
+            ElementTree.SubElement(
+                case, "failure", {"message": message, "type": "requirement"}
+            ).text = message
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"

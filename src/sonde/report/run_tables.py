@@ -1,4 +1,4 @@
-"""A finished run as the plots read it: lazily, with projection, never the whole item table at once."""
+"""Tables of a finished run for plots, read lazily and never a whole item table at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ITEM_COLUMNS: Mapping[str, pl.DataType | type[pl.DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model of the run: full name, name as shown, folder name, and what ``run.json`` says of it."""
+    """A model of the run: full name, label on the page, folder name, and its entry in ``run.json``."""
 
     name: str
     label: str
@@ -37,34 +37,36 @@ class ModelInfo:
 
 
 def _strip_folders(name: str) -> str:
-    """A model's name without the folders above it and above its adapter.
+    """Strip the parent folders of a model and of its adapter from the model's name.
 
     >>> _strip_folders("runs/base?adapter=./adapters/lora"), _strip_folders(".training/encoder-64/model")
     ('base?adapter=lora', 'encoder-64')
     """
     base, mark, options = name.partition("?")
-    said = [option.rpartition("=") for option in options.split("&")] if mark else []
-    short = "&".join(f"{option}{equals}{_last_component(value)}" for option, equals, value in said)
-    return f"{_last_component(base)}{mark}{short}"
+    assignments = [option.rpartition("=") for option in options.split("&")] if mark else []
+    short_options = "&".join(
+        f"{option}{equals}{_last_component(value)}" for option, equals, value in assignments
+    )
+    return f"{_last_component(base)}{mark}{short_options}"
 
 
 def _last_component(path: str) -> str:
-    above, _, last = path.rstrip("/").rpartition("/")
+    parent, _, last = path.rstrip("/").rpartition("/")
     # Trainings leave their model in a folder of that name, which says nothing.
-    return _last_component(above) if last == "model" and above.strip("./") else last or path
+    return _last_component(parent) if last == "model" and parent.strip("./") else last or path
 
 
 class RunData:
-    """Readers of one run directory; every one gives an empty table where the run lacks the file.
+    """Reader of one run folder; a missing file is an empty table.
 
-    What is read is held to its receipt when it is opened, see `sonde.store.run_folder.RunDirectory.intact`.
+    Every file is checked against its receipt, see `sonde.store.run_folder.RunDirectory.intact`.
 
     Args:
-        root: The directory of the run.
+        root: Folder of the run.
 
     Raises:
         InputError: There is no readable ``run.json``.
-        StoreError: It is not what was written; so raises every reader.
+        StoreError: A file is not what was written; every method may raise it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -73,7 +75,7 @@ class RunData:
 
     @cached_property
     def models(self) -> tuple[ModelInfo, ...]:
-        """Models of the run, in its order; from the folders where ``run.json`` does not say."""
+        """Return the models of the run, in its order; from the scores if ``run.json`` names none."""
         facts = [dict(entry) for entry in self.summary.get("models") or () if entry.get("name")]
         if not facts:
             names = self._scores["model"].unique(maintain_order=True).drop_nulls().to_list()
@@ -87,28 +89,28 @@ class RunData:
 
     @property
     def scored_lenses(self) -> list[str]:
-        """Lenses that have scores, in the order of the table."""
+        """Return the lenses that have scores, in the order of the table."""
         return self.every_score["lens"].unique(maintain_order=True).to_list()
 
     @property
     def lenses_without_numbers(self) -> list[str]:
-        """Lenses that have rows of scores, none of which holds a number."""
-        named = self.every_row["lens"].unique(maintain_order=True).drop_nulls().to_list()
-        return [lens for lens in named if lens not in self.scored_lenses]
+        """Return the lenses with rows of scores of which none has a number."""
+        lenses = self.every_row["lens"].unique(maintain_order=True).drop_nulls().to_list()
+        return [lens for lens in lenses if lens not in self.scored_lenses]
 
     @property
     def several(self) -> bool:
-        """Whether the run compares models."""
+        """Return whether the run has several models."""
         return len(self.models) > 1
 
     @cached_property
     def languages(self) -> tuple[str, ...]:
-        """Languages that have scores."""
+        """Return the languages that have scores."""
         return tuple(sorted(filter(None, self._scores["language"].unique().to_list())))
 
     @property
     def subject(self) -> pl.Expr:
-        """Whom a row of `scores` is about: the model, the language, or both, as far as they differ."""
+        """Return an expression for the label of a row of `scores`: model, language, or both if both vary."""
         parts = [pl.col("shown")] if self.several or len(self.languages) < 2 else []
         return pl.concat_str(
             [*parts, *([pl.col("language")] if len(self.languages) > 1 else [])], separator=", "
@@ -116,12 +118,12 @@ class RunData:
 
     @cached_property
     def every_score(self) -> pl.DataFrame:
-        """All rows of ``scores.parquet`` whose value is a number, those of controls included."""
+        """Return the rows of ``scores.parquet`` with a finite value, controls included."""
         return select_finite(self.every_row)
 
     @cached_property
     def every_row(self) -> pl.DataFrame:
-        """All rows of ``scores.parquet``, those without a number included."""
+        """Return all rows of ``scores.parquet``, also those without a number."""
         if not self.directory.holds(self.directory.scores):
             return pl.DataFrame(schema=dict(SCORES_SCHEMA))
         return read_scores(self.directory.scores)
@@ -140,21 +142,20 @@ class RunData:
         task: str = "",
         controls: bool = False,
     ) -> pl.DataFrame:
-        """Rows of one lens without values that are not numbers.
+        """Select rows of one lens with a finite value.
 
         Args:
             metrics: Names of metrics.
-            by: The one dimension that the rows have, for example ``"tag"``; a column ``label`` holds its
-                values.
+            by: The only dimension of the rows, for example ``"tag"``; its values are the column ``label``.
             where: A further condition, see `sonde.results.schema`.
             lens: Public name of the lens.
-            task: Of one task only, where given.
-            controls: Whether the rows of controls are among them; the column ``control`` tells them apart.
+            task: The task; empty for all tasks.
+            controls: Whether to include controls, which the column ``control`` names.
         """
-        chosen = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
+        condition = (pl.col("lens") == lens) & pl.col("metric").is_in(list(metrics))
         if task:
-            chosen &= pl.col("task") == task
-        rows = (self.every_score if controls else self._scores).filter(chosen)
+            condition &= pl.col("task") == task
+        rows = (self.every_score if controls else self._scores).filter(condition)
         if where is not None:
             rows = rows.filter(where)
         if by is not None:
@@ -163,22 +164,22 @@ class RunData:
         return rows.with_columns(shown=pl.col("model").replace(names))
 
     def table(self, lens: str, model: ModelInfo) -> pl.LazyFrame | None:
-        """The item table of a lens and model; None where the run has none.
+        """Scan the item table of a lens and model; None if the run has none.
 
         Args:
-            lens: Public name of the lens; a later stage of it has its number behind a dot.
+            lens: Public name of the lens; for a later stage, with a dot and the number of the stage.
             model: One of `models`.
         """
         files = self.directory.tables(f"observations/lens={lens}/model={model.slug}")
         return scan_files(files) if files else None
 
     def answers(self, lens: str, model: ModelInfo) -> pl.DataFrame:
-        """What was answered to single examples of a model, in the columns `sonde.results.schema.ANSWERS`."""
+        """Read the answers of a model to single examples, in the columns `sonde.results.schema.ANSWERS`."""
         files = self.directory.tables(f"answers/lens={lens}/model={model.slug}")
         return scan_files(files).collect() if files else pl.DataFrame(schema=ANSWERS)
 
     def items(self, identifiers: Sequence[str]) -> pl.DataFrame:
-        """Items by id, with their text."""
+        """Read items with their text, by id."""
         path = self.directory.items
         if not self.directory.holds(path):
             return pl.DataFrame(schema=dict(_ITEM_COLUMNS))

@@ -4,23 +4,22 @@ A `Plot` answers a question and hands a `Figure` to the report: charts, drawings
 `SectionPlot`: texts, the rows that are shown, and the figure of them. The folder of a lens's sections
 declares its header (`LensTitle`) and its results at the places of single functions (`TokenLens`).
 
-Constructs of a language are put side by side from what several lenses say of them (`build_cross_lens_rows`).
-Each lens declares which of its numbers is about constructs and which of its facts belongs to which; here they
-are only put together. Numbers of one row are about one construct, not about the same tokens.
+A lens declares which of its numbers is about constructs, and which of its facts belongs to which
+(`CrossLensNumber`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import polars as pl
 
 from sonde.base.registry import Registry
-from sonde.report.controls import LensQuestion, Row, compare_with_controls, decide_verdict
 from sonde.report.run_tables import RunData
 from sonde.report.theme import HEAT_EDGES
+from sonde.results.headlines import HeadlineMetric
 from sonde.results.tables import Table
 
 
@@ -298,12 +297,12 @@ class CrossLensNumber:
 
     Attributes:
         title: What it is, as a heading and an axis, without its unit.
-        question: Which rows of the lens hold it, its controls among them, and whether less is better.
+        question: Which rows of the lens hold it, and whether less is better.
         fact: Expression of what a row is about as the lens has it, such as a relation.
         constructs: The constructs that each fact belongs to, of those that all languages share.
         against: In words what the number is held against.
-        level: Expression, over the rows of one metric, of what the number is held against where it has no
-            controls; None where it has.
+        level: Expression, over the rows of one metric, of what the number is held against; None for the
+            controls of the lens's headline.
         inside: Whether it is read from what the model computes on the way, and not from what it predicts.
         same: A sentence: what of the lens is counted under a construct.
         scale: What the number, which is no share, is multiplied by where it is shown.
@@ -312,7 +311,7 @@ class CrossLensNumber:
     """
 
     title: str
-    question: LensQuestion
+    question: HeadlineMetric
     fact: pl.Expr
     constructs: Mapping[str, Sequence[str]]
     against: str
@@ -331,99 +330,6 @@ class CrossLensNumber:
         ):
             return self
         return other
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossLensCell:
-    """The number of one lens about one construct.
-
-    Attributes:
-        fact: What it is about, as the lens has it; of several the one with most observations behind it.
-        row: The score.
-        level: What it is held against; None where there is nothing.
-        kind: What may be concluded, a key of `sonde.report.controls.VERDICTS`.
-        among: How many facts of the lens belong to the construct.
-    """
-
-    fact: str
-    row: Row
-    level: float | None
-    kind: str
-    among: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CrossLensRow:
-    """What the lenses say of one construct in one model and language."""
-
-    model: str
-    language: str
-    construct: str
-    cells: Mapping[str, CrossLensCell]
-
-
-def build_cross_lens_rows(run: RunData, offered: Mapping[str, CrossLensNumber]) -> list[CrossLensRow]:
-    """A row a model, language and construct that two lenses or more say something of.
-
-    Args:
-        run: The run.
-        offered: What each lens offers.
-    """
-    cells: dict[tuple[str, str, str], dict[str, CrossLensCell]] = {}
-    for lens, number in offered.items():
-        for key, cell in _cells(run, lens, number):
-            cells.setdefault(key, {})[lens] = cell
-    places = {model.name: place for place, model in enumerate(run.models)}
-    order = sorted(cells, key=lambda key: (places.get(key[0], len(places)), *key[1:]))
-    return [
-        CrossLensRow(model=model, language=language, construct=construct, cells=held)
-        for model, language, construct in order
-        if len(held := cells[model, language, construct]) > 1
-    ]
-
-
-def _cells(
-    run: RunData, lens: str, number: CrossLensNumber
-) -> list[tuple[tuple[str, str, str], CrossLensCell]]:
-    question = number.question
-    rows = run.scores(metrics=question.with_gains, lens=lens, controls=True)
-    if rows.is_empty():
-        return []
-    level = pl.lit(None, pl.Float64) if number.level is None else number.level
-    subject = ("model", "language")
-    rows = rows.with_columns(level=level.over("metric", "task", *subject)).filter(question.where)
-    rows = rows.with_columns(fact=number.fact).filter(pl.col("fact").is_in(list(number.constructs)))
-    # A side of an encoder-decoder is another question: the first answers.
-    found: dict[tuple[str, str, str], list[tuple[str, CrossLensCell]]] = {}
-    for (model, language, fact), part in rows.partition_by(
-        *subject, "fact", as_dict=True, maintain_order=True
-    ).items():
-        first = part.filter(pl.col("side") == part["side"][0])
-        cell = _cell(str(fact), first.to_dicts(), question)
-        if cell is None:
-            continue
-        for construct in number.constructs[str(fact)]:
-            found.setdefault((str(model), str(language), construct), []).append((str(fact), cell))
-    return [(key, _largest_cell(held)) for key, held in found.items()]
-
-
-def _cell(fact: str, rows: Sequence[Row], question: LensQuestion) -> CrossLensCell | None:
-    held = compare_with_controls(rows, question)
-    if held is None:
-        return None
-    row, control, kind = held.row, held.control, held.kind
-    level = row["level"] if control is None else control["value"]
-    if control is None and level is not None:
-        # A level is as a control without an interval, so that the one rule decides.
-        known = {**row, "value": level, "ci_low": level, "ci_high": level}
-        kind, _ = decide_verdict(row, known, None, lower=question.lower)
-    return CrossLensCell(fact=fact, row=row, level=level, kind=kind, among=1)
-
-
-def _largest_cell(cells: Sequence[tuple[str, CrossLensCell]]) -> CrossLensCell:
-    """The fact with most observations: a choice that does not look at the numbers."""
-    _, cell = min(cells, key=lambda one: (-one[1].row["n"], one[0]))
-    return replace(cell, among=len(cells))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -469,7 +375,6 @@ class LensTitle:
 
     Attributes:
         name: Heading of all its sections.
-        question: Which number speaks for it on the first screen; None leaves that to its scores.
         cites: Keys of the papers that its method is from, see `sonde.report.text`.
         method_text: How its numbers are made, in sentences for the part that says what was measured.
         in_float32: What of it is computed in float32 whatever the weights are; empty for nothing.
@@ -479,7 +384,6 @@ class LensTitle:
     """
 
     name: str
-    question: LensQuestion | None = None
     cites: Sequence[str] = ()
     method_text: str = ""
     in_float32: str = ""

@@ -21,32 +21,12 @@ from typing import Any, TypeVar, cast
 
 import polars as pl
 
+from sonde.base.formatting import format_name, join_names, legible
 from sonde.report.section import Figure
 from sonde.results.tables import Table
-from sonde.results.text_format import (
-    DASH,
-    count,
-    format_name,
-    interval,
-    join_names,
-    legible,
-    number,
-    with_interval,
-)
+from sonde.results.text_format import with_interval
 from sonde.stats.verdict import allows_verdict
 from sonde.tasks.engine.task import TASKS
-
-__all__ = [
-    "DASH",
-    "collapse_blanks",
-    "count",
-    "interval",
-    "lacks_verdict",
-    "list_mistakes",
-    "number",
-    "to_chart_record",
-    "with_interval",
-]
 
 
 def collapse_blanks(surface: str) -> str:

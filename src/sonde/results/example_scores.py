@@ -158,14 +158,13 @@ def r2_rows(
     fields: Sequence[Fields] = ({},),
 ) -> list[Score]:
     """Compute the share of a number's variance that predictions explain, one score a row of predictions."""
-    deviations = gold - gold.mean()
-    rows: list[Score] = []
-    for values, row_fields in zip(predictions, fields, strict=True):
-        columns = np.column_stack([np.ones(len(gold)), deviations, deviations**2, (gold - values) ** 2])
-        cluster_names, totals = sum_by_cluster(columns, clusters)
-        row_template = dataclasses.replace(template, **row_fields)
-        rows += statistic_rows(row_template, r_squared, totals, totals[:, 0], "r2", clusters=cluster_names)
-    return rows
+    return [
+        score
+        for values, row_fields in zip(predictions, fields, strict=True)
+        for score in _error_rows(
+            dataclasses.replace(template, **row_fields), gold, [values], clusters, r_squared, "r2"
+        )
+    ]
 
 
 def r2_difference_rows(
@@ -176,13 +175,24 @@ def r2_difference_rows(
     clusters: Clusters,
 ) -> list[Score]:
     """Compute how much more variance one set of predictions explains than another, paired by example."""
+    both = [predictions, other_predictions]
+    return _error_rows(template, gold, both, clusters, r_squared_difference, DIFFERENCE_OF["r2"])
+
+
+def _error_rows(
+    template: Score,
+    gold: Float[np.ndarray, " example"],
+    predictions: Sequence[Float[np.ndarray, " example"]],
+    clusters: Clusters,
+    statistic: Statistic,
+    kind: Kind,
+) -> list[Score]:
+    """Compute a function of a number's count, sum and squares and of the squared errors of predictions."""
     deviations = gold - gold.mean()
-    errors = [(gold - values) ** 2 for values in (predictions, other_predictions)]
-    cluster_names, totals = sum_by_cluster(
-        np.column_stack([np.ones(len(gold)), deviations, deviations**2, *errors]), clusters
-    )
-    kind = DIFFERENCE_OF["r2"]
-    return statistic_rows(template, r_squared_difference, totals, totals[:, 0], kind, clusters=cluster_names)
+    errors = [(gold - values) ** 2 for values in predictions]
+    columns = np.column_stack([np.ones(len(gold)), deviations, deviations**2, *errors])
+    names, totals = sum_by_cluster(columns, clusters)
+    return statistic_rows(template, statistic, totals, totals[:, 0], kind, clusters=names)
 
 
 def spearman_rows(

@@ -21,16 +21,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit
 
-from sonde.results.text_format import join_names
+from sonde.base.formatting import join_names, shorten_names
 from sonde.stats.intervals import LEVEL
 from sonde.stats.power import POWER, degrees_of_freedom
 from sonde.stats.verdict import allows_verdict
 
 Row = Mapping[str, Any]
-
-
-_MAX_NAMES = 3
-"""Numbers of a set that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,18 +160,6 @@ def split_by_threshold(
     return tuple(higher_rows), tuple(lower_rows), tuple(undecided_rows)
 
 
-def shorten_names(names: Sequence[str], maximum: int = _MAX_NAMES) -> str:
-    """Join names for a sentence; beyond ``maximum`` the rest is counted.
-
-    >>> shorten_names(["a"]), shorten_names(["a", "b", "c"]), shorten_names(["a", "b", "c", "d", "e"])
-    ('a', 'a, b and c', 'a, b, c and 2 others')
-    """
-    if len(names) <= maximum:
-        return join_names(names)
-    rest = len(names) - maximum
-    return f"{', '.join(names[:maximum])} and {rest} other{'s' * (rest > 1)}"
-
-
 def list_layers(layers: Iterable[int]) -> str:
     """Join layers for a sentence, runs of them as ranges.
 
@@ -189,8 +173,7 @@ def list_layers(layers: Iterable[int]) -> str:
         else:
             runs.append([layer])
     texts = [str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
-    is_plural = sum(map(len, runs)) > 1
-    return f"layer{'s' * is_plural} {join_names(texts)}"
+    return f"{'layer' if sum(map(len, runs)) == 1 else 'layers'} {join_names(texts)}"
 
 
 def describe_extreme(

@@ -1,113 +1,219 @@
-"""Headline results of a lens, from its scores alone: the headline metric and the sentence about it.
+"""Headlines: the one number that speaks for a lens, its best control, and what may be concluded.
 
-For lenses without a report of their own, such as a user's: page, terminal and notebook print the same
-sentence.
+A lens declares its headline (`HeadlineMetric`); report, terminal, card, notebook and comparison read that. Of
+a lens that declares none, such as a user's, `find_headlines` finds the headline in its scores.
 
-Two kinds of result have wording of their own. A probe is compared with the local cues that a word and its
-neighbours give: report, terminal and card use the same words. Local cues belong to the language; they appear
-beside a number and are no control that takes its verdict away. The scores of code from before and after a
-cut-off date, over the same mix of constructs, have the dimension ``period``; they show whether a model
-remembers the older code.
+Whether a number may be called a finding is decided by `sonde.stats.verdict.no_verdict_reason` alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from sonde.results.extremes import describe_ends, find_extreme, widen
+from sonde.base.formatting import format_name
+from sonde.results.extremes import find_extreme, widen
+from sonde.results.local_cues import LOCAL_CUES
+from sonde.results.schema import SELECTION, get_dimensions, has_dimensions
 from sonde.results.scores import LEFT_OUT
-from sonde.results.text_format import (
-    NO_DIFFERENCE,
-    TOO_LITTLE,
-    bracket,
-    describe_detectable,
-    format_estimate,
-    format_name,
-    format_score,
-    insufficient_data_reason,
-)
-from sonde.stats.power import detectable_from_score
-from sonde.stats.verdict import allows_verdict, classify_effect, minimum_effect, no_verdict_reason
-
-OUTCOMES: Mapping[str, str] = {
-    "better": "better",
-    "worse": "worse",
-    "higher": "higher",
-    "lower": "lower",
-    "slight": "differs, by less than matters",
-    "alike": "no difference that matters",
-    "undecided": NO_DIFFERENCE,
-}
-"""Outcomes of a comparison, in the words of page and terminal."""
-
-
-LOCAL_CUES = "local_cues"
-"""The column ``control`` of these rows."""
-
-
-CUES_GAIN = "cues_gain"
-"""Metric of the paired difference: the probe less local cues."""
-
-
-MODEL_KEY = ("model", "task", "language")
-
-
-_OUTCOME_WORDS = {**OUTCOMES, "higher": "more from the states", "lower": "less from the states"}
-
-
-def describe_cues(accuracy: Row, cues: Row, gain: Row) -> str:
-    """Return a clause that sets what states tell beside what the word and its neighbours tell.
-
-    Args:
-        accuracy: The row of the probe, whose interval is said elsewhere.
-        cues: The row of local cues.
-        gain: The row of their paired difference.
-    """
-    return (
-        f"read from the states with {100 * accuracy['value']:.1f} %, from the word and its neighbours with "
-        f"{format_score(cues, 100)} %: {compare_with_cues(gain)}, {format_score(gain, 100, sign='+')} points"
-    )
-
-
-def compare_with_cues(gain: Row) -> str:
-    """Return whether states tell more than local cues, in words.
-
-    >>> row = {"metric": "cues_gain", "ci_method": "Fisher", "effective_clusters": 50.0, "value": -0.05}
-    >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": -0.02})
-    'less from the states'
-    >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": 0.02})
-    'cannot be told'
-    >>> compare_with_cues({**row, "ci_low": -0.08, "ci_high": -0.02, "effective_clusters": 3.0})
-    'too little data'
-    """
-    if not allows_verdict(gain):
-        return TOO_LITTLE
-    low, high = gain["ci_low"], gain["ci_high"]
-    minimum = minimum_effect(gain["metric"], gain["ci_method"] or "")
-    return _OUTCOME_WORDS[classify_effect(gain["value"], low, high, minimum, is_sure=low > 0 or high < 0)]
-
-
-def index_cues(rows: pl.DataFrame) -> dict[tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the accuracy of local cues and the paired difference to it, by model, task and language.
-
-    Args:
-        rows: Scores of probes at the chosen layer; of several poolings the first counts.
-    """
-    cues = rows.filter(control=LOCAL_CUES, metric="accuracy")
-    gains = rows.filter(metric=CUES_GAIN, of_metric="accuracy")
-    first, second = (
-        {tuple(row[name] for name in MODEL_KEY): row for row in reversed(frame.to_dicts())}
-        for frame in (cues, gains)
-    )
-    return {key: (row, second[key]) for key, row in first.items() if key in second}
-
+from sonde.results.text_format import NO_DIFFERENCE, PLAIN, SHARE, TOO_LITTLE, Unit, format_estimate
+from sonde.stats.power import detectable_from_score, detectable_gap
+from sonde.stats.verdict import classify_effect, minimum_effect, no_verdict_reason
 
 Row = Mapping[str, Any]
+
+
+ABOVE, BELOW, SLIGHT, LEVEL, ALONE, OPEN = "above", "below", "slight", "level", "alone", "open"
+
+
+VERDICTS = {
+    ABOVE: "better than its control",
+    BELOW: "worse than its control",
+    SLIGHT: "differs from its control by less than matters",
+    LEVEL: f"{NO_DIFFERENCE} from its control",
+    ALONE: "a number without a control",
+    OPEN: TOO_LITTLE,
+}
+"""Conclusions about a headline, in few words."""
+
+
+WHERE = {
+    ABOVE: "above",
+    BELOW: "below",
+    SLIGHT: "apart by less than matters from",
+    LEVEL: f"{NO_DIFFERENCE} from",
+}
+"""Positions of a number relative to its control, if it is not known whether more is better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineMetric:
+    """The metric that speaks for a lens, its rows, its controls and the words of its sentence.
+
+    Attributes:
+        subject: Subject of the sentence, in the plural.
+        measure: Measure, such that "19 % of" or "1.4" may precede it.
+        metrics: The metric; of several the first that a task has.
+        where: Condition of its rows.
+        listed: Condition of further rows that the terminal lists, such as those of swept options.
+        controls: Words of the controls that it is compared with, by name.
+        share: Whether it is a share, shown in per cent.
+        lower: Whether less is better.
+        paired: Metric of paired differences to controls, if it is none of those called gains.
+        otherwise: The headline of a run that lacks the metrics.
+        outcome: Whether the metrics of other lenses should predict it, over several models.
+        subjects: Subject by objective, for rows with another objective.
+        of_layer: Whether it is of a layer that validation chose by accuracy, see `sonde.results.layers`.
+    """
+
+    subject: str
+    measure: str
+    metrics: Sequence[str]
+    where: pl.Expr = field(default_factory=lambda: has_dimensions({}))
+    listed: pl.Expr | None = None
+    controls: Mapping[str, str] = field(default_factory=dict[str, str])
+    share: bool = True
+    lower: bool = False
+    paired: str = ""
+    otherwise: HeadlineMetric | None = None
+    outcome: bool = False
+    subjects: Mapping[str, str] = field(default_factory=dict[str, str])
+    of_layer: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """Return the unit of its numbers."""
+        return SHARE if self.share else PLAIN
+
+    def get_subject(self, row: Row) -> str:
+        """Return the subject of the sentence about a row."""
+        return self.subjects.get(row.get("objective") or "", self.subject)
+
+    @property
+    def with_gains(self) -> list[str]:
+        """Return its metrics, and those of paired differences to its controls."""
+        gains = (f"{metric}_gain" for metric in self.metrics)
+        return sorted({*self.metrics, *gains, "gain", self.paired} - {""})
+
+
+@dataclass(frozen=True, slots=True)
+class ControlComparison:
+    """A number of one task, its best control and their paired difference.
+
+    Attributes:
+        row: The number.
+        control: The best control that answers the same question.
+        gain: The paired difference to it.
+        kind: Conclusion, a key of `VERDICTS`.
+        why: Reason why there is none; empty if there is one.
+        among: Number of controls of which it is the best.
+        gains: The paired difference to each control that has one.
+    """
+
+    row: Row
+    control: Row | None
+    gain: Row | None
+    kind: str
+    why: str
+    among: int = 1
+    gains: Mapping[str, Row] = field(default_factory=dict[str, Row])
+
+    @property
+    def detectable(self) -> float:
+        """Return the difference that would have been found; NaN if it is not known."""
+        if self.gain is not None:
+            return detectable_from_score(self.gain, self.among)
+        return math.nan if self.control is None else detectable_gap(self.row, self.control)
+
+
+def compare_with_controls(rows: Sequence[Row], question: HeadlineMetric) -> ControlComparison | None:
+    """Compare the headline of one model and task with its best control; None if rows lack the metric.
+
+    Args:
+        rows: Scores, with those of controls and differences.
+        question: The declared headline.
+    """
+    metrics = {row["metric"] for row in rows if row["control"] is None}
+    metric = next((name for name in question.metrics if name in metrics), None)
+    if metric is None:
+        return None
+    row = next(
+        candidate for candidate in rows if candidate["metric"] == metric and candidate["control"] is None
+    )
+    # What was pooled otherwise is another question.
+    same_pooling = [candidate for candidate in rows if candidate["pooling"] in (row["pooling"], None)]
+    control_rows = [
+        candidate
+        for candidate in same_pooling
+        if candidate["metric"] == metric and candidate["control"] in question.controls
+    ]
+    names = dict.fromkeys(candidate["control"] for candidate in control_rows)
+    gains = {
+        name: gain for name in names if (gain := _find_gain(same_pooling, metric, name, question.paired))
+    }
+    sign = -1 if question.lower else 1
+    # A lens that chose one of several controls on validation has a paired difference to that one alone.
+    paired_rows = [candidate for candidate in control_rows if candidate["control"] in gains]
+    control = max(paired_rows or control_rows, key=lambda candidate: sign * candidate["value"], default=None)
+    gain = None if control is None else gains.get(control["control"])
+    among = len(paired_rows or control_rows)
+    kind, why = decide_verdict(row, control, gain, lower=question.lower, among=among)
+    return ControlComparison(row, control, gain, kind, why, among, gains)
+
+
+def _find_gain(rows: Iterable[Row], metric: str, control: str, paired: str) -> Row | None:
+    """Find the paired difference to a control."""
+    for row in rows:
+        is_gain = row["metric"] in (f"{metric}_gain", paired) or (
+            row["metric"] == "gain" and row["of_metric"] in (None, "", metric)
+        )
+        if is_gain and control in (row["control"], row["compared_to"]):
+            return row
+    return None
+
+
+def decide_verdict(
+    row: Row, control: Row | None, gain: Row | None, *, lower: bool, among: int = 1
+) -> tuple[str, str]:
+    """Return the conclusion about a number and its control, and the reason if there is none.
+
+    The best of several controls is so by chance too. A number that is surely better than it beats them all;
+    it is worse only by an interval that holds for a control chosen of so many.
+
+    Args:
+        row: The number.
+        control: Its control; None without one.
+        gain: Their paired difference; without one their intervals have to lie apart.
+        lower: Whether less is better.
+        among: Number of controls of which it is the best on test. What is better than the best control is
+            better than each; "worse" needs an interval that holds for all of them (Bonferroni).
+    """
+    if control is None:
+        reason = no_verdict_reason(row)
+        return (OPEN if reason else ALONE), reason
+    reason = (
+        no_verdict_reason(gain) if gain is not None else no_verdict_reason(row) or no_verdict_reason(control)
+    )
+    if reason:
+        return OPEN, reason
+    if gain is not None:
+        value, low, high = gain["value"], gain["ci_low"], gain["ci_high"]
+        worse_end = widen(gain, among)["ci_low" if lower else "ci_high"]
+        tested_row = gain
+    else:
+        # Without a paired difference only intervals that lie apart tell two numbers from each other.
+        value = row["value"] - control["value"]
+        low, high = row["ci_low"] - control["ci_high"], row["ci_high"] - control["ci_low"]
+        worse_end, tested_row = (low if lower else high), row
+    if lower:
+        value, low, high, worse_end = -value, -high, -low, -worse_end
+    size = minimum_effect(tested_row["metric"], tested_row["ci_method"] or "")
+    effect = classify_effect(value, low, high, size, is_sure=low > 0 or worse_end < 0)
+    return {"higher": ABOVE, "lower": BELOW, "slight": SLIGHT}.get(effect, LEVEL), ""
 
 
 Controls = dict[tuple[Any, ...], list[Row]]
@@ -151,10 +257,12 @@ class Headline:
         extreme = find_extreme(self.values)
         return self.among if extreme is None else len(extreme.rows) + extreme.n_without_verdict
 
-    @property
-    def adjusted_row(self) -> Row:
-        """Return ``row`` with the interval that holds for the highest of several scores (`widen`)."""
-        return widen(self.row, self.among)
+    def compare_with_best_control(self) -> ControlComparison:
+        """Compare it with the highest of its controls, widened for the highest of several."""
+        row = widen(self.row, self.among)
+        control = max(self.controls, key=lambda control: control["value"], default=None)
+        # Whether more is better is not known: a sentence says where it lies, never whether that is good.
+        return ControlComparison(row, control, None, *decide_verdict(row, control, None, lower=False))
 
 
 def select_finite(scores: pl.DataFrame) -> pl.DataFrame:
@@ -213,23 +321,33 @@ def find_controls(controls: Controls, row: Row) -> list[Row]:
 def control_key(row: Row) -> tuple[Any, ...]:
     """Return the key that a control shares with the row that it controls."""
     question = tuple(row[name] for name in QUALIFIER_COLUMNS if name not in ("chosen", "method"))
-    values = tuple((dimension["name"], dimension["value"]) for dimension in row["dimensions"])
+    values = tuple(get_dimensions(row).items())
     return (row["model"], row["language"], *question, *(row[name] for name in POSITION_COLUMNS), values)
 
 
 def dimension_names(row: Row) -> tuple[str, ...]:
     """Return the names of a row's dimensions, and of layer and head if it has them."""
     return (
-        *(dimension["name"] for dimension in row["dimensions"]),
+        *get_dimensions(row),
         *(name for name in POSITION_COLUMNS[1:] if row[name] is not None),
     )
 
 
 def describe_dimensions(row: Row) -> str:
     """Describe a row's dimensions with their values, for example ``"depth 3, layer 2"``."""
-    pairs = [(dimension["name"], dimension["value"]) for dimension in row["dimensions"]]
+    pairs: list[tuple[str, Any]] = [*get_dimensions(row).items()]
     pairs += [(name, row[name]) for name in POSITION_COLUMNS[1:] if row[name] is not None]
     return ", ".join(f"{format_name(name)} {format_name(value)}" for name, value in pairs)
+
+
+def describe_task(row: Row) -> str:
+    """Describe whose score a row is: task, language, model, side, dimensions and external test set."""
+    language = f" ({row['language']})" if row["language"] else ""
+    dimensions = [f"{name}={value}" for name, value in get_dimensions(row).items() if name != SELECTION]
+    split = "external test set" if row["split"] == "external" else ""
+    return ", ".join(
+        filter(None, (f"{row['task']}{language}", row["model"], row["side"], *dimensions, split))
+    )
 
 
 def format_metric(row: Row) -> str:
@@ -242,67 +360,6 @@ def format_metric(row: Row) -> str:
 def format_control(row: Row) -> str:
     """Format a row of a control, for example ``"random weights 0.10 [0.08, 0.12]"``."""
     return f"{format_name(row['control'])} {format_estimate(row)}"
-
-
-def describe_headline(headline: Headline, model: str = "") -> str:
-    """Describe a headline result in a sentence, the same on page, terminal and notebook.
-
-    Args:
-        headline: The headline result.
-        model: Name of the model; by default as the user named it.
-    """
-    row = headline.row
-    task = f"{format_name(row['task'])}, " if row["task"] else ""
-    language = row["language"].capitalize() or "all languages"
-    subject = f"{format_name(model or row['model'])} on {format_name(language)}"
-    if headline.among > 1:
-        # A control of one value says nothing of the others.
-        rows = [control for control in headline.controls if not describe_dimensions(control)]
-        return f"{subject}: {task}{format_metric(row)} has {_format_values(headline)}{_format_controls(rows)}"
-    site = f" ({words})" if (words := describe_dimensions(row)) else ""
-    size = (
-        f"over {row['n']:,} observation{'s' * (row['n'] != 1)} from {row['n_clusters']:,} "
-        f"cluster{'s' * (row['n_clusters'] != 1)}"
-    )
-    controls = _format_controls(headline.controls)
-    reason = no_verdict_reason(row)
-    note = f"{TOO_LITTLE}: {reason}" if reason else "a verdict is allowed"
-    return f"{subject}: {task}{format_metric(row)} is {format_estimate(row)}{site}, {size}{controls}; {note}"
-
-
-def _format_controls(rows: Sequence[Row]) -> str:
-    """Format controls: the first few, and a count of the rest."""
-    controls = "".join(f"; control {format_control(row)}" for row in rows[:_MAX_CONTROLS])
-    remaining = len(rows) - _MAX_CONTROLS
-    return (
-        f"{controls} and {remaining} further control{'s' * (remaining > 1)} in the table"
-        if remaining > 0
-        else controls
-    )
-
-
-def _format_values(headline: Headline) -> str:
-    """Describe several values: which are highest and lowest, as far as the intervals tell."""
-    ends_sentence = describe_ends(
-        headline.values,
-        describe_dimensions,
-        format_estimate,
-        noun="values",
-        verbs=("is the highest", "is the lowest"),
-    )
-    observations = [row["n"] for row in headline.values]
-    minimum, maximum = min(observations), max(observations)
-    range_text = f"{minimum:,} to {maximum:,}" if minimum < maximum else f"{minimum:,}"
-    values = f"{headline.among:,} values, over {range_text} observation{'s' * (range_text != '1')} each"
-    if not ends_sentence:
-        lowest = min(headline.values, key=lambda row: row["value"])
-        ends = f"from {format_estimate(lowest)} to {format_estimate(headline.row)}"
-        reason = no_verdict_reason(headline.row) or "fewer than two of them can be compared"
-        return f"{values}, {ends}; {TOO_LITTLE}: {reason}"
-    return f"{values}. {ends_sentence}"
-
-
-_MAX_CONTROLS = 4
 
 
 def _question_key(row: Row) -> tuple[Any, ...]:
@@ -324,71 +381,3 @@ def _rank(row: Row) -> tuple[bool, bool, int]:
     # As many as `dimension_names` lists.
     n_dimensions = len(row["dimensions"]) + sum(row[name] is not None for name in POSITION_COLUMNS[1:])
     return unknown, bool(row["of_metric"]), n_dimensions
-
-
-PERIOD = "period"
-
-
-BEFORE_CUTOFF, AFTER_CUTOFF, CUTOFF_CHANGE = "before", "after", "after-before"
-"""Values of the dimension: both times, and by how much more the later one costs."""
-
-
-CONTAMINATION_SEEN, CONTAMINATION_NOT_SEEN = "contamination seen", "contamination not seen"
-
-
-CLAIM_LIMIT = (
-    "a model that has read the older code predicts it better than matched newer code; other causes of drift "
-    "over time are not excluded"
-)
-"""The most that the comparison can show, in words."""
-
-
-def contamination_verdict(change: Mapping[str, Any], control_change: Mapping[str, Any] | None = None) -> str:
-    """Return whether code from before a cut-off date is memorised, in words.
-
-    It is said to be where newer code costs more by an interval that excludes zero, and by more than it does
-    for random weights, where those were asked as well.
-
-    >>> row = {"value": 0.1, "ci_low": 0.05, "ci_high": 0.15, "effective_clusters": 12}
-    >>> contamination_verdict(row)
-    'contamination seen'
-    >>> contamination_verdict({**row, "ci_low": -0.05})
-    'contamination not seen'
-    >>> contamination_verdict({**row, "effective_clusters": 4})
-    'too little data: 4 effective clusters, a verdict needs 10'
-
-    Args:
-        change: The score of the difference, later less earlier.
-        control_change: The same difference for the model with random weights; None without that control.
-    """
-    rows = [change] if control_change is None else [change, control_change]
-    for row in rows:
-        if reason := insufficient_data_reason(row):
-            return reason
-    is_seen = all(row["ci_low"] > 0 for row in rows)
-    return CONTAMINATION_SEEN if is_seen else CONTAMINATION_NOT_SEEN
-
-
-def describe_contamination(change: Mapping[str, Any], control_change: Mapping[str, Any] | None = None) -> str:
-    """Describe `contamination_verdict` in a sentence, with its meaning and the detectable difference.
-
-    >>> row = {"value": 0.1, "ci_low": 0.08, "ci_high": 0.12, "effective_clusters": 12}
-    >>> describe_contamination({**row, "value": 0.0, "ci_low": -0.02, "ci_high": 0.02})
-    'Contamination not seen: no difference found by which newer code costs more than older code of the same \
-kind (0.03 bits or more would have been found).'
-    """
-    verdict = contamination_verdict(change, control_change)
-    meaning = ""
-    if verdict == CONTAMINATION_SEEN:
-        meaning = f": {CLAIM_LIMIT}"
-    elif verdict == CONTAMINATION_NOT_SEEN:
-        last = control_change if control_change is not None and change["ci_low"] > 0 else change
-        detectable = describe_detectable(detectable_from_score(last), digits=2, unit=" bits")
-        suffix = ", beyond that of random weights" if last is control_change else ""
-        meaning = f": newer code costs less than older code of the same kind{suffix}"
-        if last["ci_high"] >= 0:
-            meaning = (
-                f": {NO_DIFFERENCE} by which newer code costs more than older code of the same kind{suffix}"
-                f"{bracket(detectable)}"
-            )
-    return f"{verdict[0].upper()}{verdict[1:]}{meaning}."

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from sonde.base.errors import InputError
+from sonde.results.schema import get_dimensions
 from sonde.results.scores import SCORES_SCHEMA
 
 Selector = Mapping[str, Any]
@@ -192,8 +193,7 @@ def base_name(model: str) -> str:
 
 def matches_selector(row: Mapping[str, Any], selector: Selector) -> bool:
     """Return whether a score matches a selector; models are compared by `base_name`."""
-    dimensions = {dimension["name"]: dimension["value"] for dimension in row["dimensions"]}
-    if dimensions != selector.get("dimensions", {}) or row["control"] != selector.get("control"):
+    if get_dimensions(row) != selector.get("dimensions", {}) or row["control"] != selector.get("control"):
         return False
     return all(
         base_name(row[key] or "") == base_name(value) if key == "model" else _equals(row[key], value)

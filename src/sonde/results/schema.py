@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -70,6 +71,11 @@ def dimension_value(name: str) -> pl.Expr:
     element = pl.element().struct
     value = element.field("value").filter(element.field("name") == name)
     return _COLUMN.list.eval(value).list.first()
+
+
+def get_dimensions(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the values of the dimensions of a row of scores, by their names."""
+    return {dimension["name"]: dimension["value"] for dimension in row["dimensions"]}
 
 
 def has_dimension_names(*names: str) -> pl.Expr:

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sonde.results.schema import Dimensions
+from sonde.base.formatting import bracket
+from sonde.results.schema import Dimensions, format_dimensions
 from sonde.results.scores import Score
 
 Direction = Literal["higher", "lower", ""]
@@ -249,5 +250,4 @@ def _add_unmatched_score(pairs: ScorePairs, scores: Sequence[Score], reason: str
 
 
 def _describe_score(score: Score) -> str:
-    dimensions = ", ".join(f"{name} {value}" for name, value in score.dimensions)
-    return " ".join(filter(None, (score.task, score.metric, f"({dimensions})" if dimensions else "")))
+    return f"{score.task} {score.metric}".strip() + bracket(format_dimensions(score.dimensions))

@@ -228,6 +228,13 @@ def read_scores(path: Path) -> pl.DataFrame:
     return table.select(pl.col(name).cast(kind) for name, kind in SCORES_SCHEMA.items()).collect()
 
 
+def split_by_model(scores: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """Yield each model and language with its rows, by name."""
+    parts = scores.partition_by("model", "language", as_dict=True, maintain_order=True)
+    for model, language in sorted(parts, key=str):
+        yield model, language, parts[model, language]
+
+
 def frame_to_scores(frame: pl.DataFrame) -> list[Score]:
     """Return the scores of a table in `SCORES_SCHEMA`, in its order."""
     scores: list[Score] = []

@@ -29,6 +29,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import legible, plural
 from sonde.results.text_format import (
     COUNT,
     TEXT,
@@ -39,8 +40,6 @@ from sonde.results.text_format import (
     Number,
     Row,
     caveat,
-    legible,
-    plural,
 )
 
 _VISIBLE_BREAKS = str.maketrans({"\n": "\u21b5", "\r": "\u240d", "\t": "\u2192"})

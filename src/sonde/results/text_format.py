@@ -1,13 +1,13 @@
-"""Text of numbers and scores for people, their values for programs, and the glossary of terms.
+"""Text of scores for people, their values for programs, and the glossary of terms.
 
-The glossary gives the tooltips of pages and a list in the docs.
+Plain numbers and names are formatted by `sonde.base.formatting`. The glossary gives the tooltips of pages and
+a list in the docs.
 """
 
 from __future__ import annotations
 
 import math
 import tomllib
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +16,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
+from sonde.base.formatting import DASH, bracket, count, legible, number
 from sonde.stats.power import detectable_from_score
 from sonde.stats.verdict import allows_verdict, no_verdict_reason
-
-DASH = "–"
-
 
 Row = Mapping[str, Any]
 """A record of a table, often a row of ``scores.parquet`` with more beside it."""
@@ -31,76 +29,6 @@ CellValue = str | float | int | bool | None
 
 
 ColumnType = pl.DataType | type[pl.DataType]
-
-
-_REPLACEMENT = "\ufffd"
-
-
-_ALLOWED_CONTROLS = "\t\n\r"
-
-
-def plural(quantity: float, noun: str, plural_noun: str = "") -> str:
-    """Format a count with its noun.
-
-    Args:
-        quantity: The count.
-        noun: Singular noun.
-        plural_noun: Plural noun; by default with an s.
-
-    >>> plural(1, "pair"), plural(1200, "pair"), plural(0, "miss", "misses")
-    ('1 pair', '1,200 pairs', '0 misses')
-    """
-    text = number(quantity, 0)
-    return f"{text} {noun if text == '1' else plural_noun or f'{noun}s'}"
-
-
-class _Pictures(dict[int, str]):
-    """Table for `str.translate`: visible signs for control characters and other unprintable code points."""
-
-    def __missing__(self, code: int) -> str:
-        sign = chr(code)
-        picture = sign
-        if sign not in _ALLOWED_CONTROLS and unicodedata.category(sign) in ("Cc", "Cs", "Cn"):
-            picture = chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else _REPLACEMENT
-        self[code] = picture
-        return picture
-
-
-_PICTURES = _Pictures()
-
-
-def legible(text: str) -> str:
-    r"""Replace each character that cannot be shown by one visible sign; line breaks and tabulators stay.
-
-    >>> ascii(legible("a\x1b[0m\x00\n\ud800"))
-    "'a\\u241b[0m\\u2400\\n\\ufffd'"
-    """
-    return text if text.isprintable() else type(text)(text.translate(_PICTURES))
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Join names for a sentence.
-
-    >>> join_names(["a"]), join_names(["a", "b"]), join_names(["a", "b", "c"])
-    ('a', 'a and b', 'a, b and c')
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """Format a number with fixed decimals and separated thousands; a dash where there is none.
-
-    >>> number(1234.5, 1), number(-0.25), number(-0.001), number(None), number(float("nan"))
-    ('1,234.5', '−0.25', '0.00', '–', '–')
-    """
-    if value is None or not math.isfinite(value):
-        return DASH
-    return f"{value:z,.{digits}f}".replace("-", "−")
-
-
-def count(value: float | None) -> str:
-    """Format a whole number with separated thousands."""
-    return number(value, 0)
 
 
 _MAX_EXTRA_DIGITS = 4
@@ -153,8 +81,14 @@ def round_ends(row: Row, scale: float = 1.0, digits: int = 2) -> tuple[float, fl
     return low, high
 
 
-def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
+def interval(row: Row, scale: float = 1.0, digits: int = 2, sign: str = "") -> str:
     """Format the 95 % interval of a score row, never with zero width; a dash where there is none.
+
+    Args:
+        row: ``value, ci_low, ci_high`` of a score.
+        scale: Factor of both ends.
+        digits: Decimals; more where they are needed (`choose_digits`).
+        sign: ``"+"`` writes the sign of positive numbers too.
 
     >>> interval({"value": 0.0004, "ci_low": 0.0001, "ci_high": 0.0007})
     '[0.0001, 0.0007]'
@@ -163,21 +97,21 @@ def interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
     if ends is None:
         return DASH
     decimals = choose_digits(row, scale, digits)
-    return f"[{number(ends[0], decimals)}, {number(ends[1], decimals)}]"
+    return f"[{number(ends[0], decimals, sign)}, {number(ends[1], decimals, sign)}]"
 
 
 NO_VARIATION = "no variation"
 """Printed instead of an interval if a number is the same in every cluster."""
 
 
-def with_interval(row: Row, scale: float = 1.0, digits: int = 2) -> str:
-    """Format value and interval, for example ``1.43 [1.39, 1.47]``.
+def with_interval(row: Row, scale: float = 1.0, digits: int = 2, sign: str = "") -> str:
+    """Format value and interval, for example ``1.43 [1.39, 1.47]``; arguments as for `interval`.
 
     >>> with_interval({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
     '0.00 (no variation)'
     """
-    value = number(row["value"] * scale, choose_digits(row, scale, digits))
-    if (bounds := interval(row, scale, digits)) != DASH:
+    value = number(row["value"] * scale, choose_digits(row, scale, digits), sign)
+    if (bounds := interval(row, scale, digits, sign)) != DASH:
         return f"{value} {bounds}"
     return value if _get_bounds(row)[0] is None else f"{value} ({NO_VARIATION})"
 
@@ -402,40 +336,19 @@ TOO_LITTLE = "too little data"
 """Printed of a number that allows no verdict, with its estimate."""
 
 
+OUTCOMES: Mapping[str, str] = {
+    "better": "better",
+    "worse": "worse",
+    "higher": "higher",
+    "lower": "lower",
+    "slight": "differs, by less than matters",
+    "alike": "no difference that matters",
+    "undecided": NO_DIFFERENCE,
+}
+"""Outcomes of a comparison, in the words of page and terminal."""
+
+
 _MAX_DIGITS = 8
-
-
-def format_bounds(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
-    """Format the interval of a score row; empty where none is known.
-
-    Args:
-        row: A row of ``scores.parquet``.
-        scale: Factor of both ends.
-        digits: Decimals; more where both ends would be printed alike (`choose_digits`).
-        sign: ``"+"`` writes the sign of positive numbers too.
-
-    >>> format_bounds({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100)
-    '[25.0, 50.0]'
-    >>> format_bounds({"value": 0.0, "ci_low": 0.0, "ci_high": 0.0})
-    '(no variation)'
-    """
-    ends = round_ends(row, scale, digits)
-    if ends is None:
-        return f"({NO_VARIATION})" if row["ci_low"] is not None and row["ci_low"] == row["ci_high"] else ""
-    decimals = choose_digits(row, scale, digits)
-    return f"[{ends[0]:{sign}z.{decimals}f}, {ends[1]:{sign}z.{decimals}f}]"
-
-
-def format_score(row: Mapping[str, Any], scale: float = 1.0, digits: int = 1, sign: str = "") -> str:
-    """Format a score with its interval, for plain text; arguments as for `format_bounds`.
-
-    >>> format_score({"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}, 100, sign="+")
-    '+30.0 [+25.0, +50.0]'
-    """
-    if not math.isfinite(row["value"]):
-        return DASH
-    value = f"{scale * row['value']:{sign}z.{choose_digits(row, scale, digits)}f}"
-    return f"{value} {ends}" if (ends := format_bounds(row, scale, digits, sign)) else value
 
 
 def caveat(row: Mapping[str, Any]) -> str:
@@ -447,11 +360,6 @@ def insufficient_data_reason(row: Mapping[str, Any]) -> str:
     """Return why a score allows no verdict, to be printed with its estimate; empty if it allows one."""
     reason = no_verdict_reason(row)
     return f"{TOO_LITTLE}: {reason}" if reason else ""
-
-
-def bracket(text: str) -> str:
-    """Return a text in brackets after a blank; an empty text stays empty."""
-    return f" ({text})" if text else ""
 
 
 def describe_detectable(difference: float, scale: float = 1.0, digits: int = 1, unit: str = "") -> str:
@@ -478,6 +386,55 @@ def describe_detectable(difference: float, scale: float = 1.0, digits: int = 1, 
         return NO_VARIATION
     digits = max(digits, -math.floor(math.log10(size)))
     return f"{number(size, min(digits, _MAX_DIGITS))}{unit} or more would have been found"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit that scores of one kind are shown in.
+
+    Attributes:
+        scale: Factor from a score to the number shown.
+        digits: Decimals; more where they are needed (`choose_digits`).
+        symbol: Text after a number.
+        difference: Text after a difference of two numbers.
+
+    >>> row = {"value": 0.3, "ci_low": 0.25, "ci_high": 0.5}
+    >>> SHARE.value(row), SHARE.estimate(row), SHARE.change(row)
+    ('30.0 %', '30.0 [25.0, 50.0] %', '30.0 [25.0, 50.0] points')
+    """
+
+    scale: float = 1.0
+    digits: int = 2
+    symbol: str = ""
+    difference: str = ""
+
+    def value(self, row: Row) -> str:
+        """Format the number of a score."""
+        return f"{number(row['value'] * self.scale, self.digits)}{self.symbol}"
+
+    def bounds(self, row: Row) -> str:
+        """Format the interval of a score."""
+        return interval(row, self.scale, self.digits)
+
+    def estimate(self, row: Row) -> str:
+        """Format a score with its interval."""
+        return f"{with_interval(row, self.scale, self.digits)}{self.symbol}"
+
+    def change(self, row: Row, sign: str = "") -> str:
+        """Format a difference of two scores with its interval, with ``sign="+"`` for positive ones."""
+        return f"{with_interval(row, self.scale, self.digits, sign)}{self.difference}"
+
+    def detectable(self, difference: float) -> str:
+        """Describe the difference that would have been found, see `describe_detectable`."""
+        return describe_detectable(difference, self.scale, self.digits, self.difference)
+
+
+PLAIN = Unit()
+"""A number as it is."""
+
+
+SHARE = Unit(100.0, 1, " %", " points")
+"""A share in per cent; differences of shares are in points."""
 
 
 def describe_null_result(
@@ -547,23 +504,7 @@ def format_estimate(row: Mapping[str, Any]) -> str:
     >>> format_estimate({"value": 0.25, "ci_low": 0.2, "ci_high": 0.3})
     '0.250 [0.200, 0.300]'
     """
-    return with_interval(row, digits=auto_digits(row)).replace("−", "-")
-
-
-_MAX_NAME_LENGTH = 60
-
-
-def format_name(name: object) -> str:
-    r"""Format a name for a sentence: one line without control characters, cut where it is long.
-
-    >>> format_name("random_weights"), ascii(format_name("a\x1b[0m"))
-    ('random weights', "'a\\ufffd[0m'")
-    """
-    text = str(name).replace("_", " ") if str(name).isidentifier() else str(name)
-    visible_text = "".join(sign if sign.isprintable() else "\ufffd" for sign in text[: _MAX_NAME_LENGTH + 1])
-    return (
-        visible_text if len(visible_text) <= _MAX_NAME_LENGTH else f"{visible_text[:_MAX_NAME_LENGTH]}\u2026"
-    )
+    return with_interval(row, digits=auto_digits(row))
 
 
 @cache

@@ -17,6 +17,7 @@ import polars as pl
 from jaxtyping import Float, Int
 from scipy.special import ndtri
 
+from sonde.base.formatting import plural
 from sonde.stats.power import POWER
 
 
@@ -197,10 +198,9 @@ def rank_correlation(
         correlations = _correlate_draws(first_values, second_values, counts[:, lineage_index])
         tail = (1 - _LEVEL) / 2 / n_comparisons
         low, high = (float(end) for end in np.nanquantile(correlations, [tail, 1 - tail]))
-    shortage = f"{len(members)} lineage{'s' * (len(members) != 1)} of models, {MIN_LINEAGES} are needed"
-    reason = (
-        shortage if len(members) < MIN_LINEAGES else "" if np.isfinite(value) else "one number does not vary"
-    )
+    reason = "" if np.isfinite(value) else "one number does not vary"
+    if len(members) < MIN_LINEAGES:
+        reason = f"{plural(len(members), 'lineage')} of models, {MIN_LINEAGES} are needed"
     return Correlation(
         value=value,
         low=low,

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sonde.base.errors import UnknownNameError, UsageError
+from sonde.base.formatting import plural
 
 MIN_CLUSTERS = 10
 """Effective clusters that a verdict needs."""
@@ -55,8 +56,8 @@ def no_verdict_reason(row: Mapping[str, Any]) -> str:
     if clusters is None:
         clusters = float(row.get("n_clusters") or 0)
     if clusters < MIN_CLUSTERS:
-        number = _round_below_limit(clusters, MIN_CLUSTERS)
-        return f"{number} effective cluster{'s' * (number != '1')}, a verdict needs {MIN_CLUSTERS}"
+        size = plural(_round_below_limit(clusters, MIN_CLUSTERS), "effective cluster")
+        return f"{size}, a verdict needs {MIN_CLUSTERS}"
     low, high = row.get("ci_low"), row.get("ci_high")
     if low is None or high is None or not math.isfinite(high - low):
         return "no interval is known"
@@ -65,8 +66,7 @@ def no_verdict_reason(row: Mapping[str, Any]) -> str:
     ):
         return reason
     if (seeds := row.get("seeds")) is not None and seeds < MIN_SEEDS:
-        noun = "seed or draw" if seeds == 1 else "seeds or draws"
-        return f"{seeds} {noun}, a verdict needs {MIN_SEEDS}"
+        return f"{plural(seeds, 'seed or draw', 'seeds or draws')}, a verdict needs {MIN_SEEDS}"
     return ""
 
 
@@ -87,8 +87,7 @@ def _round_above_limit(value: float, limit: float) -> str:
 
 def _proportion_reason(value: float, width: float, n_eff: float) -> str:
     if n_eff < MIN_OBSERVATIONS:
-        worth = _round_below_limit(n_eff, MIN_OBSERVATIONS, digits=2)
-        worth += f" independent observation{'s' * (worth != '1')}"
+        worth = plural(_round_below_limit(n_eff, MIN_OBSERVATIONS, digits=2), "independent observation")
         return f"worth {worth}, a verdict needs {MIN_OBSERVATIONS}"
     if width > WIDE:
         text = _round_above_limit(100 * width, 100 * WIDE)

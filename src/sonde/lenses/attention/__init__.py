@@ -60,6 +60,8 @@ from sonde.lenses.attention.score import (
 )
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.models import Capabilities
+from sonde.results.headlines import HeadlineMetric
+from sonde.results.schema import has_dimensions
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 
@@ -81,6 +83,20 @@ class AttentionLens(LensDefaults):
     tasks = (TASK,)
     reads_attention = True
     max_later_inputs = errors.ITEMS + errors.DRAWN
+    headline = HeadlineMetric(
+        subject="Attention heads",
+        measure="relations found at the first try",
+        metrics=("first_hit",),
+        where=has_dimensions({}) & (pl.col("split") == "test") & (pl.col("k") == 1),
+        controls={
+            "offset": "a fixed-distance rule",
+            "keyword": "a keyword rule",
+            "combined": "the better of a fixed-distance and a keyword rule",
+            "longest": "the longest word",
+            "chance": "chance",
+            "random_weights": "heads with random weights",
+        },
+    )
     comparable_metrics = (
         ComparableMetric(metric="first_hit", direction="higher", k=1, without=(FOLLOWED, BY_HEAD)),
     )

@@ -20,6 +20,7 @@ from sonde.base.options import Option
 from sonde.capture.requests import Pass, Prepared
 from sonde.corpora import Item
 from sonde.lenses.causal import ablate, erase, erase_controls, logit_lens, patch
+from sonde.lenses.causal.findings import CONTROLS, describe_findings
 from sonde.lenses.causal.interventions import (
     LENS,
     ROWS_SCHEMA,
@@ -33,6 +34,8 @@ from sonde.lenses.causal.interventions import (
 )
 from sonde.lenses.engine.lens import CapturedItem, LensDefaults, LensSettings, ScoringContext
 from sonde.models import Capabilities
+from sonde.results.headlines import HeadlineMetric
+from sonde.results.schema import SELECTION, has_dimensions
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 
@@ -120,6 +123,26 @@ class CausalLens(LensDefaults):
     tasks = TASKS
     targets = frozenset({"item", "span", "relation"})
     max_later_inputs = 2**31 - 1
+    headline = HeadlineMetric(
+        subject="Interventions",
+        measure="bits a subword that erasing a property costs",
+        metrics=("bits",),
+        where=has_dimensions({SELECTION: "best"}) & (pl.col("split") == "test"),
+        controls=CONTROLS,
+        share=False,
+        paired="excess",
+        otherwise=HeadlineMetric(
+            subject="Last layers",
+            measure="bits a subword",
+            metrics=("bits",),
+            where=has_dimensions({})
+            & (pl.col("method") == "logit_lens")
+            & ((pl.col("layer") == pl.col("layer").max().over("model")) | pl.col("layer").is_null()),
+            controls={"unigram": "how frequent a subword is in training"},
+            share=False,
+            lower=True,
+        ),
+    )
     # Of a series: a change that costs more is not a better one.
     comparable_metrics = (
         ComparableMetric(metric="bits", method="erase", without=("construct",)),
@@ -202,11 +225,9 @@ class CausalLens(LensDefaults):
 
         return {} if settings.stage == 1 and select_test_layers(scores) else None
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """What the model uses, and what it merely holds."""
-        from sonde.lenses.causal.findings import headline_lines
-
-        return headline_lines(scores)
+        return describe_findings(scores)
 
 
 def _methods(settings: LensSettings) -> list[CausalMethod]:

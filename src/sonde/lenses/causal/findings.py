@@ -19,20 +19,17 @@ from typing import Any
 import polars as pl
 from scipy.special import stdtr, stdtrit
 
+from sonde.base.formatting import bracket, join_names, number
 from sonde.results.extremes import list_layers, split_by_threshold
-from sonde.results.schema import REASON, dimension_value, has_dimension_names, has_dimensions
-from sonde.results.scores import LEFT_OUT
+from sonde.results.schema import dimension_value, get_dimensions, has_dimension_names, has_dimensions
 from sonde.results.text_format import (
     NO_DIFFERENCE,
+    SHARE,
     TOO_LITTLE,
     auto_digits,
-    bracket,
     caveat,
     describe_detectable,
     describe_null_result,
-    format_score,
-    join_names,
-    number,
     with_interval,
 )
 from sonde.stats.false_discovery import adjust_p_values, discovery_level
@@ -244,7 +241,7 @@ class ErasedProperty:
         """Where it surely costs further than elsewhere; empty where nothing is said of a construct."""
         if self.apart is None or no_verdict_reason(self.apart) or p_value(self.apart) > 1 - LEVEL:
             return ""
-        held = {one["name"]: one["value"] for one in self.apart["dimensions"]}
+        held = get_dimensions(self.apart)
         return str(held.get("construct", ""))
 
     @property
@@ -405,11 +402,11 @@ def describe_open_outcome(one: ErasedProperty) -> str:
         name, row = next((name, row) for name, row in one.gains.items() if row["ci_low"] <= 0)
         beaten = "the commonest class" if name == "majority" else CONTROLS[name]
         found = describe_null_result(row, 100, 1, " points")
-        gain = format_score(row, 100, 1, sign="+")
+        gain = SHARE.change(row, sign="+")
         if row["ci_high"] < 0:
             behind = f"a probe of layer {one.layer} is right less often than {beaten}"
-            return f"{one.name}: {behind}, {gain} points"
-        return f"{one.name}: {found} between a probe of layer {one.layer} and {beaten}, {gain} points"
+            return f"{one.name}: {behind}, {gain}"
+        return f"{one.name}: {found} between a probe of layer {one.layer} and {beaten}, {gain}"
     return f"{one.name}: no verdict, {one.why}"
 
 
@@ -417,9 +414,7 @@ def _estimates(one: ErasedProperty) -> str:
     """What was estimated of a property, whatever it allows: its cost, and what a probe finds of it."""
     told = f"erasing it at layer {one.layer} costs {cost(one)}"
     gain = one.gains.get("majority")
-    return (
-        told if gain is None else f"{told}, and a probe gains {format_score(gain, 100, 1, sign='+')} points"
-    )
+    return told if gain is None else f"{told}, and a probe gains {SHARE.change(gain, sign='+')}"
 
 
 def cost(one: ErasedProperty) -> str:
@@ -473,7 +468,7 @@ def bits(row: Row | None, sign: str = "") -> str:
     """A number of bits with its interval, in as many decimals as tell it from zero."""
     if row is None:
         return "?"
-    return format_score(row, 1, max(3, auto_digits(row)), sign)
+    return with_interval(row, 1, max(3, auto_digits(row)), sign)
 
 
 def share(row: Row | None) -> str:
@@ -596,7 +591,7 @@ SAID = {MORE: "costs more than", LESS: "costs less than"}
 """What a head costs compared with others."""
 
 
-def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
+def describe_findings(scores: pl.DataFrame) -> Iterator[str]:
     """What the model uses, what it merely holds and what lies between; then a line a relation and layer."""
     for model, language, found in collect_erasures(scores):
         yield lead_sentences(f"{model} ({language})", found)
@@ -619,6 +614,3 @@ def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
             said = f"{TOO_LITTLE} on {head} beside {others} at its dependents ({kind})"
         yield f"{who}: {said}: {bits(row, sign='+')} bits"
     yield from sentences(scores)
-    left = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension_value(REASON))
-    for row in left.iter_rows(named=True):
-        yield f"left out, {row['model']}: {row['reason']}"

@@ -38,13 +38,15 @@ from sonde.lenses.cloze.ranks import shared_surfaces
 from sonde.lenses.cloze.score import (
     SHARED_VOCABULARY,
     ClozeOptions,
-    headline,
+    list_statements,
     score_queries,
     write_predictions,
 )
 from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSettings, ScoringContext
 from sonde.lenses.engine.observations import word_gaps, word_masks
 from sonde.models import Capabilities
+from sonde.results.headlines import HeadlineMetric
+from sonde.results.schema import has_dimensions
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
@@ -67,6 +69,21 @@ class ClozeLens(LensDefaults):
     tasks = (TASK,)
     targets = frozenset({"corpus"})
     uses_datasets = True
+    headline = HeadlineMetric(
+        subject="Guesses at API names",
+        measure="names right at the first try",
+        metrics=("p_at_k",),
+        where=has_dimensions({})
+        & (pl.col("k") == 1)
+        & pl.col("matching").is_in(["single", "candidates", "unified"])
+        & (pl.col("aggregation").fill_null("sum") == "sum"),
+        controls={
+            "majority": "the most frequent answers",
+            "unigram": "the most frequent subtokens",
+            "random_weights": "the same model with random weights",
+            "chance": "chance",
+        },
+    )
     comparable_metrics = (
         ComparableMetric(metric="p_at_k", direction="higher", k=1, without=("library",)),
         ComparableMetric(metric="preferred", direction="higher"),
@@ -206,9 +223,9 @@ class ClozeLens(LensDefaults):
                 scores += score_margins(scoring, task)
         return scores
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Yield how often each model is right among the first and the first ten, with the best control."""
-        return headline(scores)
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """How often names are right by kind of statement, and which statement is preferred."""
+        return list_statements(scores)
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:
         """Write the names of each library, and predictions for the published evaluator of ClozeTest."""

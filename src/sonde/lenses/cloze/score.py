@@ -17,6 +17,7 @@ import polars as pl
 from sonde.base.files import write_atomic
 from sonde.base.options import Count, OneOf, option
 from sonde.corpora.sources.codexglue import predictions
+from sonde.languages import format_language
 from sonde.lenses.cloze.libraries import scores_by_release, scores_by_use
 from sonde.lenses.cloze.observe import (
     ANSWER,
@@ -62,8 +63,9 @@ from sonde.lenses.cloze.ranks import (
 from sonde.lenses.engine.lens import ScoringContext
 from sonde.results import Mean, Score, means
 from sonde.results.schema import dimension_value, has_dimension_names, scan_files
-from sonde.results.tables import Column, Table, sample_size_column
-from sonde.results.text_format import PERCENT, Interval, Row, format_score
+from sonde.results.scores import split_by_model
+from sonde.results.tables import Column, Table, estimate_columns, sample_size_column
+from sonde.results.text_format import Row, with_interval
 from sonde.store.run_folder import RunDirectory
 from sonde.tasks.engine.cloze_options import ANSWERS, GIVEN, MASKED, TASK, StatementOptions
 
@@ -307,8 +309,8 @@ def _controls(frame: pl.DataFrame, template: Score) -> Iterator[Score]:
 _K = (1, 10)
 
 
-def headline(scores: pl.DataFrame) -> Iterator[str]:
-    """Yield the headline lines from the lens's rows of ``scores.parquet``."""
+def list_statements(scores: pl.DataFrame) -> Iterator[str]:
+    """Yield how often names are right by kind of statement, and which of two statements is preferred."""
     is_sum = pl.col("aggregation").fill_null("sum") == "sum"
     rates = scores.filter((pl.col("metric") == "p_at_k") & is_sum)
     single = rates.filter(pl.col("matching").is_in(["single", "candidates"]))
@@ -318,31 +320,19 @@ def headline(scores: pl.DataFrame) -> Iterator[str]:
     )
     plain = has_dimension_names("template") & (pl.col("template") != ALIASES_APART)
     table = table.filter(pl.col("k").is_in(_K) & plain)
-    model_scores = table.filter(pl.col("control").is_null())
-    for (model, language), rows in sorted(
-        model_scores.group_by("model", "language"), key=lambda group: str(group[0])
-    ):
+    for model, language, rows in split_by_model(table.filter(pl.col("control").is_null())):
         yield ""
-        yield f"{model} on names of {language} APIs: right among the first k, in %"
+        yield f"{model} on names of {format_language(language)} APIs: right among the first k, in %"
         statements = (
             Column(title="Statement", value="template"),
             Column(title="k", value=lambda row: f"k={row['k']}"),
         )
         yield from _table(rows.sort("template", "k"), *statements, controls=table)
-    yield from _pairs(scores)
-
-
-def _pairs(scores: pl.DataFrame) -> Iterator[str]:
-    """Yield how often the better of two statements is preferred, by the summed log-probability."""
     is_summary = has_dimension_names("pair") & (pl.col("aggregation") == "sum") & pl.col("control").is_null()
-    model_scores = scores.filter((pl.col("metric") == "preferred") & is_summary).with_columns(
-        pair=dimension_value("pair")
-    )
-    for (model, language), rows in sorted(
-        model_scores.group_by("model", "language"), key=lambda group: str(group[0])
-    ):
+    pairs = scores.filter((pl.col("metric") == "preferred") & is_summary)
+    for model, language, rows in split_by_model(pairs.with_columns(pair=dimension_value("pair"))):
         yield ""
-        yield f"{model}, statements in {language}: the better of two preferred, in %"
+        yield f"{model}, statements in {format_language(language)}: the better of two preferred, in %"
         pair = Column(title="Pair", value=lambda row: row["pair"].replace("_", " "))
         yield from _table(rows.sort("pair"), pair)
 
@@ -354,12 +344,8 @@ def _table(rows: pl.DataFrame, *leading_columns: Column, controls: pl.DataFrame 
         title=rests.title,
         value=lambda row: rests.cell(row).text + ("" if controls is None else _best_control(controls, row)),
     )
-    share = (
-        Column(title="%", format=PERCENT),
-        Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
-    )
-    table = Table(summary="Right, in %", columns=(*leading_columns, *share, size_column), rows=rows)
-    return table.lines(header=False, indent=2)
+    columns = (*leading_columns, *estimate_columns("%", 1, 100), size_column)
+    return Table(summary="Right, in %", columns=columns, rows=rows).lines(header=False, indent=2)
 
 
 def _best_control(table: pl.DataFrame, row: Row) -> str:
@@ -368,7 +354,7 @@ def _best_control(table: pl.DataFrame, row: Row) -> str:
         table.filter(pl.col("control").is_not_null(), *conditions).sort("value", descending=True).head(1)
     )
     best = "".join(
-        f"{control_row['control']} {format_score(control_row, 100)}"
+        f"{control_row['control']} {with_interval(control_row, 100, 1)}"
         for control_row in best_rows.iter_rows(named=True)
     )
     return f"  best control: {best}" if best else ""

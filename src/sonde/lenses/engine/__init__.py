@@ -1,1 +1,1 @@
-"""What every lens shares: the protocol, its defaults, tables of observations."""
+"""Shared code of lenses: the protocol, its defaults, tables of observations."""

@@ -1,4 +1,4 @@
-"""Items as a table and back: the one way in which jobs in other processes get their items."""
+"""Tables of items: how items are stored, and how jobs in other processes read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sonde.corpora import Given, Item, Tag
 from sonde.results.schema import Columns, scan_files, to_schema
 from sonde.store.run_folder import RunDirectory
 
-_GIVEN = {
+_LABEL_SCHEMA = {
     "task": pl.String,
     "label": pl.String,
     "start": pl.Int64,
@@ -45,7 +45,10 @@ ITEMS_COLUMNS: Columns = {
         pl.List(pl.Struct({"start": pl.Int64, "end": pl.Int64, "label": pl.String})),
         "the user's labels on characters of the text",
     ),
-    "given": (pl.List(pl.Struct(_GIVEN)), "labels that the source brings; -1 where there is no other place"),
+    "given": (
+        pl.List(pl.Struct(_LABEL_SCHEMA)),
+        "labels that the source brings; -1 where there is no other place",
+    ),
     "cuts": (pl.List(pl.Int64), "characters at which no subword may go on"),
     "oldest": (
         pl.String,
@@ -67,39 +70,40 @@ SCORED_ITEMS = (
 """Columns of the items that lenses score with."""
 
 
-_COMPUTED = ("corpus", "bytes", "characters", "tags", "given", "cuts")
+_DERIVED_COLUMNS = ("corpus", "bytes", "characters", "tags", "given", "cuts")
 
 
-_COPIED = tuple(name for name in ITEMS_SCHEMA if name not in _COMPUTED)
+_ITEM_FIELDS = tuple(name for name in ITEMS_SCHEMA if name not in _DERIVED_COLUMNS)
 
 
 _ROW, _ORDER = "_row", "_order"
 
 
 def items_to_frame(groups: Iterable[tuple[str, Sequence[Item]]]) -> pl.DataFrame:
-    """The table of ``items.parquet`` from corpora with their items."""
-    held = [(corpus, item) for corpus, items in groups for item in items]
-    columns = {name: [getattr(item, name) for _, item in held] for name in _COPIED} | {
-        "corpus": [corpus for corpus, _ in held],
-        "bytes": [len(item.text.encode("utf-8", "replace")) for _, item in held],
-        "characters": [len(item.text) for _, item in held],
+    """Convert the items of corpora to the table of ``items.parquet``."""
+    entries = [(corpus, item) for corpus, items in groups for item in items]
+    columns = {name: [getattr(item, name) for _, item in entries] for name in _ITEM_FIELDS} | {
+        "corpus": [corpus for corpus, _ in entries],
+        "bytes": [len(item.text.encode("utf-8", "replace")) for _, item in entries],
+        "characters": [len(item.text) for _, item in entries],
         "tags": [
             [{"start": tag.start, "end": tag.end, "label": tag.label} for tag in item.tags]
-            for _, item in held
+            for _, item in entries
         ],
         "given": [
-            [{name: getattr(given, name) for name in _GIVEN} for given in item.given] for _, item in held
+            [{name: getattr(given, name) for name in _LABEL_SCHEMA} for given in item.given]
+            for _, item in entries
         ],
-        "cuts": [list(item.cuts) for _, item in held],
+        "cuts": [list(item.cuts) for _, item in entries],
     }
     return pl.DataFrame({name: columns[name] for name in ITEMS_SCHEMA}, schema=ITEMS_SCHEMA)
 
 
 def frame_to_items(frame: pl.DataFrame) -> list[Item]:
-    """The items of such a table, in its order."""
+    """Convert such a table to items, in its order."""
     return [
         Item(
-            **{name: row[name] for name in _COPIED},
+            **{name: row[name] for name in _ITEM_FIELDS},
             tags=tuple(Tag(tag["start"], tag["end"], tag["label"]) for tag in row["tags"]),
             given=tuple(Given(**given) for given in row["given"]),
             cuts=tuple(row["cuts"]),
@@ -109,7 +113,7 @@ def frame_to_items(frame: pl.DataFrame) -> list[Item]:
 
 
 def scan_inputs(run: RunDirectory, corpus: str, language: str) -> pl.LazyFrame:
-    """What lenses read of a corpus in one language: items, and what tasks derived from them."""
+    """Scan the inputs of lenses of one corpus and language: items, and texts that tasks derived."""
     return _select_group(_scan_items(run), corpus, language)
 
 
@@ -118,18 +122,20 @@ def _scan_items(run: RunDirectory) -> pl.LazyFrame:
 
 
 def read_inputs(run: RunDirectory, corpus: str, language: str, ids: Sequence[str]) -> list[Item]:
-    """Some of what lenses read, in the order of ``ids``; texts that stand far from them are not read."""
+    """Read some inputs of lenses, in the order of ``ids``, without texts far from them in the file."""
     table = _scan_items(run)
-    wanted = pl.LazyFrame({"item_id": ids, _ORDER: range(len(ids))}, {"item_id": pl.String, _ORDER: pl.Int64})
+    requested_ids = pl.LazyFrame(
+        {"item_id": ids, _ORDER: range(len(ids))}, {"item_id": pl.String, _ORDER: pl.Int64}
+    )
     names = _select_group(
         table.select("corpus", "language", "item_id").with_row_index(_ROW), corpus, language
     )
-    rows = names.join(wanted, on="item_id", how="semi").select(_ROW).collect()[_ROW].sort()
+    rows = names.join(requested_ids, on="item_id", how="semi").select(_ROW).collect()[_ROW].sort()
     if rows.is_empty():
         return []
-    around = table.slice(rows[0], rows[-1] - rows[0] + 1)
+    nearby_rows = table.slice(rows[0], rows[-1] - rows[0] + 1)
     return frame_to_items(
-        _select_group(around, corpus, language).join(wanted, on="item_id").sort(_ORDER).collect()
+        _select_group(nearby_rows, corpus, language).join(requested_ids, on="item_id").sort(_ORDER).collect()
     )
 
 

@@ -31,26 +31,27 @@ from sonde.lenses.engine.observations import BatchSums
 from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import BASE_URL, KEY, ServerSettings
 from sonde.models.engine.model_names import PREFIX
+from sonde.results.headlines import HeadlineMetric
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
 from sonde.store.run_folder import RunDirectory
 
 STAGE_RESULT, STAGE_RESULT_KEY = "handed", "handed_key"
-"""What `LensSettings.found` calls the table that a stage handed on, and its fingerprint."""
+"""Keys of `LensSettings.found` for the table of the previous stage and its fingerprint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LensSettings:
-    """What a user chose for a lens, and what an earlier stage of it found.
+    """Settings of a lens that a user chose, and results of its previous stage.
 
     Attributes:
         mode: ``"corrected"`` or ``"paper"``.
-        quirks: Named quirks that are on (the lens's preset in paper mode, plus ``--quirk``).
+        quirks: Quirks that are on (the lens's preset in paper mode, plus ``--quirk``).
         options: Further options by name, from the experiment file's table of the lens.
-        seed: Seed of whatever is random.
-        stage: 0, or the number of stages done before this one, see `ReadingLens.next_stage`.
-        found: What the stage before answered in `ReadingLens.next_stage`.
-        root: The folder of the run; empty where nothing is read from one.
+        seed: Seed of everything random.
+        stage: Number of stages that are done, see `ReadingLens.next_stage`.
+        found: The previous stage's answer in `ReadingLens.next_stage`.
+        root: Folder of the run; empty if nothing is read from one.
     """
 
     mode: str = "corrected"
@@ -63,18 +64,18 @@ class LensSettings:
 
     @property
     def stage_result(self) -> Path | None:
-        """The table that the stage before handed on in `ScoringContext.stage_result`; None if it did not."""
+        """Return the path of the previous stage's `ScoringContext.stage_result`; None without one."""
         return Path(self.root) / str(self.found[STAGE_RESULT]) if STAGE_RESULT in self.found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A random-weights control: the model's architecture with random weights, never trained.
+    """A random-weights control: the architecture of the model, with weights that were never trained.
 
     Attributes:
         seed: Seed of the weights.
-        share: The part of the inputs that the control reads, a seeded random sample.
-        items: The inputs that it reads, where the lens names them; None leaves it to the sample.
+        share: Share of the inputs that the control reads, as a seeded random sample.
+        items: Ids of the inputs that it reads, if the lens names them; None takes the sample.
     """
 
     kind_in_keys: ClassVar[str] = "Twin"
@@ -86,7 +87,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapturedItem:
-    """One item with what was captured of it for this lens, one capture a variant."""
+    """An item with its captures for this lens, one per variant."""
 
     prepared: Prepared
     captures: tuple[ItemCapture, ...]
@@ -94,7 +95,7 @@ class CapturedItem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ControlObservations:
-    """What a random-weights control was observed to do: the same table as the model's, over fewer items."""
+    """Observations of a random-weights control: the columns of the model's table, over fewer items."""
 
     control: Control
     observations: pl.LazyFrame
@@ -102,29 +103,29 @@ class ControlObservations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringContext:
-    """What a lens gets to score with.
+    """Inputs of `Lens.score`.
 
     Attributes:
-        observations: The item table of this lens and model, lazily read; it may be larger than memory.
-        items: One row an input: ``item_id, language, unit, path, name, cluster, repository, licence, bytes,
+        observations: Item table of this lens and model, lazily read; it may be larger than memory.
+        items: One row per input: ``item_id, language, unit, path, name, cluster, repository, licence, bytes,
             characters, seen`` (``seen``: the model was trained on it).
-        template: A score that carries model, revision, corpus hash, seed, mode and fingerprint.
-        settings: What the user chose.
-        labels: For each task of the lens, the rows of all inputs.
-        texts: ``item_id, text`` of every input, lazily read; surface baselines look at it.
-        frequencies: ``subword_id, count`` in the model's training data; None where unknown.
-        controls: What the model's random-weights controls were observed to do.
-        beside: The same table of every other model of the run, at the same stage.
-        tables: The observations again, in batches that part no item; empty where they come as one.
-        cluster: The executor of other machines that a lens hands long work to; empty where there is none.
-        workers: Jobs at a time there.
-        root: The folder of the run, by its full path; empty where nothing is read from one.
-        device: Where the model ran.
-        model: How it is loaded, for what is fitted through its head; None where it is not at hand.
-        answers: Takes tables in the columns `sonde.results.schema.ANSWERS` of what was answered to single
-            examples, which are written beside the scores.
-        stage_result: Takes tables of one schema that the next stage of the lens is to have, see
-            `LensSettings.stage_result`: what was fitted and is too large for `ReadingLens.next_stage`.
+        template: A score with model, revision, corpus hash, seed, mode and fingerprint.
+        settings: Settings of the lens.
+        labels: Label rows of all inputs, by task of the lens.
+        texts: ``item_id, text`` of every input, lazily read, for surface baselines.
+        frequencies: ``subword_id, count`` in the model's training data; None if unknown.
+        controls: Observations of the model's random-weights controls.
+        beside: Item tables of the other models of the run, at the same stage.
+        tables: The observations in batches that split no item; empty if they come as one.
+        cluster: Executor on other machines for long work; empty without one.
+        workers: Number of parallel jobs there.
+        root: Full path of the run's folder; empty if nothing is read from one.
+        device: Device that the model ran on.
+        model: How to load the model, to fit something through its head; None if it is not available.
+        answers: Receives tables in the columns `sonde.results.schema.ANSWERS`: answers to single examples,
+            which are written with the scores.
+        stage_result: Receives tables of one schema for the next stage of the lens, see
+            `LensSettings.stage_result`: fitted results that are too large for `ReadingLens.next_stage`.
     """
 
     observations: pl.LazyFrame
@@ -147,24 +148,23 @@ class ScoringContext:
 
     @property
     def batches(self) -> BatchSums:
-        """The observations in batches, for sums; on a cluster its machines add them up."""
+        """Return the observations in batches, for sums; on a cluster its machines sum them."""
         tables = self.tables or (self.observations,)
         return BatchSums(tables, self.cluster, self.workers, self.root) if self.cluster else BatchSums(tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One training: a method that is trained on the examples of one task, from one seed.
+    """One training: a method, a task whose examples it is trained on, and a seed.
 
     Attributes:
-        name: What is trained, for example ``"pretrained"`` or ``"bag_of_tokens"``.
+        name: Name of the method, for example ``"pretrained"`` or ``"bag_of_tokens"``.
         task: Public name of the task.
         seed: Seed of the training.
-        needs_model: Whether it begins with the model of the run; else it is trained once for all models.
-        variant: Which values of swept options it has, as ``fraction=0.33;epochs=2``; empty where nothing is
-            swept.
-        options: Options of the lens that its training depends on, as sorted pairs. Those that the lens counts
-            among its `Lens.scoring_options` reach a training only so, and make it a new one only so.
+        needs_model: Whether training starts from the model of the run; else it is done once for all models.
+        variant: Values of swept options, as ``fraction=0.33;epochs=2``; empty without a sweep.
+        options: Options of the lens that the training depends on, as sorted pairs. Those among the lens's
+            `Lens.scoring_options` reach a training, and change its key, only by this.
     """
 
     name: str
@@ -179,17 +179,17 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What a method is trained with.
+    """Inputs of `TrainingLens.train`.
 
     Attributes:
-        examples: The data set of the task with the ``text`` of each example's input.
-        model: The model of the run; a lens loads of it what it needs.
+        examples: Data set of the task with the ``text`` of each example's input.
+        model: The model of the run, for the lens to load as far as needed.
         language: Public name of the language.
-        folder: A folder of this method's own, where checkpoints survive a kill and trained models stay.
-        settings: What the user chose.
-        unkeyed: Of the options those that no key of a training knows (`Lens.scoring_options`): for what
-            changes no answer, such as how many requests a server gets at a time.
-        counts: What the lens counts while it trains, by what it is; added up in ``run.json``.
+        folder: Folder of this method, where checkpoints survive a kill and trained models stay.
+        settings: Settings of the lens.
+        unkeyed: Options in no key of a training (`Lens.scoring_options`), which change no answer, such as the
+            number of parallel requests to a server.
+        counts: Counters of the lens by name; they are summed in ``run.json``.
     """
 
     examples: pl.DataFrame
@@ -203,109 +203,114 @@ class Training:
 
 @runtime_checkable
 class Lens(Protocol):
-    """What every lens answers."""
+    """Common protocol of all lenses."""
 
     @property
     def name(self) -> str:
-        """Public name, the file's stem."""
+        """Return the public name, the file's stem."""
         ...
 
     @property
     def version(self) -> str:
-        """Raised when observations change; part of their fingerprint."""
+        """Return the version, part of the fingerprint of observations; to be raised when these change."""
         ...
 
     @property
     def quirks(self) -> Mapping[str, str]:
-        """Named quirks of the published code that this lens can reproduce, with one line each."""
+        """Return the quirks of published code that this lens can reproduce, with one line each."""
         ...
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Options that `LensSettings.options` may hold, with one line each; see `LensDefaults`."""
+        """Return the options that `LensSettings.options` may hold, with one line each; see `LensDefaults`."""
         ...
 
     @property
     def scoring_options(self) -> frozenset[str]:
-        """Those of `options` that change scores alone: nothing is forwarded again for them."""
+        """Return the `options` that change scores only: no model runs again for them."""
         ...
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Tasks whose labels `observe` joins, by public name."""
+        """Return the public names of the tasks whose labels `observe` joins."""
         ...
 
     @property
     def targets(self) -> frozenset[str]:
-        """Targets of the tasks that a user may name in place of `tasks`; empty where they are fixed."""
+        """Return the targets of tasks that a user may name instead of `tasks`; empty if `tasks` are fixed."""
         ...
 
     @property
     def comparable_metrics(self) -> tuple[ComparableMetric, ...]:
-        """Which of its scores a comparison of two models holds against each other."""
+        """Return the metrics that a comparison of two models compares."""
         ...
 
     @property
     def comparison_options(self) -> Mapping[str, Option]:
-        """Options of a comparison's scoring, without what qualifies numbers that are not compared."""
+        """Return options for the scoring of a comparison, which omits what qualifies other numbers."""
         ...
 
     @property
     def uses_datasets(self) -> bool:
-        """Whether its tasks' data sets are drawn from a pool of functions; else it reads the items."""
+        """Return whether it reads balanced data sets of its tasks instead of the items."""
         ...
 
     @property
     def reads_attention(self) -> bool:
-        """Whether its numbers come from attention weights: on a processor they are computed in float32."""
+        """Return whether it reads attention weights, which are computed in float32 on a CPU."""
         ...
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
-        """One line saying why this lens cannot read such a model and which can, or None."""
+        """Return why this lens cannot read such a model and which it can, in one line; None if it can."""
         ...
 
     def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
-        """The rows of a drawn data set that scores rest on; none where they come in no clusters."""
+        """Select the rows of a data set that scores are computed from; none if they have no clusters."""
         ...
 
     def score(self, scoring: ScoringContext) -> list[Score]:
-        """Every number of the lens, each with its interval."""
+        """Compute every score of the lens, each with its interval."""
         ...
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """A few lines that a run prints when it is done, from the lens's rows of ``scores.parquet``."""
+    @property
+    def headline(self) -> HeadlineMetric | None:
+        """Return the declared headline; None leaves it to `sonde.results.headlines.find_headlines`."""
+        ...
+
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Yield lines that a run prints below the headline, from the lens's rows of ``scores.parquet``."""
         ...
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:
-        """Write what the lens leaves in the folder of a finished run beside its tables.
+        """Write further files of the lens into the folder of a finished run.
 
         Returns:
-            A line about each file, for a person.
+            A line about each file.
         """
         ...
 
 
 @runtime_checkable
 class TrainingLens(Lens, Protocol):
-    """A lens that trains: `train` is called once a method, then `score` once."""
+    """A lens that trains: `train` is called once per method, then `score` once."""
 
     @property
     def corpus_options(self) -> frozenset[str]:
-        """Those of `options` that name a corpus to be trained on: with other contents it is trained again."""
+        """Return the `options` that name a training corpus, whose content is part of the key."""
         ...
 
     def methods(self, tasks: Sequence[str], settings: LensSettings) -> tuple[Method, ...]:
-        """What is trained for these tasks, in the order in which it is best done."""
+        """Return the trainings for these tasks, in the best order."""
         ...
 
     def train(self, method: Method, training: Training) -> pl.DataFrame:
-        """Train, and give the rows of the item table: what is answered to each example.
+        """Train a method and return the rows of the item table: the answer to each example.
 
-        A call after a kill goes on from the checkpoints in ``training.folder`` and ends with the rows of an
+        After a kill, a call resumes from the checkpoints in ``training.folder`` and returns the rows of an
         undisturbed one.
 
         Raises:
-            SondeError: The data or the model cannot be trained on; one line.
+            SondeError: The data or the model cannot be used for training.
         """
         ...
 
@@ -314,60 +319,60 @@ class TrainingLens(Lens, Protocol):
 class ReadingLens(Lens, Protocol):
     """A lens that reads a frozen model.
 
-    The job runner calls `input_requests` once a job, `observe` for a few items at a time, then `score` once.
+    The job runner calls `input_requests` once per job, `observe` for a few items at a time, `score` once.
     """
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options that a run goes by, given the models that it reads, by name; those named stay.
+        """Resolve options that depend on the models of a run; options that a user gave stay.
 
         Raises:
-            UsageError: The models cannot be asked so.
+            UsageError: The options do not fit the models.
         """
         ...
 
     def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
-        """Models that it does not read in one run with the others, by name, with one line why."""
+        """Return models that cannot be read in one run with the others, by name, with the reason."""
         ...
 
     def needs_file_context(self, settings: LensSettings) -> bool:
-        """Whether it wants `sonde.corpora.Item.context`, the text of an item's file before it."""
+        """Return whether it reads `sonde.corpora.Item.context`, the text of the file before an item."""
         ...
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """Random-weights controls to be observed beside the model."""
+        """Return the random-weights controls to observe."""
         ...
 
     def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
-        """The same controls, now that what the model is shown is known: which of it each of them reads."""
+        """Assign inputs to the controls, once the inputs are known."""
         ...
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """What the model is shown, given the items and the labels of all of them."""
+        """Return the inputs of the model, given all items and their labels."""
         ...
 
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
-        """What a person has to know of the inputs before they are read, on one line; empty for nothing."""
+        """Describe in one line what a user should know before the inputs are read; empty for nothing."""
         ...
 
     def input_requests(
         self, prepared: Sequence[Prepared], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Pass, ...]:
-        """What is wanted of these items.
+        """Return the requests for these items.
 
         Args:
-            prepared: The items of a job with tree, tokens and alignment.
-            labels: For each of `tasks`, the label rows of these items, with their ``item_id``.
-            settings: What the user chose.
+            prepared: Items of a job with tree, tokens and alignment.
+            labels: Label rows of these items with ``item_id``, for each of `tasks`.
+            settings: Settings of the lens.
         """
         ...
 
@@ -378,41 +383,41 @@ class ReadingLens(Lens, Protocol):
         settings: LensSettings,
         surfaces: Sequence[str],
     ) -> pl.DataFrame:
-        """The rows of a few items in this lens's item table.
+        """Compute the rows of a few items in the item table.
 
         Args:
-            observed: The items, each with its captures.
-            labels: For each of `tasks`, the label rows of the job's items (``item_id, start, end, label,
-                ...`` in characters).
-            settings: What the user chose.
+            observed: The items with their captures.
+            labels: Label rows of the job's items (``item_id, start, end, label, ...``, in characters), for
+                each of `tasks`.
+            settings: Settings of the lens.
             surfaces: Readable surface of each vocabulary id.
         """
         ...
 
     @property
     def max_later_inputs(self) -> int:
-        """Inputs that later stages read at most, of each model and group; 0 where there is one stage."""
+        """Return the maximum number of inputs of later stages per model and group; 0 for one stage."""
         ...
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """What a further stage has to know of this one's scores; None where there is no further stage.
+        """Return what the next stage needs of this one's scores; None if there is no next stage.
 
-        A head chosen on validation is looked at more closely in a second stage: `input_requests`, `observe`
-        and `score` run again with ``settings.stage`` raised and the answer in ``settings.found``, and the
-        scores are added to those of the first.
+        A second stage examines a head that validation chose: `input_requests`, `observe` and `score` run
+        again with ``settings.stage`` increased and the answer in ``settings.found``. The scores are added to
+        those of the first.
         """
         ...
 
 
 @runtime_checkable
 class PairingLens(Protocol):
-    """A lens of which an option asks for minimal pairs in place of what it reads else."""
+    """A lens with an option to read minimal pairs instead of its other inputs."""
 
     def pairs(self, options: Mapping[str, Option]) -> tuple[str, ...]:
-        """The tasks whose originals and mutants it is shown in pairs; empty where it is shown none.
+        """Return the tasks whose originals and mutants it reads in pairs; empty for none.
 
         Raises:
-            SondeError: There is no such task, or it gives no pairs.
+            SondeError: A task does not exist, or gives no pairs.
         """
         ...
 
@@ -427,7 +432,7 @@ P = ParamSpec("P")
 
 
 class QuirkHook(Generic[T, P]):
-    """A place where a lens has a published rule change what its own gave; P is what the rule is told besides.
+    """Hook of a lens at which a published rule may change the lens's own result; P: further arguments.
 
     Args:
         lens: Public name of the lens.
@@ -437,25 +442,25 @@ class QuirkHook(Generic[T, P]):
         self._lens = lens
 
     def quirk(self, rule: Callable[Concatenate[T, P], T], *tasks: str) -> PublishedRule:
-        """What a paper hands over: a function from the corrected thing to the published one.
+        """Build a published rule: a function from the corrected result to the published one.
 
         Args:
             rule: The function.
-            tasks: Tasks whose labels it asks for beside those of the lens.
+            tasks: Tasks whose labels it needs besides those of the lens.
         """
         return PublishedRule(self, rule, tasks)
 
-    def resolve(self, settings: LensSettings, corrected: T, *told: P.args, **named: P.kwargs) -> T:
-        """The thing itself where no quirk of this seam is on, else as published."""
+    def resolve(self, settings: LensSettings, result: T, *arguments: P.args, **keywords: P.kwargs) -> T:
+        """Return the corrected result, changed by the published rules of this hook that are on."""
         for quirk in get_active_quirks(self._lens, settings):
             if quirk.published is not None and quirk.published.seam is self:
-                corrected = quirk.published.rule(corrected, *told, **named)
-        return corrected
+                result = quirk.published.rule(result, *arguments, **keywords)
+        return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PublishedRule:
-    """A published rule, the seam that it stands at, and tasks whose labels it asks for."""
+    """A published rule, its hook, and the tasks whose labels it needs."""
 
     seam: QuirkHook[Any, ...]
     rule: Callable[..., Any]
@@ -464,13 +469,13 @@ class PublishedRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quirk:
-    """What the released code of a paper does otherwise than a lens.
+    """A difference between the released code of a paper and a lens.
 
     Attributes:
-        name: Its name, ``<paper>.<what>``.
-        line: What the published code does.
-        published: The published rule and its seam. None for a switch of the lens, which changes what a model
-            is fed, and for what a task labels otherwise.
+        name: Name, as ``<paper>.<what>``.
+        line: Description of what the published code does.
+        published: The published rule and its hook. None for a switch of the lens, which changes the input of
+            a model, and for a different label of a task.
     """
 
     name: str
@@ -480,11 +485,11 @@ class Quirk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaperPreset:
-    """What a paper hands over of a lens.
+    """Quirks and options of a lens that a paper registers.
 
     Attributes:
         quirks: Its quirks, all on in paper mode.
-        options: The values that options of the lens have in paper mode where none is given.
+        options: Values of options in paper mode, unless a user gives others.
     """
 
     quirks: tuple[Quirk, ...]
@@ -492,52 +497,58 @@ class PaperPreset:
 
 
 def get_paper_presets(lens: str) -> tuple[PaperPreset, ...]:
-    """What papers published of a lens."""
+    """Return the presets that papers register for a lens."""
     names = (name for name in sorted(find_entry_points(GROUP)) if name.partition(".")[0] == lens)
     return tuple(load_published_object(GROUP, name) for name in names)
 
 
 def get_quirk_lines(lens: str) -> Mapping[str, str]:
-    """The quirks of a lens, with one line each."""
-    return {quirk.name: quirk.line for one in get_paper_presets(lens) for quirk in one.quirks}
+    """Return the quirks of a lens, with one line each."""
+    return {quirk.name: quirk.line for preset in get_paper_presets(lens) for quirk in preset.quirks}
 
 
-def get_quirk_tasks(lens: str, on: Collection[str]) -> tuple[str, ...]:
-    """Tasks whose labels some quirks of a lens ask for, beside those that the lens always asks."""
-    rules = (quirk.published for one in get_paper_presets(lens) for quirk in one.quirks if quirk.name in on)
+def get_quirk_tasks(lens: str, active: Collection[str]) -> tuple[str, ...]:
+    """Return the tasks whose labels some quirks of a lens need, besides the tasks of the lens."""
+    rules = (
+        quirk.published
+        for preset in get_paper_presets(lens)
+        for quirk in preset.quirks
+        if quirk.name in active
+    )
     return tuple(task for rule in rules if rule is not None for task in rule.tasks)
 
 
 def get_active_quirks(lens: str, settings: LensSettings) -> tuple[Quirk, ...]:
-    """The quirks of a lens that are on: all of them in paper mode, else those that were named.
+    """Return the quirks of a lens that are on: all of them in paper mode, else the named ones.
 
     Raises:
-        InputError: Quirks are on, and what papers published is not registered.
+        InputError: Quirks are on, and papers are not registered.
     """
-    everything = settings.mode == "paper"
-    if not everything and not settings.quirks:
+    is_paper_mode = settings.mode == "paper"
+    if not is_paper_mode and not settings.quirks:
         return ()
     check_published_group(GROUP)
-    known = (quirk for one in get_paper_presets(lens) for quirk in one.quirks)
-    return tuple(quirk for quirk in known if everything or quirk.name in settings.quirks)
+    quirks = (quirk for preset in get_paper_presets(lens) for quirk in preset.quirks)
+    return tuple(quirk for quirk in quirks if is_paper_mode or quirk.name in settings.quirks)
 
 
 def paper_options(lens: str, settings: LensSettings) -> Mapping[str, Option]:
-    """The values that options of a lens have where none is given: those of paper mode, else none."""
+    """Return the default options of a lens in paper mode; empty in other modes."""
     if settings.mode != "paper":
         return {}
-    return {name: value for one in get_paper_presets(lens) for name, value in one.options.items()}
+    return {name: value for preset in get_paper_presets(lens) for name, value in preset.options.items()}
 
 
 class LensDefaults:
-    """What most lenses answer: they read the items as they are, in one stage, without random weights beside.
+    """Defaults of most lenses: unmodified items, one stage, no random-weights controls.
 
     Attributes:
-        typed_options: The options of the lens, typed. A lens without them names its options in a mapping
+        typed_options: Typed options of the lens. A lens without them names its options in a mapping
             ``options`` and checks their values itself.
     """
 
     name: str = ""
+    headline: HeadlineMetric | None = None
     targets: frozenset[str] = frozenset()
     uses_datasets: bool = False
     reads_attention: bool = False
@@ -548,83 +559,83 @@ class LensDefaults:
 
     @property
     def quirks(self) -> Mapping[str, str]:
-        """What papers published of the lens, with one line each."""
+        """Return the quirks that papers register, with one line each."""
         return get_quirk_lines(self.name)
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The typed options, with one line each."""
+        """Return the typed options, with one line each."""
         return self.typed_options.lines()
 
     @property
     def scoring_options(self) -> frozenset[str]:
-        """Those that are declared to change scores alone."""
+        """Return the options that are declared to change scores only."""
         return self.typed_options.names("scoring")
 
     @property
     def corpus_options(self) -> frozenset[str]:
-        """Those that are declared to name a corpus that is trained on."""
+        """Return the options that are declared to name a training corpus."""
         return self.typed_options.names("corpus")
 
     def resolve_options(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, Option]:
-        """The options as they are."""
+        """Return the options unchanged."""
         return options
 
     def excluded_models(
         self, models: Mapping[str, Capabilities], options: Mapping[str, Option]
     ) -> Mapping[str, str]:
-        """All are read together."""
+        """Return no model."""
         return {}
 
     def needs_file_context(self, settings: LensSettings) -> bool:
-        """Items are shown alone."""
+        """Return False: items are read alone."""
         return False
 
     def controls(self, settings: LensSettings) -> tuple[Control, ...]:
-        """No random-weights control."""
+        """Return no control."""
         return ()
 
     def assign_controls(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> tuple[Control, ...]:
-        """The controls with their shares."""
+        """Return the controls with their shares."""
         return self.controls(settings)
 
     def inputs(
         self, items: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> Sequence[Item]:
-        """The items themselves."""
+        """Return the items."""
         return items
 
     def describe_inputs(
         self, inputs: Sequence[Item], labels: Mapping[str, pl.DataFrame], settings: LensSettings
     ) -> str:
-        """Nothing that their number does not say."""
+        """Return nothing."""
         return ""
 
     def select_test_rows(self, examples: pl.DataFrame, settings: LensSettings) -> pl.DataFrame:
-        """The test split of a data set that has one."""
+        """Select the test split of a data set that has one."""
         if not {"split", "cluster"} <= set(examples.columns):
             return examples.clear()
         return examples.filter(pl.col("split") == "test")
 
     def next_stage(self, scores: Sequence[Score], settings: LensSettings) -> Mapping[str, Option] | None:
-        """One stage is all."""
+        """Return None: there is one stage."""
         return None
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Nothing to print."""
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Yield nothing."""
         return iter(())
 
     def write_files(self, run: RunDirectory) -> Sequence[str]:
-        """No files."""
+        """Return no files."""
         return ()
 
 
 class ServerOptions(Options):
-    """Where a server is and how it is asked."""
+    """Options of lenses that read a model behind a server."""
 
     base_url: str = option(
         BASE_URL, f"address of the server for models named {PREFIX}NAME; its key is read from {KEY}"
@@ -658,7 +669,7 @@ class ServerOptions(Options):
 
     @property
     def server(self) -> ServerSettings:
-        """The same for the client."""
+        """Return the options as settings of the client."""
         return ServerSettings(
             base_url=self.base_url,
             concurrency=self.concurrency,

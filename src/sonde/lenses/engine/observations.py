@@ -33,10 +33,10 @@ _TOP_EXPONENT = 14  # the largest number of a layer lies in [2^13, 2^14), well i
 
 
 def find_overlapping_subwords(
-    places: Sequence[tuple[int, int]], subwords: Subwords
+    spans: Sequence[tuple[int, int]], subwords: Subwords
 ) -> tuple[Int[np.ndarray, " place"], Int[np.ndarray, " place"]]:
-    """Subwords that share a character with each place, as a half-open interval; empty where none does."""
-    start, end = np.array(places, dtype=np.int64).reshape(-1, 2).T
+    """Find the subwords that share a character with each span, as half-open intervals, empty for none."""
+    start, end = np.array(spans, dtype=np.int64).reshape(-1, 2).T
     first = np.searchsorted(subwords.end, start, side="right")
     stop = np.searchsorted(subwords.start, end, side="left")
     return first, np.maximum(first, stop)
@@ -45,7 +45,7 @@ def find_overlapping_subwords(
 def pack(
     states: Float[np.ndarray, "row layer d_model"], names: Sequence[str]
 ) -> tuple[list[bytes], Float[np.ndarray, "row layer"]]:
-    """States in half precision, with a power of two a layer that makes them fit.
+    """Convert states to half precision, scaled by a power of two per layer so that they fit.
 
     Raises:
         CaptureError: A state is infinite or NaN.
@@ -56,19 +56,19 @@ def pack(
         raise CaptureError(f"item {names[row]}: a state of layer {layer} is not finite; {explain_nan()}")
     _, exponent = np.frexp(largest)
     scale = np.ldexp(np.ones_like(largest, dtype=np.float32), exponent - _TOP_EXPONENT)
-    half = (states / scale[..., None]).astype(np.float16)
-    return [row.tobytes() for row in half], scale
+    half_precision = (states / scale[..., None]).astype(np.float16)
+    return [row.tobytes() for row in half_precision], scale
 
 
 def unpack(
     packed: Sequence[bytes], scale: Float[np.ndarray, "row layer"]
 ) -> Float[np.ndarray, "layer row d_model"]:
-    """States as float32, layer by layer; one copy of them at a time is held."""
+    """Convert packed states to float32, layer by layer, with one copy in memory at a time."""
     layers = scale.shape[1]
-    half = np.frombuffer(b"".join(packed), dtype=np.float16).reshape(len(packed), layers, -1)
-    states = np.empty((layers, len(packed), half.shape[2]), dtype=np.float32)
+    half_precision = np.frombuffer(b"".join(packed), dtype=np.float16).reshape(len(packed), layers, -1)
+    states = np.empty((layers, len(packed), half_precision.shape[2]), dtype=np.float32)
     for layer in range(layers):
-        np.multiply(half[:, layer], scale[:, layer, None], out=states[layer])
+        np.multiply(half_precision[:, layer], scale[:, layer, None], out=states[layer])
     return states
 
 
@@ -77,12 +77,12 @@ Asked = TypeVar("Asked")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccumulationJob(Generic[Asked]):
-    """One batch that is added up.
+    """One batch of observations to sum.
 
     Attributes:
         observations: The rows, lazily read from the folder of the run.
-        asked: What is added up.
-        root: The folder of the run; empty where the rows are not read from one.
+        asked: Argument of the function that sums.
+        root: Folder of the run; empty if the rows are not read from one.
     """
 
     observations: pl.LazyFrame
@@ -92,13 +92,13 @@ class AccumulationJob(Generic[Asked]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchSums:
-    """Observations in batches, and where they are added up.
+    """Observations in batches, and the executor that sums them.
 
     Attributes:
-        tables: The batches, lazily read; none parts the rows of an item.
+        tables: The batches, lazily read; none splits the rows of an item.
         executor: Public name of the executor.
-        workers: Batches at a time.
-        root: The folder of the run; empty where the rows are not read from one.
+        workers: Number of parallel batches.
+        root: Folder of the run; empty if the rows are not read from one.
     """
 
     tables: tuple[pl.LazyFrame, ...]
@@ -107,7 +107,7 @@ class BatchSums:
     root: str = ""
 
     def map(self, rule: Callable[[pl.LazyFrame], pl.LazyFrame]) -> BatchSums:
-        """The same with some of the rows of each batch."""
+        """Apply a rule to each batch, for example to select rows."""
         return dataclasses.replace(self, tables=tuple(map(rule, self.tables)))
 
     def accumulate(
@@ -116,41 +116,41 @@ class BatchSums:
         asked: Asked,
         accumulators: Mapping[str, Accumulator],
     ) -> dict[str, pl.DataFrame]:
-        """The sums of all batches, by name.
+        """Sum all batches and return the sums by name.
 
         Args:
-            function: A top-level function that gives the sums of one batch, as
-                `sonde.results.group_means.Accumulator.merge_parts` has them.
-            asked: What it goes by.
-            accumulators: Put the sums of the batches together, by name; they hold nothing yet.
+            function: A top-level function that returns the sums of one batch, in the form of
+                `sonde.results.group_means.Accumulator.merge_parts`.
+            asked: Argument of the function.
+            accumulators: Empty accumulators of the sums, by name.
         """
         jobs = (AccumulationJob(table, asked, self.root) for table in self.tables)
         for _, sums in EXECUTORS.load(self.executor).map(function, jobs, workers=self.workers):
             for name, part in sums.items():
                 accumulators[name].add(part)
-        return {name: one.total() for name, one in accumulators.items()}
+        return {name: accumulator.total() for name, accumulator in accumulators.items()}
 
 
 def word_masks(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
-    """For each subword of an item the positions masked when it is scored: itself and the rest of its word.
+    """Return the masked positions for the score of each subword: itself and the rest of its word.
 
-    A word is a code token; layout and pieces over several tokens stand for themselves.
+    A word is a code token; layout, and a subword over several tokens, is a word of its own.
     """
     first, last = alignment.first.tolist(), alignment.last.tolist()
     size = len(first)
-    masked: list[tuple[int, ...]] = []
+    masks: list[tuple[int, ...]] = []
     for position in range(size):
-        beyond = position + 1
+        stop = position + 1
         if last[position] - first[position] == 1:
             token = (first[position], last[position])
-            while beyond < size and (first[beyond], last[beyond]) == token:
-                beyond += 1
-        masked.append(tuple(range(position, beyond)))
-    return tuple(masked)
+            while stop < size and (first[stop], last[stop]) == token:
+                stop += 1
+        masks.append(tuple(range(position, stop)))
+    return tuple(masks)
 
 
 def word_gaps(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
-    """The subwords of each word of an item, for models that write a word whole; each is in one of them."""
+    """Split the subwords of an item into words, for models that fill in whole words."""
     words: list[tuple[int, ...]] = []
     for positions in word_masks(alignment):
         if not words or positions[0] > words[-1][-1]:
@@ -159,27 +159,31 @@ def word_gaps(alignment: Alignment) -> tuple[tuple[int, ...], ...]:
 
 
 def combine_masked_scores(captures: Sequence[ItemCapture]) -> ScoredSubwords | None:
-    """The scores of an item from the captures of its `word_masks` or `word_gaps` inputs, in their order.
+    """Combine the scores of an item from captures of its `word_masks` or `word_gaps` inputs, in order.
 
-    Of each input its first hidden subword counts; where a decoder writes the word, each of them.
+    The first hidden subword of each input counts; if a decoder fills in the word, all of them count.
 
     Returns:
-        One row a subword; None where there is no capture, or a subword has no score.
+        One row per subword; None without captures, or if a subword has no score.
     """
     scores = [capture.scores for capture in captures]
-    held = [one for one in scores if one is not None]
-    if not held or len(held) < len(scores):
+    item_scores = [score for score in scores if score is not None]
+    if not item_scores or len(item_scores) < len(scores):
         return None
-    hidden = [np.flatnonzero(one.scored) for one in held]
-    counted = [
-        places if capture.written else places[:1] for places, capture in zip(hidden, captures, strict=True)
+    hidden_positions = [np.flatnonzero(score.scored) for score in item_scores]
+    counted_positions = [
+        places if capture.written else places[:1]
+        for places, capture in zip(hidden_positions, captures, strict=True)
     ]
-    places = np.concatenate(counted)
-    if not np.array_equal(places, np.arange(len(held[0].nats))):
+    positions = np.concatenate(counted_positions)
+    if not np.array_equal(positions, np.arange(len(item_scores[0].nats))):
         return None
     columns = {
         field.name: np.concatenate(
-            [getattr(one, field.name)[own] for one, own in zip(held, counted, strict=True)]
+            [
+                getattr(one, field.name)[indices]
+                for one, indices in zip(item_scores, counted_positions, strict=True)
+            ]
         )
         for field in dataclasses.fields(ScoredSubwords)
     }

@@ -45,13 +45,15 @@ from sonde.lenses.finetune.options import (
     make_method,
     variants,
 )
-from sonde.lenses.finetune.score import headline_lines, score_all
+from sonde.lenses.finetune.score import CONTROL_NAMES, is_whole_test_set, list_training_notes, score_all
 from sonde.models import Capabilities
 from sonde.models.engine.locate import locate_model
 from sonde.results import mean_rows
+from sonde.results.headlines import HeadlineMetric
+from sonde.results.schema import has_dimensions
 from sonde.results.score_pairs import ComparableMetric
 from sonde.results.scores import Score
-from sonde.results.text_format import format_score
+from sonde.results.text_format import SHARE
 from sonde.training.finetune.recipe import BASELINES
 
 if TYPE_CHECKING:
@@ -141,7 +143,7 @@ def _describe_test(rows: pl.DataFrame) -> str:
     clusters = tested["cluster"].rank("dense").to_numpy() - 1
     (score,) = mean_rows(template, tested["correct"].to_numpy()[None], clusters)
     row = {name: getattr(score, name) for name in ("value", "ci_low", "ci_high")}
-    said = f"{format_score(row, 100)} % right of {score.n:,} examples"
+    said = f"{SHARE.estimate(row)} right of {score.n:,} examples"
     return f"{said} in {score.n_clusters} clusters (95 % interval over clusters)"
 
 
@@ -192,6 +194,15 @@ class FinetuneLens(LensDefaults):
     tasks = TASKS
     targets = frozenset({"item", "mutation", "pair"})
     uses_datasets = True
+    headline = HeadlineMetric(
+        subject="Fine-tuned models",
+        measure="examples right",
+        metrics=("localisation_repair", "accuracy"),
+        where=has_dimensions({}) & (pl.col("split") == "test"),
+        listed=is_whole_test_set(),
+        controls=CONTROL_NAMES,
+        outcome=True,
+    )
     comparable_metrics = tuple(
         ComparableMetric(metric=metric, direction="higher", without=("seed",))
         for metric in ("accuracy", "classification", "localisation_repair")
@@ -279,9 +290,9 @@ class FinetuneLens(LensDefaults):
         """Score each method's test accuracy and the gain of the model over the others."""
         return list(score_all(scoring))
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """Yield the accuracy of every task with the gain from pre-training."""
-        return headline_lines(scores)
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """How much the length leaves out, and whether training was long enough."""
+        return list_training_notes(scores)
 
 
 lens = FinetuneLens()

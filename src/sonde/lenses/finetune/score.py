@@ -4,7 +4,7 @@ Methods are compared on the same examples. A difference from a model that was no
 difference in budget, so trainings that may want more are named. Of a test set, the examples that can be
 answered rightly within the input limit are found, and how many cannot.
 
-`headline_lines` builds what a run prints about fine-tuning: one line per task and model.
+`list_training_notes` builds what a run prints about the length and the end of training.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from sonde.base.formatting import plural
 from sonde.lenses.engine.lens import LensSettings, ScoringContext
-from sonde.lenses.finetune.data import EPOCH, EXAMPLE, EXTERNAL, TEST, TESTED
+from sonde.lenses.finetune.data import EPOCH, EXAMPLE, TEST, TESTED
 from sonde.lenses.finetune.options import (
     BAG,
     PRETRAINED,
@@ -30,9 +30,9 @@ from sonde.lenses.finetune.options import (
     variants,
 )
 from sonde.results import Mean, Score, left_out, mean_rows, means, trained_rows
-from sonde.results.schema import REASON, dimension_value, dimensions_text
-from sonde.results.scores import LEFT_OUT
-from sonde.results.text_format import caveat, format_score, plural
+from sonde.results.headlines import describe_task
+from sonde.results.schema import dimension_value
+from sonde.results.text_format import SHARE
 from sonde.tasks.engine.surface import BIGRAMS, NGRAM
 from sonde.training.finetune.recipe import KEEP
 
@@ -445,11 +445,11 @@ def _courses(rows: pl.DataFrame, template: Score) -> Iterator[Score]:
             yield dataclasses.replace(own.within(("setting", name)), metric="valid", value=row["valid"], n=1)
 
 
-NAMES = {
+CONTROL_NAMES = {
     SCRATCH: "the same architecture from scratch",
     BAG: "a bag of tokens",
     BIGRAMS: "tokens and their neighbours",
-    NGRAM: "n-gram surprisal",
+    NGRAM: "n-grams of functions with and without bugs",
     "word2vec_cbow_ns": "a BiLSTM on CBOW (ns)",
     "word2vec_cbow_hs": "a BiLSTM on CBOW (hs)",
     "word2vec_skipgram_ns": "a BiLSTM on skip-grams (ns)",
@@ -457,56 +457,37 @@ NAMES = {
     "bilstm": "a BiLSTM",
     "transformer": "a Transformer",
     "lstm_pointer": "an LSTM with pointers",
+    "majority": "the commonest class",
+    "length": "the length of the code",
+    "parse_error": "whether the code parses",
+    "artefacts": "what the making of the examples left",
 }
+"""Methods that the model is compared with, in words."""
 
 
-def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
-    """Yield the accuracy of the pre-trained model with its gains; of a pointer, the errors repaired."""
-    part = pl.any_horizontal(dimension_value(name).is_not_null() for name in (SEED, "gold", REACHABLE[0]))
-    own = scores.filter(pl.col("split").is_in(TESTED) & ~part).with_columns(
-        swept=dimensions_text(separator="=")
-    )
-    for (model, task, language, swept, split), rows in own.partition_by(
-        "model", "task", "language", "swept", "split", as_dict=True, maintain_order=True
-    ).items():
-        pretrained = rows.filter(pl.col("control").is_null())
-        repaired = pretrained.filter(pl.col("metric") == "localisation_repair")
-        found = pretrained.filter(pl.col("metric") == ACCURACY)
-        if found.is_empty():
+def is_whole_test_set() -> pl.Expr:
+    """Select scores of a whole test set, sonde's own or an external one, with any swept options."""
+    parts = (dimension_value(name).is_not_null() for name in (SEED, "gold", REACHABLE[0]))
+    return pl.col("split").is_in(TESTED) & ~pl.any_horizontal(parts)
+
+
+def list_training_notes(scores: pl.DataFrame) -> Iterator[str]:
+    """Yield how much the length leaves out or bounds, and whether training was long enough."""
+    own = scores.filter(is_whole_test_set() & pl.col("control").is_null())
+    keys = ("model", "task", "language", "dimensions", "split")
+    for rows in own.partition_by(keys, maintain_order=True):
+        metrics = {row["metric"]: row for row in rows.sort("metric").iter_rows(named=True)}
+        beyond, accuracy = metrics.get(OUT_OF_REACH), metrics.get(ACCURACY)
+        if beyond is None or accuracy is None or not beyond["value"]:
             continue
-        about = "localisation_repair" if repaired.height else ACCURACY
-        said = "errors located and repaired" if repaired.height else "accuracy"
-        row = (repaired if repaired.height else found).row(0, named=True)
-        parts = [f"{task} ({language})", str(model)]
-        parts += [str(swept)] if swept else []
-        parts += ["external test set"] if split == EXTERNAL else []
-        line = f"{', '.join(parts)}: {said} {_interval(row)}{_reach(pretrained, found['n'][0], about)}"
-        gains = rows.filter((pl.col("metric") == "gain") & (pl.col("of_metric") == about))
-        for method, shown in NAMES.items():
-            for gain in gains.filter(pl.col("control") == method).iter_rows(named=True):
-                line += f"; {_points(gain)} over {shown}"
+        reading = "left out" if accuracy["n"] < beyond["n"] else "asked as well"
+        line = (
+            f"{describe_task(beyond)}: {SHARE.value(beyond)} of the examples rest on what is beyond the "
+            f"length and are {reading}"
+        )
+        for ceiling in rows.filter((pl.col("metric") == CEILING) & (pl.col("value") < 1)).iter_rows(
+            named=True
+        ):
+            line += f"; {ceiling['of_metric'].replace('_', ' ')} is at most {SHARE.value(ceiling)}"
         yield line
     yield from convergence_lines(scores)
-    left_out = scores.filter(pl.col("metric") == LEFT_OUT).select("task", "control", dimension_value(REASON))
-    for task, method, reason in left_out.unique(maintain_order=True).iter_rows():
-        yield f"{task}: method {method} is left out: {reason}"
-
-
-def _reach(rows: pl.DataFrame, size: int, metric: str) -> str:
-    """Format the share that the limit leaves out, or the upper bound within it."""
-    named = rows.filter((pl.col("metric") == CEILING) & (pl.col("of_metric") == metric))
-    most = f", at most {100 * named['value'][0]:.1f} %" if named.height and named["value"][0] < 1 else ""
-    for row in rows.filter((pl.col("metric") == OUT_OF_REACH) & (pl.col("value") > 0)).iter_rows(named=True):
-        left = "left out" if size < row["n"] else "asked as well"
-        most += (
-            f", {100 * row['value']:.1f} % of the examples rest on what is beyond the length and are {left}"
-        )
-    return most
-
-
-def _interval(row: dict[str, Any]) -> str:
-    return f"{format_score(row, 100)} %{caveat(row)}"
-
-
-def _points(row: dict[str, Any]) -> str:
-    return f"{format_score(row, 100, sign='+')} points{caveat(row)}"

@@ -4,14 +4,12 @@ One plain pass pools the states of every layer; linear probes of all layers and 
 together. Clusters are dealt to folds: each fold is tested by probes of the others, with layer and penalty
 chosen on yet another fold, so that every example is tested once and all clusters count. Beside every accuracy
 stand what its surface gives away, the same architecture with random weights, and control tasks for tokens.
-
-`headline_lines` builds what a run prints about the probes: one line per task and model.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import polars as pl
@@ -23,13 +21,10 @@ from sonde.lenses.engine.lens import CapturedItem, Control, LensDefaults, LensSe
 from sonde.lenses.probe.data import isolated_items, observe_items, state_requests
 from sonde.lenses.probe.fit import BEST, CONTROL_SEEDS, LENS, ProbeOptions, read_options, select_probe_device
 from sonde.models import Capabilities
-from sonde.results.headlines import describe_cues, index_cues
-from sonde.results.layers import LayerSummary, summarise_layers
-from sonde.results.schema import REASON, dimension_value, has_dimensions
+from sonde.results.headlines import HeadlineMetric
+from sonde.results.schema import has_dimensions
 from sonde.results.score_pairs import ComparableMetric
-from sonde.results.scores import LEFT_OUT, Score
-from sonde.results.text_format import caveat, format_score, number, plural
-from sonde.stats.verdict import allows_verdict
+from sonde.results.scores import Score
 
 NEEDS = ("encoder", "decoder", "encoder-decoder", "vectors")
 
@@ -49,6 +44,24 @@ class ProbeLens(LensDefaults):
     tasks = TASKS
     targets = frozenset({"item", "span", "pair", "mutation"})
     uses_datasets = True
+    headline = HeadlineMetric(
+        subject="Probes",
+        measure="examples right",
+        metrics=("accuracy",),
+        where=has_dimensions(dict([BEST])) & (pl.col("split") == "test") & pl.col("method").ne_missing("mlp"),
+        controls={
+            "majority": "the commonest class",
+            "length": "the length of the code",
+            "bag_of_tokens": "a bag of tokens",
+            "parse_error": "whether the code parses",
+            "artefacts": "what the making of the examples left",
+            "surface": "the spelling of the token",
+            "type": "the usual class of the token",
+            "distance": "how far apart the two are",
+            "chosen_baseline": "the baseline that validation chose",
+        },
+        of_layer=True,
+    )
     comparable_metrics = (
         ComparableMetric(metric="accuracy", direction="higher"),
         ComparableMetric(metric="r2", direction="higher"),
@@ -123,57 +136,5 @@ class ProbeLens(LensDefaults):
         rows = score_tasks(scoring, options)
         return [*rows, *structural_rows(scoring, options)] if options.structural else rows
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """The chosen layer of every task with its gain over the best surface baseline."""
-        return headline_lines(scores)
-
 
 lens = ProbeLens()
-
-
-def headline_lines(scores: pl.DataFrame) -> Iterator[str]:
-    """Yield the accuracy of each chosen layer, its gain, what local cues tell and where a task is encoded.
-
-    First comes what the numbers rest on.
-    """
-    accounts = summarise_layers(scores)
-    told = index_cues(scores.filter((pl.col("split") == "test") & has_dimensions(dict([BEST]))))
-    parts: dict[tuple[str, str], list[LayerSummary]] = {}
-    for account in accounts:
-        model, _, language = account.key
-        parts.setdefault((model, language), []).append(account)
-    for part in parts.values():
-        yield _rests(part)
-    for account in accounts:
-        model, task, language = account.key
-        accuracy, gain = account.accuracy, account.gain
-        line = (
-            f"{task} ({language}), {model}: accuracy {format_score(accuracy, 100)} % at "
-            f"layer {account.chosen}, chosen on validation{caveat(accuracy)}"
-        )
-        if gain is not None:
-            line += f"; {format_score(gain, 100, sign='+')} points over {gain['control']}{caveat(gain)}"
-        if (both := told.get(account.key)) is not None:
-            line += f"; {describe_cues(accuracy, *both)}"
-        yield f"{line}; {account.describe()}"
-    left_out = scores.filter(pl.col("metric") == LEFT_OUT).with_columns(reason=dimension_value(REASON))
-    for row in left_out.iter_rows(named=True):
-        what = f" ({row['control']})" if row["control"] else ""
-        yield f"left out{what}, {row['model']}: {row['reason']}"
-
-
-def _rests(accounts: Sequence[LayerSummary]) -> str:
-    """How the tasks of a model were tested, on how many effective clusters, and how many allow a verdict."""
-    model, _, language = accounts[0].key
-    rows = [account.accuracy for account in accounts]
-    firm = sum(account.gain is not None and allows_verdict(account.gain) for account in accounts)
-    folds = sorted({row["k"] or 1 for row in rows})
-    crossed = f"cross-fitted over {folds[-1]} folds by cluster"
-    how = "on the test part of their split" if folds == [1] else crossed
-    worth = sorted(row["effective_clusters"] for row in rows if row["effective_clusters"] is not None)
-    fewest = [number(worth[0], 0)] if worth and number(worth[0], 0) != number(worth[-1], 0) else []
-    rests = f", {' to '.join([*fewest, plural(worth[-1], 'effective cluster')])} a task" if worth else ""
-    return (
-        f"{model} ({language}): {plural(len(rows), 'task')} tested {how}{rests}; the gain over the surface "
-        f"of the code allows a verdict in {firm}"
-    )

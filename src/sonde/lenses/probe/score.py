@@ -52,8 +52,8 @@ from sonde.results import (
     spearman_rows,
     trained_rows,
 )
-from sonde.results.headlines import LOCAL_CUES
 from sonde.results.layers import LAYER_DIFFERENCE, LAYER_GAIN
+from sonde.results.local_cues import LOCAL_CUES
 from sonde.results.schema import ANSWERS, Dimensions
 from sonde.stats.metrics import average_ranks
 from sonde.training.probes.splits import Splits

@@ -23,6 +23,7 @@ from typing import Any
 import polars as pl
 
 from sonde.base.errors import StoreError
+from sonde.base.formatting import plural
 from sonde.base.options import Count, option
 from sonde.languages import format_language
 from sonde.lenses.engine.lens import (
@@ -37,10 +38,11 @@ from sonde.models import Capabilities, ModelSpec
 from sonde.models.engine.external import Reply, get_server
 from sonde.models.engine.files import uses_server
 from sonde.results import Mean, means
+from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import Columns, has_dimensions, to_schema
 from sonde.results.score_pairs import ComparableMetric
-from sonde.results.scores import Score
-from sonde.results.text_format import caveat, format_score, plural
+from sonde.results.scores import Score, split_by_model
+from sonde.results.text_format import SHARE, caveat
 from sonde.tasks.engine.cloze_options import PromptOptions
 
 MASK = "<mask>"
@@ -381,6 +383,12 @@ class PromptingLens(LensDefaults):
     typed_options = PromptingOptions
     tasks = (TASK,)
     uses_datasets = True
+    headline = HeadlineMetric(
+        subject="Names listed when asked in words",
+        measure="names right at the first try",
+        metrics=("p_at_k",),
+        where=has_dimensions({}) & (pl.col("k") == 1) & (pl.col("matching") == MATCHING),
+    )
     comparable_metrics = (ComparableMetric(metric="p_at_k", direction="higher", k=1),)
 
     def unsupported_reason(self, capabilities: Capabilities) -> str | None:
@@ -416,21 +424,18 @@ class PromptingLens(LensDefaults):
         """P@k, MRR and shares of refusals and short lists, each number with its interval."""
         return list(score_replies(scoring, TASK))
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
         """How often each model lists the right answer, and how often it lists none."""
-        table = scores.filter(has_dimensions({}))
-        for (model, language), rows in sorted(
-            table.group_by("model", "language"), key=lambda one: str(one[0])
-        ):
+        for model, language, rows in split_by_model(scores.filter(has_dimensions({}))):
             found = {(row["matching"], row["metric"], row["k"]): row for row in rows.iter_rows(named=True)}
             first, listed = found[MATCHING, "p_at_k", 1], found[MATCHING, "p_at_k", 20]
             lenient = found[LENIENT, "p_at_k", 20]
             refused, unread = (found[MATCHING, name, None] for name in ("share_refused", "share_unread"))
             yield ""
             yield (
-                f"{model} lists names of {language} APIs: top-1 accuracy {format_score(first, 100)} %, "
-                f"among 20 {format_score(listed, 100)} % ({format_score(lenient, 100)} % read leniently); "
-                f"refused {format_score(refused, 100)} %, nothing read of {format_score(unread, 100)} % "
+                f"{model} lists names of {format_language(language)} APIs: top-1 accuracy "
+                f"{SHARE.estimate(first)}, among 20 {SHARE.estimate(listed)} ({SHARE.estimate(lenient)} read "
+                f"leniently); refused {SHARE.estimate(refused)}, nothing read of {SHARE.estimate(unread)} "
                 f"(n={first['n']}, {plural(first['n_clusters'], 'library', 'libraries')}){caveat(first)}"
             )
 

@@ -5,9 +5,6 @@ construct, token kind, ancestor and user's label, and for calls into the reposit
 Masked models are asked subword by subword instead: their pseudo-log-likelihood is a number of its own kind,
 and so is what models that fill in give the code tokens left out. With the option ``pairs`` minimal pairs are
 read in place of the items (`sonde.lenses.surprisal.minimal_pairs`).
-
-`headline` builds what a run prints about surprisal: constructs by surprisal, code from before and after a
-date, and minimal pairs.
 """
 
 from __future__ import annotations
@@ -79,7 +76,8 @@ from sonde.lenses.surprisal.score import (
 from sonde.models import Capabilities
 from sonde.models.engine.model_names import PREFIX
 from sonde.results.extremes import describe_ends
-from sonde.results.headlines import CUTOFF_CHANGE, PERIOD, describe_contamination
+from sonde.results.headlines import HeadlineMetric
+from sonde.results.memorisation import CUTOFF_CHANGE, PERIOD, describe_contamination
 from sonde.results.schema import (
     IS_FIRST,
     OBSERVATIONS_SCHEMA,
@@ -89,100 +87,86 @@ from sonde.results.schema import (
     has_dimensions,
 )
 from sonde.results.score_pairs import ComparableMetric
-from sonde.results.scores import Score
-from sonde.results.tables import Column, Table, sample_size_column
-from sonde.results.text_format import (
-    PERCENT,
-    Interval,
-    Number,
-    caveat,
-    format_score,
-    insufficient_data_reason,
-)
+from sonde.results.scores import Score, split_by_model
+from sonde.results.tables import Column, Table, estimate_columns, sample_size_column
+from sonde.results.text_format import PERCENT, caveat, insufficient_data_reason, with_interval
 
-_ROWS = 10
+_IS_SHARED = has_dimensions({"text": "shared"})
+
+
+_MAX_CONSTRUCTS = 10
 
 
 _COLUMNS = (
     Column(title="Construct", value="construct"),
-    Column(title="Bits", format=Number()),
-    Column(title="95 % interval", format=Interval(missing="")),
+    *estimate_columns("Bits"),
     sample_size_column("cluster"),
 )
 
 
-_SCORED = {"pll": "bits of pseudo-log-likelihood per {unit}", "infill": "bits per {unit} that it fills in"}
-"""What bits are of where both sides were seen."""
+_BITS = {"pll": "bits of pseudo-log-likelihood per {unit}", "infill": "bits per {unit} that it fills in"}
+"""Measures by objective, where both sides were seen."""
 
 
-_PAIRED = (
+_PAIR_COLUMNS = (
     Column(title="Fault", value="task"),
-    Column(title="%", format=PERCENT),
-    Column(title="95 % interval", format=Interval(digits=1, scale=100, missing="")),
+    *estimate_columns("%", 1, 100),
     Column(title="Best control", value="best"),
     Column(title="% by it", value="reached", format=PERCENT),
     sample_size_column("cluster"),
 )
 
 
-def headline(scores: pl.DataFrame) -> Iterator[str]:
-    """Lines for a person, from the lens's rows of ``scores.parquet``; nothing where there are none."""
+def _list_constructs(scores: pl.DataFrame) -> Iterator[str]:
+    """Constructs by surprisal, the highest first; nothing without any."""
     own = has_dimension_names("construct") & (pl.col("metric") == "bits")
     shared = has_dimension_names(SHARED_TOKENS[0], "construct") & (pl.col("metric") == "nats_per_token")
     rows = scores.filter(pl.col("control").is_null())
     # Several models stand one below the other: over the code tokens that all of them have whole.
-    table = rows.filter(shared) if (several := not rows.filter(shared).is_empty()) else rows.filter(own)
-    scale = BITS if several else 1.0
-    table = table.with_columns(
+    several = not rows.filter(shared).is_empty()
+    unit, scale = ("code token that all models have whole", BITS) if several else ("subword", 1.0)
+    table = rows.filter(shared if several else own).with_columns(
         pl.col("value", "ci_low", "ci_high") * scale, construct=dimension_value("construct")
     )
-    for (model, language), rows in sorted(
-        table.group_by("model", "language"), key=lambda entry: str(entry[0])
-    ):
-        worst = rows.sort("value", descending=True, nulls_last=True).head(_ROWS)
+    for model, language, part in split_by_model(table):
+        worst = part.sort("value", descending=True, nulls_last=True).head(_MAX_CONSTRUCTS)
+        measure = _BITS.get(str(worst["objective"].first()), "bits per {unit}").format(unit=unit)
+        shown = "all means"
+        if worst.height < part.height:
+            shown = f"the {worst.height} highest of {part.height} means"
         yield ""
-        what = _SCORED.get(str(worst["objective"].first()), "bits per {unit}")
-        what = what.format(unit="code token that all models have whole" if several else "subword")
-        shown = (
-            f"the {worst.height} highest of {rows.height} means"
-            if worst.height < rows.height
-            else "all means"
-        )
-        yield f"{format_language(language)} constructs for {model}, in {what}: {shown}"
+        yield f"{format_language(language)} constructs for {model}, in {measure}: {shown}"
         yield from Table(summary="Constructs", columns=_COLUMNS, rows=worst).lines(header=False, indent=2)
-        if said := describe_ends(
-            rows.to_dicts(),
+        if sentence := describe_ends(
+            part.to_dicts(),
             lambda row: row["construct"],
-            lambda row: format_score(row, digits=2),
+            with_interval,
             noun="constructs",
             verbs=("surprises most", "surprises least"),
         ):
-            yield f"  {said}."
-    yield from _of_times(scores)
-    yield from _of_pairs(scores)
+            yield f"  {sentence}."
 
 
-def _of_pairs(scores: pl.DataFrame) -> Iterator[str]:
+def _list_pairs(scores: pl.DataFrame) -> Iterator[str]:
     """How often each fault is the less likely text, beside its best control; nothing without pairs."""
-    rows = scores.filter((pl.col("metric") == PREFERRED) & has_dimensions({}))
-    for (model, language), part in sorted(
-        rows.partition_by("model", "language", as_dict=True).items(), key=lambda entry: str(entry[0])
+    for model, language, part in split_by_model(
+        scores.filter((pl.col("metric") == PREFERRED) & has_dimensions({}))
     ):
         controls = part.filter(pl.col("control").is_not_null()).sort("value", descending=True)
         best = controls.unique("task", keep="first", maintain_order=True).select(
             "task", best=pl.col("control").str.replace_all("_", " "), reached=pl.col("value")
         )
         own = part.filter(pl.col("control").is_null()).join(best, on="task", how="left")
+        table = Table(summary="Minimal pairs", columns=_PAIR_COLUMNS, rows=own.sort("value", descending=True))
         yield ""
         yield (
             f"Originals likelier than their mutants on {format_language(language)} for {model}, in % of the "
             "pairs"
         )
-        table = Table(summary="Minimal pairs", columns=_PAIRED, rows=own.sort("value", descending=True))
         yield from table.lines(indent=2)
 
 
-def _of_times(scores: pl.DataFrame) -> Iterator[str]:
+def _list_periods(scores: pl.DataFrame) -> Iterator[str]:
     """Whether newer code costs more than older code of the same kind; nothing in a run without a date."""
     rows = scores.filter(
         has_dimension_names(PERIOD)
@@ -190,15 +174,15 @@ def _of_times(scores: pl.DataFrame) -> Iterator[str]:
         & (pl.col("metric") == "bits")
         & pl.col("control").is_null()
     )
-    for (model, language), part in rows.partition_by("model", "language", as_dict=True).items():
+    for model, language, part in split_by_model(rows):
         (change, *beyond) = part.sort("compared_to", nulls_last=False).to_dicts()
         yield ""
         yield (
-            f"Newer {language} code less older code of the same kind for {model}: "
-            f"{format_score(change, digits=2, sign='+')} bits per subword{caveat(change)}"
+            f"Newer {format_language(language)} code less older code of the same kind for {model}: "
+            f"{with_interval(change, sign='+')} bits per subword{caveat(change)}"
         )
         for row in beyond:
-            yield f"  less the same with random weights: {format_score(row, digits=2, sign='+')}{caveat(row)}"
+            yield f"  less the same with random weights: {with_interval(row, sign='+')}{caveat(row)}"
         if not any(map(insufficient_data_reason, (change, *beyond))):
             yield f"  {describe_contamination(change, beyond[0] if beyond else None)}"
 
@@ -219,6 +203,28 @@ class SurprisalLens(LensDefaults):
     version = "8"
     typed_options = SurprisalOptions
     tasks = ("call_origin",)
+    headline = HeadlineMetric(
+        subject="Surprisal",
+        measure="bits per byte",
+        metrics=("bits_per_byte",),
+        # Of several models over what all of them cover, of one over all that it read.
+        where=pl.when(_IS_SHARED.any().over("language")).then(_IS_SHARED).otherwise(has_dimensions({})),
+        share=False,
+        lower=True,
+        subjects={"pll": "Pseudo-log-likelihood", "infill": "What is filled in"},
+        otherwise=HeadlineMetric(
+            subject="Likelier originals",
+            measure="minimal pairs",
+            metrics=(PREFERRED,),
+            controls={
+                "chance": "chance",
+                "length": "the shorter text",
+                "ngram": "n-grams of code tokens",
+                "parse_error": "a parser",
+                "frequency": "the more frequent name",
+            },
+        ),
+    )
     comparable_metrics = (
         ComparableMetric(
             metric="bits", direction="lower", without=("subword", "name", PERIOD), tokenizers="same"
@@ -384,9 +390,11 @@ class SurprisalLens(LensDefaults):
             with_objective((score for score in scores if score.metric not in unknown), options.objective)
         )
 
-    def headline(self, scores: pl.DataFrame) -> Iterator[str]:
-        """The most confusing constructs of each model."""
-        yield from headline(scores)
+    def details(self, scores: pl.DataFrame) -> Iterator[str]:
+        """Constructs by surprisal, code from before and after a date, and minimal pairs."""
+        yield from _list_constructs(scores)
+        yield from _list_periods(scores)
+        yield from _list_pairs(scores)
 
 
 def _tables(sums: Sums, scoring: ScoringContext, minimum: int, summary: OriginSummary) -> Iterator[Score]:

@@ -42,7 +42,7 @@ from sonde.results.group_means import (
     match_cells,
     to_fixed_point,
 )
-from sonde.results.headlines import AFTER_CUTOFF, BEFORE_CUTOFF, CUTOFF_CHANGE, PERIOD
+from sonde.results.memorisation import AFTER_CUTOFF, BEFORE_CUTOFF, CUTOFF_CHANGE, PERIOD
 from sonde.results.schema import IS_FIRST
 from sonde.stats.estimate import Statistic
 from sonde.stats.intervals import DIFFERENCE_OF, Kind

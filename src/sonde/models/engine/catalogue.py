@@ -97,16 +97,6 @@ def known_models() -> tuple[Header, ...]:
     return tuple(checkpoint.header for checkpoint in known_checkpoints())
 
 
-def size_text(parameters: int) -> str:
-    """Format a number of parameters as model cards write it.
-
-    >>> size_text(125_000_000), size_text(1_230_000_000), size_text(21_000_000_000)
-    ('125M', '1.23B', '21B')
-    """
-    scale, unit = (1e9, "B") if parameters >= 1e9 else (1e6, "M")
-    return f"{parameters / scale:.3g}{unit}"
-
-
 def _load_bundled_checkpoint(name: str) -> Checkpoint:
     folder = bundled_folder(name)
     assert folder is not None, name

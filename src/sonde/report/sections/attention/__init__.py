@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import LINK, LINKED, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
+from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.tasks.engine.task import TASKS
 
@@ -258,35 +258,17 @@ def _strongest_weights(row: Mapping[str, Any], characters: int) -> Iterator[list
 tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
 
 
-_CONTROLS = {
-    "offset": "a fixed-distance rule",
-    "keyword": "a keyword rule",
-    "combined": "the better of a fixed-distance and a keyword rule",
-    "longest": "the longest word",
-    "chance": "chance",
-    "random_weights": "heads with random weights",
-}
-
-
 title = LensTitle(
     name="Attention heads",
     in_float32="attention rows",
     cites=("shen2022codesyntax",),
-    question=LensQuestion(
-        subject="Attention heads",
-        measure="relations found at the first try",
-        metrics=("first_hit",),
-        where=AVERAGE & (pl.col("split") == "test") & (pl.col("k") == 1),
-        controls=_CONTROLS,
-    ),
     joined=CrossLensNumber(
         title="Best head, edges found",
-        question=LensQuestion(
+        question=HeadlineMetric(
             subject="The best head",
             measure="edges",
             metrics=("first_hit",),
             where=has_dimension_names(RELATION) & (pl.col("split") == "test") & (pl.col("k") == 1),
-            controls=_CONTROLS,
         ),
         fact=dimension_value(RELATION),
         constructs=CONSTRUCTS,

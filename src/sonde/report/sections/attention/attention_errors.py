@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import count, join_names
 from sonde.report.charts import colour_by_kind, split_by_subject, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -16,7 +17,7 @@ from sonde.report.text import collapse_blanks
 from sonde.results.extremes import describe_extreme, find_extreme, format_subject
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import TOO_LITTLE, Count, WithInterval, count, join_names, with_interval
+from sonde.results.text_format import TOO_LITTLE, Count, WithInterval, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 _STAGE = f"{LENS}.1"

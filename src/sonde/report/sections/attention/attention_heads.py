@@ -7,12 +7,13 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.report.charts import plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import FOLLOWED, LENS, add_subject, find_best_heads
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, PERCENT, plural
+from sonde.results.text_format import COUNT, PERCENT
 
 _LABELLED_HEADS = 6
 """Heads of a layer beyond which names do not fit into the cells."""

@@ -8,12 +8,13 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import count, plural
 from sonde.report.charts import plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.attention import BY_HEAD, LENS, add_subject, find_best_heads, format_head
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, PERCENT, count, plural
+from sonde.results.text_format import COUNT, PERCENT
 
 _MOST_HEADS = 192
 """More heads than this are no picture that anyone reads."""

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import join_names
 from sonde.report.charts import plot_estimates, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -19,7 +20,6 @@ from sonde.results.text_format import (
     PERCENT_WITH_INTERVAL,
     TOO_LITTLE,
     describe_null_results,
-    join_names,
     with_interval,
 )
 from sonde.stats.verdict import allows_verdict, no_verdict_reason

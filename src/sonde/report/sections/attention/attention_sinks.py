@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.report.charts import plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -15,7 +16,7 @@ from sonde.report.sections.attention import LENS, add_subject, find_best_heads
 from sonde.report.text import lacks_verdict
 from sonde.results.extremes import split_by_threshold
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import COUNT, TOO_LITTLE, count, describe_null_results, with_interval
+from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, with_interval
 
 _SINKS = {"sink_first": "first token", "sink_separator": "separators"}
 

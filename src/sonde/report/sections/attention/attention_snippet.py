@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.report.charts import render_arcs, render_heat_map
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SectionPlot, SvgImage
 from sonde.report.sections.attention import LENS, SNIPPET
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import count
 
 _STAGE = f"{LENS}.1"
 

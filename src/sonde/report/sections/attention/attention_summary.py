@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.report.charts import (
     colour_by_meaning,
     group_by_k,
@@ -34,7 +35,7 @@ from sonde.report.sections.attention import (
 from sonde.report.text import to_chart_record
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table, size_columns
-from sonde.results.text_format import PERCENT, Interval, count, difference_caveat, with_interval
+from sonde.results.text_format import PERCENT, Interval, difference_caveat, with_interval
 
 
 def _draw(run: RunData, rows: pl.DataFrame) -> Figure:

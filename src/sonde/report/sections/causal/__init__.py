@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-import polars as pl
-
-from sonde.lenses.causal.findings import CONTROLS
-from sonde.report.controls import LensQuestion
 from sonde.report.section import LensTitle
-from sonde.results.schema import has_dimensions
 
 title = LensTitle(
     name="Interventions",
     cites=(
         *("belrose2023leace", "elazar2021amnesic", "zhang2024patching", "kramar2024atp"),
         *("nostalgebraist2020logit", "belrose2023tuned"),
-    ),
-    question=LensQuestion(
-        subject="Interventions",
-        measure="bits a subword that erasing a property costs",
-        metrics=("bits",),
-        where=has_dimensions({"selection": "best"}) & (pl.col("split") == "test"),
-        controls=CONTROLS,
-        share=False,
-        paired="excess",
-        otherwise=LensQuestion(
-            subject="Last layers",
-            measure="bits a subword",
-            metrics=("bits",),
-            where=has_dimensions({})
-            & (pl.col("method") == "logit_lens")
-            & ((pl.col("layer") == pl.col("layer").max().over("model")) | pl.col("layer").is_null()),
-            controls={"unigram": "how frequent a subword is in training"},
-            share=False,
-            lower=True,
-        ),
     ),
     method_text=(
         "Something is changed while a model reads, and surprisal is measured anew. Where a property is "

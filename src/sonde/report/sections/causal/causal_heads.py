@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.lenses.causal.findings import (
     ALIKE,
     LESS,
@@ -20,7 +21,7 @@ from sonde.report.charts import plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, difference_caveat, plural
+from sonde.results.text_format import COUNT, TOO_LITTLE, describe_null_results, difference_caveat
 
 LENS = "causal"
 

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number
 from sonde.lenses.causal.findings import layers_sentence
 from sonde.report.charts import (
     colour_by_kind,
@@ -19,7 +20,7 @@ from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import number, with_interval
+from sonde.results.text_format import with_interval
 
 LENS = "causal"
 

@@ -8,13 +8,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number, plural
 from sonde.lenses.causal.findings import patching_sentence
 from sonde.report.charts import plot_heat_map, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import caveat, number, plural, with_interval
+from sonde.results.text_format import caveat, with_interval
 
 LENS = "causal"
 

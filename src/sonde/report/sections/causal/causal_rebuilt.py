@@ -7,12 +7,13 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number
 from sonde.lenses.causal.findings import NAMES, select_reprobing_scores
 from sonde.report.charts import plot_heat_map
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import COUNT, caveat, number, with_interval
+from sonde.results.text_format import COUNT, caveat, with_interval
 
 LENS = "causal"
 

@@ -17,10 +17,10 @@ import polars as pl
 
 from sonde.languages import LANGUAGES
 from sonde.report.charts import TEMPLATE, TEMPLATES, group_by_k, sort_by_k
-from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import ANSWER, Chart, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
-from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions, scan_files
+from sonde.results.headlines import HeadlineMetric
+from sonde.results.schema import dimension_value, has_dimension_names, scan_files
 from sonde.results.tables import Column, Table, size_columns
 from sonde.results.text_format import TOO_LITTLE, WithHalfWidth, describe_null_result, with_interval
 from sonde.stats.verdict import no_verdict_reason
@@ -385,31 +385,13 @@ tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
 _MATCHING = pl.col("matching").is_in(["single", WHOLE, "unified"])
 
 
-_CONTROLS = {
-    "majority": "the most frequent answers",
-    "unigram": "the most frequent subtokens",
-    "random_weights": "the same model with random weights",
-    "chance": "chance",
-}
-
-
 title = LensTitle(
     name="Names of APIs",
     in_float32="ranks",
     cites=("zhuo2023ink",),
-    question=LensQuestion(
-        subject="Guesses at API names",
-        measure="names right at the first try",
-        metrics=("p_at_k",),
-        where=has_dimensions({})
-        & (pl.col("k") == 1)
-        & _MATCHING
-        & (pl.col("aggregation").fill_null("sum") == "sum"),
-        controls=_CONTROLS,
-    ),
     joined=CrossLensNumber(
         title="API names right at the first try",
-        question=LensQuestion(
+        question=HeadlineMetric(
             subject="Guesses at API names",
             measure="names",
             metrics=("p_at_k",),
@@ -417,7 +399,6 @@ title = LensTitle(
             & (pl.col("k") == 1)
             & _MATCHING
             & (pl.col("aggregation").fill_null("sum") == "sum"),
-            controls=_CONTROLS,
         ),
         fact=dimension_value(TEMPLATE),
         constructs={"call": ("call",), "import": ("import",)},

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import number, plural
 from sonde.languages import format_language
 from sonde.report.charts import TEMPLATE, plot_curves, plot_dots, sort_by_k
 from sonde.report.run_tables import RunData
@@ -18,7 +19,6 @@ from sonde.report.sections.cloze import (
     read_hits,
 )
 from sonde.results.schema import has_dimensions
-from sonde.results.text_format import number, plural
 
 _WHO: Mapping[str, str] = {"alias": "right alias", "adversarial": "alias of another module"}
 

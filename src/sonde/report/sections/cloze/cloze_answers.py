@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sonde.base.formatting import number
 from sonde.report.charts import TEMPLATES
 from sonde.report.run_tables import RunData
 from sonde.report.section import EmbeddedView, Figure, SectionPlot
 from sonde.report.sections.cloze import ANSWERS, LENS, QueryAnswers
 from sonde.report.text import collapse_blanks
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, number
+from sonde.results.text_format import COUNT
 
 _PLACES: Mapping[str, str] = {"top": "library", "inner": "module", "member": "last level"}
 

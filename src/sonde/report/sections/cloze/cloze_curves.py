@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from sonde.base.formatting import join_names
 from sonde.report.charts import plot_curves, split_by_subject
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
@@ -19,7 +20,7 @@ from sonde.report.sections.cloze import (
     read_hits,
 )
 from sonde.results.extremes import describe_extreme, find_extreme
-from sonde.results.text_format import TOO_LITTLE, caveat, join_names, with_interval
+from sonde.results.text_format import TOO_LITTLE, caveat, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 _SHOWN = ("call", "import")

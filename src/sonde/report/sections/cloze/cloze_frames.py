@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves, plot_dots
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
@@ -17,7 +18,7 @@ from sonde.report.sections.cloze import (
     plot_statements,
     read_parts,
 )
-from sonde.results.text_format import caveat, plural, with_interval
+from sonde.results.text_format import caveat, with_interval
 
 _WAYS: Mapping[str, Mapping[str, str]] = {
     "frame": {"plain": "the statement alone", "every": "mean over all"},

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.languages import format_language
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import RunData
@@ -13,7 +14,7 @@ from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.cloze import LENS
 from sonde.results.schema import dimension_value
 from sonde.results.tables import MODEL, Column, Table, estimate_columns, size_columns
-from sonde.results.text_format import caveat, plural, with_interval
+from sonde.results.text_format import caveat, with_interval
 
 _PAIRS: Mapping[str, tuple[str, str]] = {
     "replacement": ("replacement against deprecated", "the replacement to the deprecated name"),

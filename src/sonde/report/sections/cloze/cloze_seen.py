@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.report.charts import TEMPLATE, plot_curves
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
@@ -17,7 +18,7 @@ from sonde.report.sections.cloze import (
     read_parts,
 )
 from sonde.results.schema import has_dimensions
-from sonde.results.text_format import caveat, plural, with_interval
+from sonde.results.text_format import caveat, with_interval
 
 _SHOWN = ("call", "import")
 

@@ -14,13 +14,13 @@ from typing import Any
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
+from sonde.base.formatting import count, number
 from sonde.languages.engine.text import common_prefix_length
-from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import LensTitle
 from sonde.report.text import to_chart_record
 from sonde.results.schema import REASON, dimension_value, dimensions_text, has_dimensions, scan_files
-from sonde.results.text_format import count, number, with_interval
+from sonde.results.text_format import with_interval
 
 LENS = "finetune"
 
@@ -204,24 +204,6 @@ def list_truncation_notes(run: RunData) -> Iterator[str]:
 title = LensTitle(
     name="Fine-tuning",
     cites=("kanade2020cubert",),
-    question=LensQuestion(
-        subject="Fine-tuned models",
-        measure="examples right",
-        metrics=("localisation_repair", "accuracy"),
-        where=has_dimensions({}) & (pl.col("split") == "test"),
-        controls={
-            **{name: words for name, words in METHODS.items() if name},
-            SCRATCH: "the same architecture from scratch",
-            "bag_of_tokens": "a bag of tokens",
-            "bag_of_bigrams": "tokens and their neighbours",
-            "ngram_surprisal": "n-grams of functions with and without bugs",
-            "majority": "the commonest class",
-            "length": "the length of the code",
-            "parse_error": "whether the code parses",
-            "artefacts": "what the making of the examples left",
-        },
-        outcome=True,
-    ),
 )
 
 

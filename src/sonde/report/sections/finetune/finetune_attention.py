@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from sonde.base.formatting import number
 from sonde.report.charts import render_heat_map, shorten_word
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SectionPlot, SvgImage
@@ -18,7 +19,6 @@ from sonde.report.sections.finetune import (
     read_example_labels,
 )
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import number
 
 SIGN = "▸"
 

@@ -7,13 +7,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number
 from sonde.report.charts import colour_by_meaning, dash_by_field, split_by_subject, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.finetune import LENS, METHODS, add_display_names, to_stem
 from sonde.results.schema import dimension_value
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, PERCENT, General, number
+from sonde.results.text_format import COUNT, PERCENT, General
 
 _HEIGHT = 170
 

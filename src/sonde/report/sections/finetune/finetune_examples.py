@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import EmbeddedView, Figure, SectionPlot
 from sonde.report.sections.finetune import (
@@ -17,7 +18,6 @@ from sonde.report.sections.finetune import (
     read_predictions,
     select_examples,
 )
-from sonde.results.text_format import count
 
 
 def _draw(run: RunData, groups: list[dict[str, Any]]) -> Figure:

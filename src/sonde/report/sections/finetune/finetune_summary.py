@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number
 from sonde.report.charts import colour_by_meaning, plot_estimates
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -37,7 +38,6 @@ from sonde.results.text_format import (
     TOO_LITTLE,
     describe_null_results,
     difference_caveat,
-    number,
     with_interval,
 )
 from sonde.stats.verdict import MIN_SEEDS, no_verdict_reason

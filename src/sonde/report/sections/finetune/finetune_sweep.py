@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number, plural
 from sonde.report.charts import colour_by_meaning, dash_by_field, mark_estimates, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -33,8 +34,6 @@ from sonde.results.text_format import (
     TOO_LITTLE,
     describe_null_results,
     difference_caveat,
-    number,
-    plural,
     with_interval,
 )
 from sonde.stats.verdict import no_verdict_reason

@@ -13,12 +13,12 @@ import altair as alt
 import polars as pl
 
 from sonde.report.charts import colour_by_kind, plot_lines
-from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import RunData
 from sonde.report.section import ANSWER, Chart, CrossLensNumber, LensTitle, Rows, TokenFindings, TokenLens
 from sonde.report.text import task_family, task_label
-from sonde.results.headlines import CUES_GAIN, index_cues
+from sonde.results.headlines import HeadlineMetric
 from sonde.results.layers import LayerSummary, summarise_layers
+from sonde.results.local_cues import CUES_GAIN, index_cues
 from sonde.results.schema import dimension_value, has_dimensions
 from sonde.results.tables import Column
 from sonde.results.text_format import COUNT, PERCENT, Number
@@ -312,27 +312,9 @@ tokens = TokenLens(known=_list_item_ids, findings=_read_findings)
 title = LensTitle(
     name="Probes",
     cites=("karmakar2024inspect", "hewitt2019control"),
-    question=LensQuestion(
-        subject="Probes",
-        measure="examples right",
-        metrics=("accuracy",),
-        where=BEST & (pl.col("split") == "test") & pl.col("method").ne_missing("mlp"),
-        controls={
-            "majority": "the commonest class",
-            "length": "the length of the code",
-            "bag_of_tokens": "a bag of tokens",
-            "parse_error": "whether the code parses",
-            "artefacts": "what the making of the examples left",
-            "surface": "the spelling of the token",
-            "type": "the usual class of the token",
-            "distance": "how far apart the two are",
-            "chosen_baseline": "the baseline that validation chose",
-        },
-        of_layer=True,
-    ),
     joined=CrossLensNumber(
         title="Probe, tokens of a class told",
-        question=LensQuestion(
+        question=HeadlineMetric(
             subject="Probes",
             measure="tokens of a class",
             metrics=("confusion",),

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import number, plural
 from sonde.report.charts import plot_estimates
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -37,8 +38,8 @@ from sonde.report.text import (
     task_description,
     task_label,
 )
-from sonde.results.headlines import compare_with_cues, describe_cues
 from sonde.results.layers import LayerSummary
+from sonde.results.local_cues import compare_with_cues, describe_cues
 from sonde.results.schema import REASON, has_dimension_names
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import (
@@ -47,8 +48,6 @@ from sonde.results.text_format import (
     Format,
     Number,
     describe_null_results,
-    number,
-    plural,
     with_interval,
 )
 from sonde.stats.verdict import no_verdict_reason

@@ -9,21 +9,14 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import bracket, join_names, plural
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.probe import LENS, read_headline, render_sparkline
 from sonde.report.text import family_order, sort_by_family, task_label
 from sonde.results.extremes import find_extreme
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table
-from sonde.results.text_format import (
-    TOO_LITTLE,
-    Number,
-    bracket,
-    describe_detectable,
-    join_names,
-    plural,
-    with_interval,
-)
+from sonde.results.text_format import TOO_LITTLE, Number, describe_detectable, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 

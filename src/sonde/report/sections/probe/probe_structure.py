@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from sonde.base.formatting import bracket
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.probe import (
@@ -22,7 +23,6 @@ from sonde.results.extremes import find_extreme
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import (
     NO_DIFFERENCE,
-    bracket,
     describe_detectable,
     insufficient_data_reason,
     with_interval,

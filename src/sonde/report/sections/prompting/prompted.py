@@ -7,13 +7,14 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.languages import format_language
 from sonde.report.charts import TEMPLATE, TEMPLATES, plot_curves, sort_by_k
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.results.schema import dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import Column, Table, score_columns
-from sonde.results.text_format import caveat, plural, with_interval
+from sonde.results.text_format import caveat, with_interval
 
 _METRICS: Mapping[str, str] = {
     "p_at_k": "right among the first",

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import DASH, count, number
 from sonde.languages import CONSTRUCT_LABELS, format_language
-from sonde.report.controls import LensQuestion
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import (
     AMOUNT,
@@ -30,18 +30,17 @@ from sonde.report.section import (
 )
 from sonde.report.sections.surprisal._scores import (
     BITS_PER_NAT,
-    CONTROLS,
     LENS,
     MIN_COUNT,
-    PREFERRED,
     SURPRISES,
     read_observations,
     read_slices,
 )
 from sonde.results.extremes import describe_ends
+from sonde.results.headlines import HeadlineMetric
 from sonde.results.schema import SHARED_TOKENS, dimension_value, has_dimension_names, has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import DASH, count, interval, number, with_interval
+from sonde.results.text_format import interval, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 __all__ = ["title"]
@@ -406,7 +405,7 @@ def _build_cross_lens_number(metric: str, unit: str, units: str, *within: tuple[
     """What surprisal says of constructs, counted by a unit."""
     return CrossLensNumber(
         title=f"Surprisal, bits a {unit}",
-        question=LensQuestion(
+        question=HeadlineMetric(
             subject="Surprisal",
             measure=f"bits a {unit}",
             metrics=(metric,),
@@ -449,21 +448,6 @@ def _build_header(run: RunData) -> PageHeader | None:
 title = LensTitle(
     name="Surprisal",
     cites=("cooper2023perplexed",),
-    question=LensQuestion(
-        subject="Surprisal",
-        measure="bits per byte",
-        metrics=("bits_per_byte",),
-        where=OVERALL,
-        share=False,
-        lower=True,
-        subjects={_PSEUDO: "Pseudo-log-likelihood", _FILLED: "What is filled in"},
-        otherwise=LensQuestion(
-            subject="Likelier originals",
-            measure="minimal pairs",
-            metrics=(PREFERRED,),
-            controls=CONTROLS,
-        ),
-    ),
     method_text=(
         "Every subword is scored once, from what stands before it, or from both sides where the sections of "
         "surprisal begin with a note that says so. Surprisal is the negative logarithm of the probability "

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.languages import format_language
 from sonde.report.charts import plot_dots
 from sonde.report.run_tables import ModelInfo, RunData
@@ -27,7 +28,7 @@ from sonde.results.schema import (
     has_dimensions,
 )
 from sonde.results.tables import MODEL, Column, Table, score_columns
-from sonde.results.text_format import caveat, count, with_interval
+from sonde.results.text_format import caveat, with_interval
 from sonde.stats.verdict import no_verdict_reason
 
 LENS = "surprisal"

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import count, join_names, number
 from sonde.report.charts import model_order, plot_differences
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -21,12 +22,9 @@ from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CLUSTERS, MODEL, Column, N, Table, estimate_columns
 from sonde.results.text_format import (
     Number,
-    count,
     describe_null_result,
     difference_caveat,
     insufficient_data_reason,
-    join_names,
-    number,
     with_interval,
 )
 

@@ -7,13 +7,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import plural
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, Table, score_columns
-from sonde.results.text_format import Format, Number, caveat, plural, with_interval
+from sonde.results.text_format import Format, Number, caveat, with_interval
 
 
 def _draw(run: RunData, bins: pl.DataFrame) -> Figure:

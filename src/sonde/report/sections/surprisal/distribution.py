@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import count, number
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -19,7 +20,7 @@ from sonde.report.sections.surprisal._scores import (
     read_observations,
 )
 from sonde.results.tables import Column, N, Table
-from sonde.results.text_format import Number, count, number
+from sonde.results.text_format import Number
 
 _FINE = 20
 """Bins a bit in which values are counted: quantiles are exact to a twentieth of a bit, in bounded memory."""

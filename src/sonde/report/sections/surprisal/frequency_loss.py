@@ -10,6 +10,7 @@ import altair as alt
 import polars as pl
 
 from sonde.base.fingerprint import unit_hash
+from sonde.base.formatting import count
 from sonde.report.charts import to_vega_lite
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -24,7 +25,7 @@ from sonde.report.sections.surprisal._scores import (
 from sonde.report.text import lacks_verdict
 from sonde.results.schema import has_dimensions
 from sonde.results.tables import LANGUAGE, MODEL, Column, N, Table, estimate_columns
-from sonde.results.text_format import count, describe_null_result, insufficient_data_reason, with_interval
+from sonde.results.text_format import describe_null_result, insufficient_data_reason, with_interval
 
 SHOWN_POINTS = 900
 

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from sonde.base.formatting import count, number
 from sonde.report.charts import row_height, to_vega_lite
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
@@ -20,7 +21,6 @@ from sonde.report.sections.surprisal._scores import (
     read_slices,
 )
 from sonde.results.tables import Table
-from sonde.results.text_format import count, number
 
 
 def _draw(run: RunData, _: pl.DataFrame) -> Figure | None:

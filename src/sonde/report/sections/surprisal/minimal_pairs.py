@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import join_names, plural
 from sonde.languages import format_language
 from sonde.report.charts import plot_dots, split_by_subject
 from sonde.report.run_tables import RunData
@@ -20,8 +21,6 @@ from sonde.results.text_format import (
     caveat,
     describe_null_results,
     difference_caveat,
-    join_names,
-    plural,
     with_interval,
 )
 from sonde.stats.verdict import no_verdict_reason

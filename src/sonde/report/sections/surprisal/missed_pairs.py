@@ -7,13 +7,14 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import BITS_PER_NAT, LENS
 from sonde.report.text import task_label
 from sonde.results.schema import scan_files
 from sonde.results.tables import MODEL, Column, Table
-from sonde.results.text_format import Number, count
+from sonde.results.text_format import Number
 
 _SHOWN = 25
 """Pairs a model."""

@@ -7,13 +7,14 @@ from typing import Any
 
 import polars as pl
 
+from sonde.base.formatting import count, number
 from sonde.languages import format_language
 from sonde.report.charts import model_order, plot_differences
 from sonde.report.run_tables import RunData
 from sonde.report.section import Chart, Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.group_means import MATCHED_SHARE
-from sonde.results.headlines import (
+from sonde.results.memorisation import (
     AFTER_CUTOFF,
     BEFORE_CUTOFF,
     CLAIM_LIMIT,
@@ -23,7 +24,7 @@ from sonde.results.headlines import (
 )
 from sonde.results.schema import dimension_value, has_dimension_names
 from sonde.results.tables import CLUSTERS, LANGUAGE, MODEL, Column, N, Table, estimate_columns
-from sonde.results.text_format import count, number, with_interval
+from sonde.results.text_format import with_interval
 
 _OWN, _RANDOM, _BEYOND = "the model", "random weights", "the model less random weights"
 

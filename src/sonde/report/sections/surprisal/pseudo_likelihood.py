@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
+from sonde.base.formatting import count
 from sonde.report.run_tables import RunData
 from sonde.report.section import Figure, SectionPlot
 from sonde.report.sections.surprisal._scores import LENS
 from sonde.results.schema import has_dimensions
-from sonde.results.text_format import count
 
 _SAID = {
     "pll": (

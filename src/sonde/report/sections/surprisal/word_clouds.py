@@ -10,6 +10,7 @@ import polars as pl
 from PIL import ImageFont
 from wordcloud import WordCloud
 
+from sonde.base.formatting import count, number
 from sonde.report.run_tables import ModelInfo, RunData
 from sonde.report.section import Figure, SectionPlot, SvgImage
 from sonde.report.sections.surprisal._scores import (
@@ -21,7 +22,7 @@ from sonde.report.sections.surprisal._scores import (
 )
 from sonde.report.theme import HEAT_STEPS, MONO, WORD_COLOURS
 from sonde.results.tables import Column, Table
-from sonde.results.text_format import COUNT, Number, count, number
+from sonde.results.text_format import COUNT, Number
 
 _WIDTH, _HEIGHT = 640, 340
 

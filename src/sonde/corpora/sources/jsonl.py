@@ -125,7 +125,8 @@ class JsonLines:
 def _lines(
     argument: str, languages: tuple[str, ...], intake: SkipCounter, *, dated: bool
 ) -> Iterator[SourceFile]:
-    path, corpus = named_file("jsonl", argument), f"jsonl:{argument}"
+    path = named_file("jsonl", argument)
+    corpus = f"jsonl:{argument}"
     known = LANGUAGES.names()
     lines_by_id: dict[str, int] = {}
 

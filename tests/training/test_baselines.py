@@ -33,7 +33,10 @@ from sonde.training.finetune.recipe import (
 )
 from sonde.training.finetune.tune import tune
 
-RECIPE = FinetuneRecipe(length=32, epochs=6, batch=16, rates=(5e-3,), patience=6, embedding=32, lstm_width=32)
+RECIPE = FinetuneRecipe(
+    length=32, epochs=6, batch=16, rates=(5e-3,), patience=6,
+    embedding=32, lstm_layers=1, lstm_width=32, transformer_width=32, transformer_layers=2,
+)  # fmt: skip
 SHORT = dataclasses.replace(RECIPE, epochs=2, batch=8, rates=(1e-3, 3e-3), checkpoint=3)
 CLASSIFIERS = [name for name in BASELINES if name != LSTM_POINTER]
 

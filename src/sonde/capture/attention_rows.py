@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sonde.capture.hidden_states import select_layers
-from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputRows
 from sonde.capture.tensors import PendingDownload
 from sonde.capture.windows import Row, pad_rows
@@ -24,7 +24,7 @@ class RowReducer(Reducer[InputRows]):
         super().__init__(block)
         self._rows: dict[int, Float[np.ndarray, "layer head row subword"]] = {}
 
-    def plan(self, batch: Batch) -> BatchReducer[Any] | None:
+    def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the query columns that any row of a batch holds."""
         queries = [self._find_queries(row) for row in batch.rows]
         return _RowBatch(self, batch, queries) if any(map(len, queries)) else None
@@ -54,7 +54,9 @@ class RowReducer(Reducer[InputRows]):
 class _RowBatch(BatchReducer[RowReducer]):
     """Keeps the rows of one batch; it reads them itself, layer after layer."""
 
-    def __init__(self, reducer: RowReducer, batch: Batch, queries: list[Int[np.ndarray, "query 2"]]) -> None:
+    def __init__(
+        self, reducer: RowReducer, batch: ForwardBatch, queries: list[Int[np.ndarray, "query 2"]]
+    ) -> None:
         super().__init__(reducer, batch)
         self._queries = queries
         kind = reducer.block.loaded.capabilities.kind

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError, InputError
 from sonde.capture.hooks import HeadReader, text_side
-from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputHeads, InputStates
 from sonde.capture.tensors import PendingDownload
 from sonde.capture.windows import Row
@@ -144,7 +144,7 @@ class _SegmentBatch(BatchReducer[_SegmentReducer[Any]]):
 
     needs_layers = True
 
-    def __init__(self, reducer: _SegmentReducer[Any], batch: Batch) -> None:
+    def __init__(self, reducer: _SegmentReducer[Any], batch: ForwardBatch) -> None:
         super().__init__(reducer, batch)
         self._requests = [reducer.requests.get(row.source) for row in batch.rows]
         self._segments = [
@@ -198,7 +198,7 @@ class _HeadBatch(_SegmentBatch):
 
     needs_layers = False
 
-    def __init__(self, reducer: HeadReducer, batch: Batch) -> None:
+    def __init__(self, reducer: HeadReducer, batch: ForwardBatch) -> None:
         super().__init__(reducer, batch)
         hooks = reducer.block.hooks
         assert hooks is not None

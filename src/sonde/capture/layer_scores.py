@@ -15,7 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from sonde.capture.hidden_states import subword_vectors
-from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputLayers, ScoredLayers
 from sonde.capture.scoring import SharedStates, score_positions
 from sonde.capture.tensors import PendingDownload
@@ -37,7 +37,7 @@ class LayerScoreReducer(Reducer[InputLayers]):
         """What the model does after its last layer."""
         return last_steps(self.block.loaded)
 
-    def plan(self, batch: Batch) -> BatchReducer[Any] | None:
+    def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the entries of a batch that any of its rows holds."""
         entries = [self._select_entries(row) for row in batch.rows]
         return _LayerBatch(self, batch, entries) if any(map(len, entries)) else None
@@ -74,7 +74,7 @@ class _LayerBatch(BatchReducer[LayerScoreReducer]):
     needs_layers = True
 
     def __init__(
-        self, reducer: LayerScoreReducer, batch: Batch, entries: Sequence[Int[np.ndarray, "entry 2"]]
+        self, reducer: LayerScoreReducer, batch: ForwardBatch, entries: Sequence[Int[np.ndarray, "entry 2"]]
     ) -> None:
         super().__init__(reducer, batch)
         self._entries = entries

@@ -75,7 +75,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+class ForwardBatch:
     """Rows that are forwarded together.
 
     Attributes:
@@ -120,7 +120,7 @@ class BatchReducer(Generic[Owner]):
     readers: Sequence[AttentionReader] = ()
     needs_layers: ClassVar[bool] = False
 
-    def __init__(self, reducer: Owner, batch: Batch) -> None:
+    def __init__(self, reducer: Owner, batch: ForwardBatch) -> None:
         self.reducer = reducer
         self.batch = batch
 
@@ -167,13 +167,13 @@ class Reducer(Generic[R]):
     """
 
     kind: type[R]
-    batch_reducer: Callable[[Any, Batch], BatchReducer[Any]]
+    batch_reducer: Callable[[Any, ForwardBatch], BatchReducer[Any]]
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self.requests = block.get_requests(self.kind)
 
-    def plan(self, batch: Batch) -> BatchReducer[Any] | None:
+    def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the part of a batch; None where it holds nothing of the type."""
         asks = any(row.source in self.requests for row in batch.rows)
         return type(self).batch_reducer(self, batch) if asks else None

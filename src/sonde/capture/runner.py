@@ -34,7 +34,7 @@ from sonde.capture.caches import (
 )
 from sonde.capture.hooks import BatchChanges, ModelHooks, text_side
 from sonde.capture.merge_requests import InputVariant, MergedRequests
-from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import InputRequest, Prepared
 from sonde.capture.settings import CaptureSettings
 from sonde.capture.tensors import (
@@ -302,7 +302,7 @@ class Runner:
         """One copy to the device, the forward, and one copy back; what is left is to store it."""
         upload = Upload(self._device)
         prefixes = SharedPrefixes(rows, self._loaded.special.pad, upload) if rows[0].shared else None
-        batch = Batch(rows, upload, Download(), None if prefixes is None else prefixes.source)
+        batch = ForwardBatch(rows, upload, Download(), None if prefixes is None else prefixes.source)
         planned = (reducer.plan(batch) for reducer in self._reducers)
         reducers = [one for one in planned if one is not None]
         if prefixes is not None:
@@ -328,7 +328,7 @@ class Runner:
         return ForwardStates(prefixes.states(self._body))
 
     def _plan_text(
-        self, batch: Batch, reducers: Sequence[BatchReducer[Any]], resumed: ResumedRows | None
+        self, batch: ForwardBatch, reducers: Sequence[BatchReducer[Any]], resumed: ResumedRows | None
     ) -> Callable[[], ForwardStates]:
         """Plan the forward of texts as they are."""
         tokens = BatchTokens(batch.rows, self._kind, self._loaded.special.pad, batch.upload)
@@ -362,7 +362,7 @@ class Runner:
         return skip_layers(self._hooks, text_side(self._loaded), resumed)
 
     def _plan_decoder(
-        self, batch: Batch, reducers: Sequence[BatchReducer[Any]]
+        self, batch: ForwardBatch, reducers: Sequence[BatchReducer[Any]]
     ) -> Callable[[], ForwardStates]:
         """Plan the forward of an encoder-decoder that writes: states of its decoder over what it reads.
 
@@ -390,7 +390,7 @@ class Runner:
 
         return forward
 
-    def _changes(self, batch: Batch) -> Callable[[], AbstractContextManager[None]]:
+    def _changes(self, batch: ForwardBatch) -> Callable[[], AbstractContextManager[None]]:
         """A context in which the rows are read with what is changed of each."""
         asked = [self._inputs[row.source].shape.changes for row in batch.rows]
         if self._hooks is None or not any(asked):

@@ -23,7 +23,7 @@ from torch import Tensor
 from sonde.alignment import get_surfaces
 from sonde.alignment.vocabulary import Vocabulary, get_vocabulary
 from sonde.capture.merge_requests import MergedRequests
-from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, PositionTable, Reducer
+from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, PositionTable, Reducer
 from sonde.capture.requests import (
     Answer,
     InputAnswers,
@@ -418,7 +418,7 @@ class ScoreReducer(Reducer[InputScores]):
         self.answers = PositionTable(block.get_requests(InputAnswers), block, ScoredAnswers.empty)
         self._heads: dict[AnswerBoard, Head] = {}
 
-    def plan(self, batch: Batch) -> BatchReducer[Any] | None:
+    def plan(self, batch: ForwardBatch) -> BatchReducer[Any] | None:
         """Plan the scores of a batch in which any position is scored."""
         wanted = [self.block.inputs[row.source].wanted for row in batch.rows]
         scored = any(one.has("scores") for one in wanted) and any(len(row.query) for row in batch.rows)
@@ -439,7 +439,7 @@ class ScoreReducer(Reducer[InputScores]):
 class _ScoreBatch(BatchReducer[ScoreReducer]):
     """Scores the positions of one batch."""
 
-    def __init__(self, reducer: ScoreReducer, batch: Batch, wanted: Sequence[MergedRequests]) -> None:
+    def __init__(self, reducer: ScoreReducer, batch: ForwardBatch, wanted: Sequence[MergedRequests]) -> None:
         super().__init__(reducer, batch)
         self._top_k = max(scores.top_k if (scores := one.get(InputScores)) else 0 for one in wanted)
         self._few_ids = all(one.few_ids for one in wanted)

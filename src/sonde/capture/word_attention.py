@@ -21,7 +21,7 @@ from torch import Tensor
 
 from sonde.base.errors import CaptureError
 from sonde.capture.attention_backend import SIDES
-from sonde.capture.reducer import Batch, BatchReducer, Block, ForwardStates, Reducer
+from sonde.capture.reducer import BatchReducer, Block, ForwardBatch, ForwardStates, Reducer
 from sonde.capture.requests import (
     NEVER,
     InputWords,
@@ -523,7 +523,7 @@ class WordReducer(Reducer[InputWords]):
 class _WordBatch(BatchReducer[WordReducer]):
     """Ranks the words of one batch: per reader one lookup of each row, the first, the second and so on."""
 
-    def __init__(self, reducer: WordReducer, batch: Batch) -> None:
+    def __init__(self, reducer: WordReducer, batch: ForwardBatch) -> None:
         super().__init__(reducer, batch)
         kind = reducer.block.loaded.capabilities.kind
         asked = [reducer.requests.get(row.source) for row in batch.rows]
